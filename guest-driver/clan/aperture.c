@@ -29,7 +29,7 @@ static void aperture_free(struct kref *users)
 DEFINE_FREE(aperture_put, struct clan_aperture_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/* An aperture that the card does not know yet, of memory that is pinned. */
+/* Allocates an aperture that the card does not know yet, of memory that is pinned. */
 static struct clan_aperture_object *aperture_alloc(struct hamlyn_file *file,
 						   const struct clan_aperture *argument)
 {
@@ -54,7 +54,7 @@ static struct clan_aperture_object *aperture_alloc(struct hamlyn_file *file,
 	return_ptr(aperture);
 }
 
-/* Has the card open it under a number that it has. */
+/* Has the card open it under its number. */
 static int aperture_tell(struct clan_aperture_object *aperture)
 {
 	struct hamlyn_file *file = aperture->object.file;
@@ -75,9 +75,7 @@ static bool aperture_joins(const struct clan_aperture_object *aperture)
 	return aperture->flags & CLAN_APERTURE_GROUP;
 }
 
-/*
- * How much of a share it is: a group's as many as there would be for each group if all had alike.
- */
+/* Returns its part of a share: for a group, the apertures of each group if all had equally many. */
 static u32 aperture_count(const struct clan_aperture_object *aperture)
 {
 	const struct clan_query *limits = &clan_limits(aperture->object.file->card)->query;
@@ -85,7 +83,7 @@ static u32 aperture_count(const struct clan_aperture_object *aperture)
 	return aperture_joins(aperture) ? DIV_ROUND_UP(limits->apertures, CLAN_GROUPS) : 1;
 }
 
-/* Gives it a number, and has the card open it. */
+/* Allots a number, and has the card open the aperture. */
 static int aperture_open(struct clan_aperture_object *aperture)
 {
 	struct hamlyn_file *file = aperture->object.file;
@@ -170,7 +168,7 @@ static void aperture_close(struct card_object *object)
 	hamlyn_object_leave(object);
 }
 
-/* The card can no longer reach the memory, and nobody else has it: it is unpinned. */
+/* The card can no longer reach the memory, and it has no other user: it is unpinned. */
 static void aperture_release(struct card_object *object)
 {
 	hamlyn_object_put(object);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CLAN card: what its files share.
+ * The CLAN card: declarations that its files share.
  *
- *   ops.c        what the core knows of it
- *   aperture.c   memory of ours that others may reach
- *   window.c     pages of the card by which others' memory is reached
+ *   ops.c        operations that the core calls
+ *   aperture.c   memory here that other hosts may reach
+ *   window.c     pages of the card through which others' memory is reached
  *   endpoint.c   endpoints: Tripwires, DMA requests, messages
  *   events.c     event queues
- *   fifo.c       what the card has, and whom that wakes
+ *   fifo.c       what the card reports, and the sleepers that it wakes
  *   message.c    out-of-band messages, and peers
- *   farewell.c   peers that are still to be told of an end
+ *   farewell.c   peers that must still be told of an end
  *   kick.c       DMA requests that the driver carries out
  *   transport.c  how operating systems reach each other
  *
@@ -26,7 +26,7 @@
 #define CLAN_HOSTS HAMLYN_WELL_KNOWN_SLOTS
 static_assert(CLAN_HOSTS <= BITS_PER_LONG_LONG);
 
-/* What the driver has for itself; processes have what is behind. */
+/* The driver's own objects; those of processes follow. */
 #define CLAN_OWN_RECORDS (CLAN_SYSTEM_APERTURE + 1)
 #define CLAN_OWN_APERTURES (CLAN_OWN_RECORDS + 1)
 #define CLAN_OWN_ENDPOINT 0
@@ -37,7 +37,7 @@ struct clan_own;
 
 struct clan_parts {
 	struct hamlyn_card card;
-	/* BAR 2 on the bus, and its endpoints' pages as the driver sees them. */
+	/* Bus address of BAR 2, and the driver's mapping of its endpoints' pages. */
 	resource_size_t memory;
 	void __iomem *pages;
 	struct xarray apertures;
@@ -51,31 +51,31 @@ struct clan_parts {
 	struct xarray ports;
 	u32 next_aperture;
 	u32 next_port;
-	/* Tripwires of open endpoints. */
+	/* Number of Tripwires of open endpoints. */
 	u32 tripwires;
-	/* Window pages that are in use, and groups with a member here. */
+	/* Window pages in use, and groups with a member here. */
 	unsigned long *windowed;
 	DECLARE_BITMAP(groups, CLAN_GROUPS);
-	/* How many endpoints have their peer on each host. */
+	/* Number of endpoints with their peer on each host. */
 	u32 arranged[CLAN_HOSTS];
-	/* Hosts to which any endpoint has said something, and that were not lost since. */
+	/* Hosts to which any endpoint has sent something, and that were not lost since. */
 	u64 spoken;
-	/* Peers that are still to be told of an end, as there was no room for it. */
+	/* Peers that must still be told of an end, as there was no room for it. */
 	struct list_head farewells;
 	struct delayed_work tell;
 	/* The driver's own memory and endpoint. */
 	struct clan_own *own;
 };
 
-/* In clan_parts.endpoints, of what is not a process': an engine (kick.c). */
+/* In clan_parts.endpoints, the tag of what is not a process's: an engine (kick.c). */
 #define CLAN_ENGINE_TAG 1
 
 #define clan_parts(of) container_of_const(of, struct clan_parts, card)
 
-/* Those that name others before these. */
+/* Kinds that name others come before these. */
 enum { CLAN_KIND_WINDOW, CLAN_KIND_ENDPOINT, CLAN_KIND_EVENTS, CLAN_KIND_APERTURE };
 
-/* What the core keeps of a card's limits (hamlyn_query.card). */
+/* A card's limits, as the core keeps them (hamlyn_query.card). */
 struct clan_limits {
 	struct clan_query query;
 	u32 event_queues;
@@ -99,24 +99,24 @@ struct clan_events_object {
 	struct card_object object;
 	struct hamlyn_pages *memory;
 	u32 records;
-	/* How many sources have a record of their own. */
+	/* Number of sources that have a record of their own. */
 	u32 sources;
 	struct hamlyn_waiters sleepers;
 };
 
 struct clan_engine;
 
-/* A peer that is to be told of an end: which, and by whom. */
+/* A peer that must be told of an end: its host and port, and the port that ends. */
 struct clan_farewell {
 	struct list_head on_card;
 	u32 host;
 	u32 to;
 	u32 port;
-	/* Whose endpoint it was, once that is closed. */
+	/* The share of the endpoint's user, once that is closed. */
 	struct hamlyn_share *share;
 };
 
-/* A request for a connection that was delivered, and that nobody here has answered. */
+/* A request for a connection that was delivered, and not answered here. */
 struct clan_asker {
 	u32 host;
 	u32 port;
@@ -131,18 +131,18 @@ struct clan_endpoint_object {
 	u32 requests;
 	/* The event queue that its events go to, or CLAN_NO_EVENTS. */
 	u32 events;
-	/* Windows that name it. */
+	/* Number of windows that name it. */
 	u32 windows;
-	/* Messages that were put into its queue. */
+	/* Number of messages that were put into its queue. */
 	u32 messages;
-	/* Hosts to which it has said something, and that were not lost since. */
+	/* Hosts to which it has sent something, and that were not lost since. */
 	u64 spoken;
 	/* The last requests for a connection; a port of 0: none. */
 	struct clan_asker askers[CLAN_MESSAGES];
 	u32 asks;
 	/* What its peer will be told, if it has one. */
 	struct clan_farewell *farewell;
-	/* If its requests are for the driver to carry out. */
+	/* Set if the driver carries out its requests. */
 	struct clan_engine *engine;
 	struct hamlyn_waiters sleepers;
 };
@@ -178,21 +178,21 @@ struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 in
 struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port);
 resource_size_t clan_endpoint_page(const struct hamlyn_card *card, u32 index);
 
-/* What could not be said may be said later. */
+/* Returns whether what could not be sent may be sent later. */
 static inline bool clan_is_busy(int ret)
 {
 	return ret == -ENOBUFS || ret == -ENOMEM;
 }
 
-/* A word of an endpoint's memory, which its owner may change at any moment. */
+/* Returns a word of an endpoint's memory, which its owner may change at any moment. */
 static inline void *clan_state(const struct hamlyn_pages *memory, u32 word)
 {
 	return page_address(memory->page[0]) + word;
 }
 
 /*
- * The bits of an endpoint's bitmap that are set: those in which the card's half and the owner's
- * differ.
+ * Returns the bits of an endpoint's bitmap that are set: those in which the card's half and the
+ * owner's differ.
  */
 static inline u64 clan_bits(const struct hamlyn_pages *memory)
 {
@@ -202,7 +202,7 @@ static inline u64 clan_bits(const struct hamlyn_pages *memory)
 	return READ_ONCE(*card) ^ READ_ONCE(*cleared);
 }
 
-/* Clears a bit of an endpoint of the driver's own; what happens from now on sets it again. */
+/* Clears a bit of an endpoint of the driver's own; later events set it again. */
 static inline void clan_clear_bit(const struct hamlyn_pages *memory, u32 bit)
 {
 	const u64 *card = clan_state(memory, CLAN_STATE_BITS);
@@ -210,10 +210,10 @@ static inline void clan_clear_bit(const struct hamlyn_pages *memory, u32 bit)
 	u64 mask = BIT_ULL(bit);
 
 	WRITE_ONCE(*cleared, (READ_ONCE(*cleared) & ~mask) | (READ_ONCE(*card) & mask));
-	mb(); /* The caller looks at what the bit stands for after that. */
+	mb(); /* The caller checks what the bit stands for after that. */
 }
 
-/* The n-th request of an endpoint's memory, which has room for so many. */
+/* Returns request @n of an endpoint's memory, which has room for @requests. */
 static inline struct clan_request *clan_request_at(const struct hamlyn_pages *memory, u32 n,
 						   u32 requests)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Endpoints (section 3.1): a page of the card by which their owners program Tripwires, and memory
- * that owner, card and driver share: what has happened, DMA requests, messages. The owner may write
+ * Endpoints (section 3.1): a page of the card through which their owners program Tripwires, and
+ * memory that owner, card and driver share: events, DMA requests, messages. The owner may write
  * anything there at any moment.
  */
 #include <linux/capability.h>
 
 #include "clan.h"
 
-/* Offsets of mmap(2), from an endpoint's own. */
+/* Offsets for mmap(2), relative to an endpoint's own offset. */
 #define MAP_PAGE 0
 #define MAP_MEMORY CLAN_ENDPOINT_SIZE
 
@@ -16,7 +16,7 @@ static_assert(CLAN_ENDPOINT_SIZE == HAMLYN_PAGE_SIZE && CLAN_STATE_SIZE == HAMLY
 static_assert(sizeof(struct clan_request) == CLAN_REQUEST_SIZE);
 static_assert(MAP_MEMORY + CLAN_STATE_SIZE + CLAN_MAX_REQUESTS * CLAN_REQUEST_SIZE <=
 	      HAMLYN_MAP_STRIDE);
-/* What CLAN_REG_ARM has room for. */
+/* The bits that CLAN_REG_ARM has room for. */
 #define ARM_SHIFT 16
 #define WAITABLE (U64_MAX >> ARM_SHIFT)
 static_assert(CLAN_BITS == BITS_PER_TYPE(u64) - ARM_SHIFT);
@@ -34,7 +34,7 @@ static bool endpoint_arrived(const struct hamlyn_waiters *sleepers, u64 what)
 	return clan_bits(endpoint->memory) & what;
 }
 
-/* All that anybody waits for is told anew: the card need not remember what it was told before. */
+/* Tells the card of all awaited bits again: it need not remember what it was told before. */
 static void endpoint_arm(struct hamlyn_waiters *sleepers, u64 what)
 {
 	const struct clan_endpoint_object *endpoint =
@@ -52,17 +52,17 @@ static const struct hamlyn_expected endpoint_news = {
 	.arm = endpoint_arm,
 };
 
-/* None: it is not the file's. The card's lock is held. */
+/* Returns NULL if it is not the file's. The card's lock is held. */
 struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index)
 {
 	void *entry = xa_load(&clan_parts(file->card)->endpoints, index);
 	struct clan_endpoint_object *endpoint = entry;
 
-	/* What has a tag is the driver's. */
+	/* An entry with a tag is the driver's. */
 	return entry && !xa_pointer_tag(entry) && endpoint->object.file == file ? endpoint : NULL;
 }
 
-/* The endpoint that has a port, if there is one; the card's lock is held. */
+/* Returns the endpoint that has a port, if there is one; the card's lock is held. */
 struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port)
 {
 	void *entry = xa_load(&clan_parts(card)->ports, port);
@@ -70,7 +70,7 @@ struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port
 	return xa_is_value(entry) ? NULL : entry;
 }
 
-/* Where an endpoint's page is on the bus. */
+/* Returns the bus address of an endpoint's page. */
 resource_size_t clan_endpoint_page(const struct hamlyn_card *card, u32 index)
 {
 	return clan_parts(card)->memory + (u64)index * CLAN_ENDPOINT_SIZE;
@@ -89,7 +89,7 @@ static void endpoint_free(struct kref *users)
 DEFINE_FREE(endpoint_put, struct clan_endpoint_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/* An endpoint that the card does not know yet. */
+/* Allocates an endpoint that the card does not know yet. */
 static struct clan_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
 						   const struct clan_endpoint *argument)
 {
@@ -137,7 +137,7 @@ static int endpoint_take_port(struct clan_endpoint_object *endpoint, u32 port)
 	return ret == -EBUSY ? -ENOSPC : min(ret, 0);
 }
 
-/* What of it can be an event: its Tripwires, DMA, messages and faults. */
+/* Returns the number of its event sources: its Tripwires, DMA, messages and faults. */
 static u32 endpoint_sources(const struct clan_endpoint_object *endpoint)
 {
 	return endpoint->tripwires + 3;
@@ -167,8 +167,8 @@ static int endpoint_tell(struct clan_endpoint_object *endpoint)
 }
 
 /*
- * How much of a share it is: as many endpoints as there would be for its Tripwires if all had
- * alike, and one more if the driver has one for its requests.
+ * Returns its part of a share: the endpoints for its Tripwires if each had equally many, and one
+ * more if the driver has one for its requests.
  */
 static u32 endpoint_count(const struct clan_endpoint_object *endpoint)
 {
@@ -178,7 +178,7 @@ static u32 endpoint_count(const struct clan_endpoint_object *endpoint)
 	return max_t(u32, 1, DIV_ROUND_UP_ULL(tripwires, limits->tripwires)) + !!endpoint->engine;
 }
 
-/* Gives it a number and a port, and has the card open it. */
+/* Allots a number and a port, and has the card open the endpoint. */
 static int endpoint_open(struct clan_endpoint_object *endpoint, u32 port)
 {
 	struct hamlyn_file *file = endpoint->object.file;
@@ -273,14 +273,14 @@ static void endpoint_close(struct card_object *object)
 	parts->tripwires -= endpoint->tripwires;
 	xa_erase(&parts->endpoints, object->index);
 	clan_refuse_askers(endpoint);
-	/* A port that is not free yet is still the user's. */
+	/* A port that is not free yet still counts for the user. */
 	kept = clan_farewell_say(endpoint);
 	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS,
 			       endpoint_count(endpoint) - kept);
 	hamlyn_object_leave(object);
 }
 
-/* The card can no longer reach the memory; waiters and mappings may keep it for longer. */
+/* The card can no longer reach the memory; waiters and mappings may keep it longer. */
 static void endpoint_release(struct card_object *object)
 {
 	struct clan_endpoint_object *endpoint = endpoint_of(object);
@@ -319,8 +319,8 @@ int clan_endpoint_close(struct hamlyn_file *file, void *argument)
 }
 
 /*
- * If another thread has guessed its number and opened a window with it, it stays until the file
- * ends.
+ * If another thread has guessed its number and opened a window with it, the endpoint stays until
+ * the file ends.
  */
 void clan_endpoint_undo(struct hamlyn_file *file, void *argument)
 {
@@ -329,7 +329,7 @@ void clan_endpoint_undo(struct hamlyn_file *file, void *argument)
 	endpoint_end(file, answer->endpoint);
 }
 
-/* The endpoint that a caller means, held for it. */
+/* Looks up the caller's endpoint, and takes a reference. */
 static struct clan_endpoint_object *endpoint_get(struct hamlyn_file *file, u32 index)
 {
 	struct clan_endpoint_object *endpoint;
@@ -359,7 +359,7 @@ int clan_endpoint_wait(struct hamlyn_file *file, void *argument)
 	ret = hamlyn_waiters_wait(&endpoint->sleepers, wait->bits, wait->timeout_ns);
 	if (ret)
 		return ret;
-	/* Another thread may have cleared them by now: then it has woken for nothing. */
+	/* Another thread may have cleared them by now: then the wake-up was spurious. */
 	wait->bits &= clan_bits(endpoint->memory);
 	return 0;
 }
@@ -388,12 +388,12 @@ int clan_endpoint_set_events(struct hamlyn_file *file, void *argument)
 			     sizeof(body));
 	if (!ret)
 		endpoint->events = of->events;
-	/* One of both has no more to do with it. */
+	/* Give back the reservation in the queue that is not used. */
 	clan_events_give(file, ret ? of->events : before, endpoint_sources(endpoint));
 	return ret;
 }
 
-/* An event queue of the file's is no more: its endpoints' events go nowhere. */
+/* An event queue of the file is closed: events of its endpoints go nowhere. */
 void clan_endpoints_without(struct hamlyn_file *file, u32 events)
 {
 	struct card_object *object;

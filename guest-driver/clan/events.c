@@ -9,7 +9,7 @@
 static_assert(CLAN_EVENTS_HEAD == HAMLYN_PAGE_SIZE);
 static_assert(CLAN_EVENTS_HEAD + CLAN_MAX_EVENTS * CLAN_EVENT_SIZE <= HAMLYN_MAP_STRIDE);
 static_assert(sizeof(struct clan_event) == CLAN_EVENT_SIZE);
-/* In hamlyn_waiters.armed, with how many were taken: it is armed. */
+/* In hamlyn_waiters.armed, with how many records were taken: it is armed. */
 #define ARMED BIT_ULL(32)
 
 #define events_of(of) container_of(of, struct clan_events_object, object)
@@ -22,7 +22,7 @@ static const struct clan_event *events_record(const struct clan_events_object *e
 	       place % HAMLYN_PAGE_SIZE;
 }
 
-/* Whether there are more records than were taken: that is its number, or a later one's. */
+/* Returns whether there are more records than were taken: it has this number, or a later one. */
 static bool events_arrived(const struct hamlyn_waiters *sleepers, u64 what)
 {
 	const struct clan_events_object *events =
@@ -54,7 +54,7 @@ static struct clan_events_object *events_find(struct hamlyn_file *file, u32 inde
 	return events && events->object.file == file ? events : NULL;
 }
 
-/* Has a record of a file's queue for each of some more sources; the card's lock is held. */
+/* Reserves a record of a file's queue for each of @sources; the card's lock is held. */
 int clan_events_reserve(struct hamlyn_file *file, u32 index, u32 sources)
 {
 	struct clan_events_object *events;
@@ -91,7 +91,7 @@ static void events_free(struct kref *users)
 DEFINE_FREE(events_put, struct clan_events_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/* A queue that the card does not know yet. */
+/* Allocates a queue that the card does not know yet. */
 static struct clan_events_object *events_alloc(struct hamlyn_file *file, u32 records)
 {
 	struct clan_events_object *events __free(events_put) =
@@ -114,7 +114,7 @@ static struct clan_events_object *events_alloc(struct hamlyn_file *file, u32 rec
 	return_ptr(events);
 }
 
-/* How much of a share it is, as there are fewer than endpoints. */
+/* Returns its part of a share, as there are fewer queues than endpoints. */
 static u32 events_count(const struct hamlyn_card *card)
 {
 	const struct clan_limits *limits = clan_limits(card);
@@ -122,7 +122,7 @@ static u32 events_count(const struct hamlyn_card *card)
 	return DIV_ROUND_UP(limits->query.endpoints, limits->event_queues);
 }
 
-/* Gives it a number, and has the card open it. */
+/* Allots a number, and has the card open the queue. */
 static int events_open(struct clan_events_object *events)
 {
 	struct hamlyn_file *file = events->object.file;
@@ -178,7 +178,7 @@ int clan_events_open(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* Endpoints whose events went there have none from now on: so says the card. */
+/* The card removes the queue from endpoints whose events went there. */
 static void events_close(struct card_object *object)
 {
 	struct hamlyn_card *card = object->file->card;
@@ -192,7 +192,7 @@ static void events_close(struct card_object *object)
 	hamlyn_object_leave(object);
 }
 
-/* The card can no longer reach the memory; waiters and mappings may keep it for longer. */
+/* The card can no longer reach the memory; waiters and mappings may keep it longer. */
 static void events_release(struct card_object *object)
 {
 	hamlyn_pages_unmap(events_of(object)->memory);
@@ -231,7 +231,7 @@ void clan_events_undo(struct hamlyn_file *file, void *argument)
 	events_end(file, answer->queue);
 }
 
-/* The queue that a caller means, held for it. */
+/* Looks up the caller's queue, and takes a reference. */
 static struct clan_events_object *events_get(struct hamlyn_file *file, u32 index)
 {
 	struct clan_events_object *events;
@@ -259,7 +259,7 @@ int clan_events_wait(struct hamlyn_file *file, void *argument)
 	return hamlyn_waiters_wait(&events->sleepers, wait->taken, wait->timeout_ns);
 }
 
-/* The owner says in the queue's own memory how many he has taken. */
+/* The owner stores in the queue's own memory how many records it has taken. */
 static __poll_t events_poll(struct card_object *object)
 {
 	struct clan_events_object *events = events_of(object);

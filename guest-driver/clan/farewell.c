@@ -6,12 +6,12 @@
  */
 #include "clan.h"
 
-/* How soon it is tried again to say what there was no room for. */
+/* Delay until a message that found no room is tried again. */
 #define AGAIN (HZ / 20)
 
 /*
- * There is an end to tell from now on; the endpoint has no other peer. The card's lock is held in
- * all of these.
+ * Sets the end that must be told; the endpoint has no other peer. The card's lock is held in all of
+ * these.
  */
 void clan_farewell_set(struct clan_endpoint_object *endpoint, struct clan_farewell *farewell)
 {
@@ -32,13 +32,13 @@ static struct clan_farewell *farewell_take(struct clan_endpoint_object *endpoint
 	return farewell;
 }
 
-/* It has no peer any more. */
+/* Called when it no longer has a peer. */
 void clan_farewell_forget(struct clan_endpoint_object *endpoint)
 {
 	kfree(farewell_take(endpoint));
 }
 
-/* False: not yet. */
+/* Returns false if it could not be told yet. */
 static bool farewell_told(struct hamlyn_card *card, const struct clan_farewell *farewell)
 {
 	struct hamlyn_wire wire = {
@@ -56,8 +56,8 @@ static void farewells_again(struct hamlyn_card *card)
 }
 
 /*
- * The endpoint is closed: its peer is told, if there is one, and its port is free then. True:
- * later, and one of the user's share goes back with it.
+ * Tells the peer of a closed endpoint, if there is one; its port is free then. True: the peer will
+ * be told later, and only then one of the user's share is given back.
  */
 bool clan_farewell_say(struct clan_endpoint_object *endpoint)
 {
@@ -72,7 +72,7 @@ bool clan_farewell_say(struct clan_endpoint_object *endpoint)
 	}
 	farewell->share = endpoint->object.file->share;
 	hamlyn_share_get(farewell->share);
-	/* In the place of the endpoint: this needs no memory. */
+	/* This replaces the endpoint, and so needs no memory. */
 	xa_store(&parts->ports, endpoint->port, xa_mk_value(0), GFP_KERNEL);
 	list_add_tail(&farewell->on_card, &parts->farewells);
 	farewells_again(card);
@@ -88,7 +88,7 @@ static void farewell_end(struct hamlyn_card *card, struct clan_farewell *farewel
 	kfree(farewell);
 }
 
-/* Nobody at that host is to be told of anything any more. */
+/* Drops farewells to a host at which no peer must be told any longer. */
 void clan_farewells_lost(struct hamlyn_card *card, u32 host)
 {
 	struct clan_farewell *farewell, *next;

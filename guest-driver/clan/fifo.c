@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The FIFO (section 2.5): the card puts in which Tripwires have fired that are to interrupt, and
- * which endpoints and event queues have something for a process that sleeps there. The thread of
- * the interrupt wakes it; a Tripwire's bit is in its endpoint's memory by then.
+ * The FIFO (section 2.5): the card reports which Tripwires have fired that are to interrupt, and
+ * which endpoints and event queues have something for a sleeping process. The thread of the
+ * interrupt wakes it; a Tripwire's bit is in its endpoint's memory by then.
  */
 #include "clan.h"
 
@@ -19,7 +19,7 @@ static void fifo_tell_endpoint(struct hamlyn_card *card, u32 index)
 		hamlyn_waiters_wake(&endpoint->sleepers);
 }
 
-/* Something has happened to an endpoint or an event queue, which may have been closed since. */
+/* Handles news of an endpoint or an event queue, which may have been closed since. */
 static void fifo_tell(struct hamlyn_card *card, u32 what)
 {
 	struct clan_events_object *events;

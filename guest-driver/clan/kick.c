@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * DMA as with the paper's card (section 3.4), for comparison: a process puts requests into its
- * queue, and the driver has the card carry them out, one after the other. The process calls it when
- * the queue was empty; after that the interrupt of a completion has the next one carried out, until
- * it is empty again.
+ * DMA as with the paper's card (section 3.4), for comparison. A process puts requests into its
+ * queue, and the driver has the card carry them out, one after the other. The process calls the
+ * driver when the queue was empty. After that the interrupt of each completion starts the next
+ * request, until the queue is empty again.
  *
- * For that the driver has an endpoint of its own with the process' owner: the card looks there
- * whose the memory is, and takes turns among these as among all endpoints. Each request is copied
- * out of the process' memory once.
+ * For that the driver has an endpoint of its own with the process's owner. The card checks memory
+ * against that owner, and takes turns among these endpoints as among all. Each request is copied
+ * out of the process's memory once.
  */
 #include "clan.h"
 
-/* It has but one request at a time. */
+/* It has only one request at a time. */
 #define REQUESTS CLAN_MIN_REQUESTS
 #define FLAGS (CLAN_DMA_CHAIN | CLAN_DMA_NOTIFY)
 
 struct clan_engine {
-	/* Whose requests it carries out. */
+	/* The endpoint whose requests it carries out. */
 	struct clan_endpoint_object *endpoint;
-	/* Its own endpoint: its number, its memory, how many requests were put there. */
+	/* Its own endpoint: its number, its memory, and how many requests were put there. */
 	u32 index;
 	struct hamlyn_pages *memory;
 	u32 put;
-	/* How many of the process' requests have ended. */
+	/* Number of the process's requests that have ended. */
 	u32 done;
 	/*
-	 * One is being carried out: its flags, and what came of it whatever the card says, if not
-	 * 0.
+	 * A request is being carried out: its flags, and its result whatever the card reports, if
+	 * not 0.
 	 */
 	bool busy;
 	u32 flags;
 	u32 result;
-	/* An earlier one of its chain failed. */
+	/* An earlier request of its chain failed. */
 	bool skip;
 };
 
@@ -71,7 +71,7 @@ struct clan_engine *clan_engine_alloc(struct clan_endpoint_object *endpoint)
 	return engine;
 }
 
-/* Has the card open its endpoint. The card's lock is held in all that follows. */
+/* Has the card open its endpoint. The card's lock is held in all functions below. */
 int clan_engine_open(struct clan_engine *engine)
 {
 	struct hamlyn_file *file = engine->endpoint->object.file;
@@ -96,12 +96,12 @@ int clan_engine_open(struct clan_engine *engine)
 		xa_erase(&parts->endpoints, engine->index);
 		return ret;
 	}
-	/* The process is to call for its first request. */
+	/* The process must call for its first request. */
 	WRITE_ONCE(*(u32 *)clan_state(engine->endpoint->memory, CLAN_STATE_IDLE), 1);
 	return 0;
 }
 
-/* What it was doing has ended when this returns. */
+/* On return, what it was doing has ended. */
 void clan_engine_close(struct clan_engine *engine)
 {
 	struct hamlyn_card *card = engine_card(engine);
@@ -115,14 +115,14 @@ void clan_engine_unmap(struct clan_engine *engine)
 	hamlyn_pages_unmap(engine->memory);
 }
 
-/* Sets a bit of the process' endpoint, and makes an event of it. */
+/* Sets a bit of the process's endpoint, and makes an event of it. */
 static void engine_notify(struct clan_engine *engine)
 {
 	writel(CLAN_POST_DMA | engine->endpoint->object.index,
 	       engine_card(engine)->registers + CLAN_REG_POST);
 }
 
-/* Copies a request of the process', each word once. */
+/* Copies a request of the process, each word once. */
 static void engine_copy(const struct clan_engine *engine, struct clan_request *copy)
 {
 	const u64 *from = (const u64 *)clan_request_at(engine->endpoint->memory, engine->done,
@@ -143,8 +143,7 @@ static bool request_is_sound(const struct clan_request *request)
 }
 
 /*
- * Has the card carry out the next request. One that means nothing, or is skipped, takes its turn as
- * well.
+ * Has the card carry out the next request. One that is invalid or skipped takes its turn as well.
  */
 static void engine_start(struct clan_engine *engine)
 {
@@ -167,7 +166,7 @@ static void engine_start(struct clan_engine *engine)
 }
 
 /*
- * Whether the process has put more than has ended. What it says may make no sense: then it has not.
+ * Returns whether the process has put more than has ended. If its count makes no sense, it has not.
  */
 static bool engine_has_more(const struct clan_engine *engine)
 {
@@ -177,23 +176,23 @@ static bool engine_has_more(const struct clan_engine *engine)
 	return count && count <= engine->endpoint->requests;
 }
 
-/* Carries on, if there is something; if not, the process is to call. */
+/* Carries on, if there is more; if not, the process must call. */
 static void engine_go_on(struct clan_engine *engine)
 {
 	u32 *idle = clan_state(engine->endpoint->memory, CLAN_STATE_IDLE);
 
 	if (!engine_has_more(engine)) {
 		WRITE_ONCE(*idle, 1);
-		mb(); /* Either the process sees that nobody looks, or we see its count. */
+		mb(); /* Either the process sees it idle, or the driver sees the process's count. */
 		if (!engine_has_more(engine))
 			return;
 	}
 	WRITE_ONCE(*idle, 0);
-	smp_rmb(); /* The requests are read after their count. */
+	smp_rmb(); /* Read the requests after their count. */
 	engine_start(engine);
 }
 
-/* One has ended: says so to the process. */
+/* A request has ended: reports that to the process. */
 static void engine_end(struct clan_engine *engine)
 {
 	const struct clan_request *own = clan_request_at(engine->memory, engine->put - 1, REQUESTS);
@@ -211,14 +210,14 @@ static void engine_end(struct clan_engine *engine)
 		engine_notify(engine);
 }
 
-/* Has the card interrupt when what is under way has ended, or if it has. */
+/* Has the card interrupt when the current request has ended, or if it has. */
 static void engine_arm(const struct clan_engine *engine)
 {
 	writeq(BIT_ULL(CLAN_BIT_DMA) << 16 | engine->index,
 	       engine_card(engine)->registers + CLAN_REG_ARM);
 }
 
-/* The card has something for it. */
+/* Handles news of the card. */
 void clan_engine_told(struct clan_engine *engine)
 {
 	const u32 *done = clan_state(engine->memory, CLAN_STATE_DONE);

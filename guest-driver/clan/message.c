@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Out-of-band messages (section 3.1): the drivers of two hosts carry them, each once and in order,
- * and put them into a queue in the endpoint's memory, from where its owner takes them without a
- * call. What cannot be delivered is told to who sent it, and an end to the peer: CLAN_SAY_*. What
- * another host's driver says is not believed but checked.
+ * Out-of-band messages (section 3.1): the drivers of two hosts carry them, each once and in order.
+ * They put them into a queue in the endpoint's memory, from which its owner takes them without a
+ * call. The sender is told what cannot be delivered, and the peer is told of an end: CLAN_SAY_*.
+ * Messages of another host's driver are not trusted but checked.
  */
 #include "clan.h"
 
 #define LAST_PORT 0xffff
 
 /*
- * How many messages may wait in a queue when one more is put into it: others leave room for what
- * the driver has to say, and that for the peer's end. Who does not take what there is must not send
- * more, of which he could not be told that it was not delivered.
+ * Limits of messages in a queue when one more is put into it. Messages of others leave room for
+ * those of the driver, and these leave room for the peer's end. An owner that does not take its
+ * messages must not send more: it could not be told that one was not delivered.
  */
 enum {
 	ROOM_FOR_OTHERS = CLAN_MESSAGES - 8,
@@ -24,8 +24,8 @@ static_assert(sizeof(struct clan_message) * CLAN_MESSAGES == CLAN_STATE_SIZE - C
 static_assert(sizeof(struct clan_said) <= HAMLYN_MAX_PRIVATE);
 
 /*
- * Whether fewer than that wait. The owner says how many he has taken; if that cannot be, there is
- * no room.
+ * Returns whether fewer than @room messages wait. The owner stores how many it has taken; if that
+ * is impossible, there is no room.
  */
 static bool queue_has(const struct clan_endpoint_object *endpoint, u32 room)
 {
@@ -51,7 +51,7 @@ static bool queue_put(struct clan_endpoint_object *endpoint, u32 room, u32 host,
 	if (data)
 		memcpy(message->data, data, sizeof(message->data));
 	message->reserved = 0;
-	/* Who sees its number sees all of it. */
+	/* A reader that sees the number sees all of the message. */
 	smp_store_release(&message->number, ++endpoint->messages);
 	writel(endpoint->object.index, endpoint->object.file->card->registers + CLAN_REG_POST);
 	return true;
@@ -67,7 +67,7 @@ static bool port_is_sound(u32 port)
 	return port && port <= LAST_PORT;
 }
 
-/* What a process says, from an endpoint of its own. */
+/* Sends a process's message, from an endpoint of its own. */
 static int say(struct clan_endpoint_object *endpoint, const struct clan_send *send)
 {
 	struct hamlyn_file *file = endpoint->object.file;
@@ -83,7 +83,7 @@ static int say(struct clan_endpoint_object *endpoint, const struct clan_send *se
 	return hamlyn_system_say_for(file->card->system, file->share, send->host, &wire, &said);
 }
 
-/* What comes back: the driver says it. */
+/* Tells a sender that its message was not delivered: the driver sends this. */
 static void say_undelivered(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *came,
 			    const struct clan_said *said)
 {
@@ -94,15 +94,14 @@ static void say_undelivered(struct hamlyn_card *card, u32 host, const struct ham
 		.private_length = sizeof(*said),
 	};
 
-	/* So much is still to be said to that host that it must do without. */
+	/* Too much waits for that host, so it is not told. */
 	if (clan_is_busy(hamlyn_system_say(card->system, host, &wire, said)))
 		dev_warn_ratelimited(&card->dev, "host %u: port %u is not told that a message for port %u has not been delivered\n",
 				     host, came->from, came->to);
 }
 
 /*
- * Remembers a request for a connection until it is answered; of more than there is room for, the
- * last.
+ * Remembers a request for a connection until it is answered; if there are too many, the last ones.
  */
 static void asker_add(struct clan_endpoint_object *endpoint, u32 host, u32 port, __u64 nonce)
 {
@@ -121,7 +120,7 @@ static void asker_answered(struct clan_endpoint_object *endpoint, const struct c
 			asker->port = 0;
 }
 
-/* A request may have come to another endpoint of the file than the one that has answered. */
+/* The request may have come to another endpoint of the file than the one that has answered. */
 static void askers_answered(struct hamlyn_file *file, const struct clan_send *send)
 {
 	struct clan_endpoint_object *endpoint;
@@ -136,7 +135,7 @@ static void askers_answered(struct hamlyn_file *file, const struct clan_send *se
 	}
 }
 
-/* The endpoint is closed: refuses the requests for a connection that it has not answered. */
+/* Refuses requests for a connection that a closed endpoint has not answered. */
 void clan_refuse_askers(struct clan_endpoint_object *endpoint)
 {
 	struct hamlyn_card *card = endpoint->object.file->card;
@@ -211,7 +210,7 @@ int clan_peer(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* A message for an endpoint. If there is none, or it has no room, who sent it hears of that. */
+/* Delivers a message to an endpoint. If there is none, or it has no room, the sender is told. */
 static void message_deliver(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 			    const struct clan_said *said)
 {
@@ -226,7 +225,7 @@ static void message_deliver(struct hamlyn_card *card, u32 host, const struct ham
 		asker_add(endpoint, host, wire->from, said->data[0]);
 }
 
-/* What an endpoint said to a host has not been delivered there. */
+/* Tells an endpoint that its message to a host was not delivered there. */
 static void message_undelivered(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 				const struct clan_said *said)
 {
@@ -238,8 +237,8 @@ static void message_undelivered(struct hamlyn_card *card, u32 host, const struct
 }
 
 /*
- * An endpoint's peer is gone. Endpoints without a peer that have sent messages to that host are
- * told as well: their request may be under way.
+ * Tells an endpoint that its peer is gone. Endpoints without a peer that have sent messages to that
+ * host are told as well: their request may be in flight.
  */
 static void message_gone(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire)
 {
@@ -282,7 +281,7 @@ void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *
 	}
 }
 
-/* The host is lost for an endpoint: with its peer, if that is there. */
+/* The host is lost for an endpoint, and so is its peer, if it is there. */
 static void endpoint_lost(struct clan_endpoint_object *endpoint, u32 host)
 {
 	const struct clan_farewell *farewell = endpoint->farewell;
@@ -315,8 +314,8 @@ void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *
 }
 
 /*
- * Nothing is arranged with a host any more. When the card has failed this may come in the middle of
- * anything: then all ends later, with the files.
+ * Called when nothing is arranged with a host any longer. When the card has failed this may come in
+ * the middle of anything: then all ends later, with the files.
  */
 void clan_lost(struct hamlyn_card *card, u32 host)
 {
@@ -327,7 +326,7 @@ void clan_lost(struct hamlyn_card *card, u32 host)
 	if (!card->live)
 		return;
 	clan_farewells_lost(card, host);
-	/* A host that is lost again and again must not cost more each time. */
+	/* A host that is lost repeatedly must not cost more each time. */
 	if (!(parts->spoken & BIT_ULL(host)) && !parts->arranged[host])
 		return;
 	parts->spoken &= ~BIT_ULL(host);

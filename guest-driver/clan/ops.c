@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the core knows of a CLAN card. */
+/* The operations of a CLAN card that the core calls. */
 #include <linux/devm-helpers.h>
 
 #include "clan.h"
 
 enum { BAR_PAGES = 2 };
 
-/* A card that claims to have more than this is broken. */
+/* A card that reports more than this is broken. */
 #define MAX_OBJECTS (1U << 20)
-/* CLAN_REG_ARM has so many bits for an endpoint's number. */
+/* CLAN_REG_ARM has 16 bits for an endpoint's number. */
 #define MAX_ENDPOINTS (1U << 16)
 
 static_assert(!offsetof(struct clan_parts, card));
@@ -64,7 +64,7 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 				       U32_MAX);
 }
 
-/* Windows are for processes; endpoints' pages for both. */
+/* Processes map windows; both map endpoints' pages. */
 static int ops_prepare(struct hamlyn_card *card)
 {
 	const struct clan_query *limits = &clan_limits(card)->query;
@@ -122,7 +122,7 @@ static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query
 		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_QUESTIONS;
 }
 
-/* It has no words of its own that would have to be cleared. */
+/* The card has no words of its own to clear. */
 static void ops_reset(struct hamlyn_card *card)
 {
 }
@@ -156,7 +156,7 @@ static const char * const commands[] = {
 };
 
 static const struct card_call calls[] = {
-	/* Some are called often. */
+	/* The first ones are frequent. */
 	{ CLAN_IOC_WAIT, true, clan_endpoint_wait },
 	{ CLAN_IOC_EVENTS_WAIT, false, clan_events_wait },
 	{ CLAN_IOC_KICK, false, clan_kick },

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How operating systems reach each other, by what the card has for processes (section 3.1): each
- * has an aperture with a part for every other, to which that one's card writes records
- * (core/hamlyn_records.h) by DMA; a Tripwire over all of it tells that there are some.
+ * How operating systems reach each other, by objects that processes have as well (section 3.1).
+ * Each has an aperture with a part for every other host. That host's card writes records
+ * (core/hamlyn_records.h) there by DMA; a Tripwire over all of it reports them.
  */
 #include <linux/random.h>
 
@@ -11,7 +11,7 @@
 
 /* DMA requests of the driver's own endpoint; each has a place of its own for what it sends. */
 #define REQUESTS 256
-/* Of the Tripwire: its number, and a serial number, of which there is but one. */
+/* The Tripwire's number, and its only serial number. */
 #define TRIPWIRE 0
 #define SERIAL 1
 #define TRIPWIRE_FLAGS \
@@ -23,7 +23,7 @@ static_assert(REQUESTS >= CLAN_MIN_REQUESTS && REQUESTS <= CLAN_MAX_REQUESTS);
 struct clan_own {
 	struct hamlyn_card *card;
 	struct hamlyn_records records;
-	/* The owner of what is opened. */
+	/* The owner of the objects that are opened. */
 	struct hamlyn_file file;
 	struct hamlyn_fifo fifo;
 	/* The endpoint's memory, and how many requests were put there. */
@@ -39,7 +39,7 @@ static struct clan_own *own_of(struct peer_transport *transport)
 	return container_of(transport, struct clan_own, records.transport);
 }
 
-/* Where the record that a request sends is, and from which byte of the aperture on. */
+/* Returns the record that a request sends, and sets its offset in the aperture. */
 static struct hamlyn_record *own_place(struct clan_own *own, u32 request, u64 *offset)
 {
 	*offset = (u64)(request % REQUESTS) * HAMLYN_RECORD_PLACE_SIZE;
@@ -47,15 +47,15 @@ static struct hamlyn_record *own_place(struct clan_own *own, u32 request, u64 *o
 	       *offset % HAMLYN_PAGE_SIZE;
 }
 
-/* Where the driver tells the card of an endpoint. */
+/* Returns the page through which the driver controls an endpoint. */
 static void __iomem *endpoint_page(struct hamlyn_card *card, u32 endpoint)
 {
 	return clan_parts(card)->pages + (u64)endpoint * CLAN_ENDPOINT_SIZE;
 }
 
 /*
- * Has the card carry out the request that has been written behind so many of an endpoint of the
- * driver's; it need be told only if it does not look.
+ * Has the card carry out the request that was written after @put others, at an endpoint of the
+ * driver. The card is told only if it is idle.
  */
 void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
 		      u32 *put)
@@ -65,7 +65,7 @@ void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamly
 
 	/* The card reads the whole request when it sees the count. */
 	smp_store_release(word, ++*put);
-	mb(); /* Either the card sees the count, or we see that it does not look. */
+	mb(); /* Either the card sees the count, or the driver sees it idle. */
 	if (READ_ONCE(*idle))
 		writel(1, endpoint_page(card, endpoint) + CLAN_ENDPOINT_GO);
 }
@@ -87,7 +87,7 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 
 	if (own->put - READ_ONCE(*done) >= REQUESTS)
 		return false;
-	dma_rmb(); /* What the place had has been sent before it was done. */
+	dma_rmb(); /* What the place held was sent before it was done. */
 	record = own_place(own, own->put, &request.local_offset);
 	request.length = hamlyn_record_write(&own->records, record, wire, data, length);
 	*clan_request_at(own->memory, own->put, REQUESTS) = request;
@@ -140,8 +140,8 @@ static const struct peer_transport_ops own_transport = {
 };
 
 /*
- * The Tripwire has fired: something has arrived, whoever it is from. It may be a part of a record;
- * the rest fires it again.
+ * The Tripwire has fired: something has arrived, from any host. It may be a part of a record; the
+ * rest fires it again.
  */
 void clan_own_arrived(struct hamlyn_card *card)
 {
@@ -157,7 +157,7 @@ struct hamlyn_fifo *clan_own_fifo(struct hamlyn_card *card)
 	return &clan_parts(card)->own->fifo;
 }
 
-/* Once for a card, before it is started. */
+/* Called once for a card, before it is started. */
 int clan_own_init(struct hamlyn_card *card)
 {
 	struct clan_own *own = kvzalloc(sizeof(*own), GFP_KERNEL);
@@ -178,7 +178,7 @@ void clan_own_free(struct hamlyn_card *card)
 	kvfree(clan_parts(card)->own);
 }
 
-/* Memory of the driver's own that the card can reach. */
+/* Allocates memory of the driver's own that the card can reach. */
 static int own_memory(struct clan_own *own, u64 length, struct hamlyn_pages **memory)
 {
 	struct hamlyn_pages *made = hamlyn_pages_alloc(&own->file, length);
@@ -198,7 +198,7 @@ static int own_open_fifo(struct clan_own *own)
 	return hamlyn_command(own->card, CLAN_COMMAND_OPEN_FIFO, 0, &body, sizeof(body));
 }
 
-/* What the others write to, and what we send from. */
+/* Opens the apertures that other hosts write to, and that this host sends from. */
 static int own_open_apertures(struct clan_own *own)
 {
 	struct clan_open_aperture in = {
@@ -231,7 +231,7 @@ static int own_open_endpoint(struct clan_own *own)
 			      sizeof(body));
 }
 
-/* Has it fire for all that comes from other hosts. */
+/* Makes it fire for all that comes from other hosts. */
 static int own_set_tripwire(struct clan_own *own)
 {
 	void __iomem *tripwire = endpoint_page(own->card, CLAN_OWN_ENDPOINT) +
@@ -265,14 +265,14 @@ static int own_open(struct clan_own *own)
 	ret = own_open_fifo(own) ?: own_open_apertures(own) ?: own_open_endpoint(own) ?:
 	      own_set_tripwire(own);
 	if (ret)
-		/* It must not keep what is given back. */
+		/* The card must not keep what is released. */
 		hamlyn_card_fail(card);
 	else
 		hamlyn_system_open(card->system, &own->records.transport);
 	return ret;
 }
 
-/* All that the card is told of. */
+/* Allocates all memory that the card is told of. */
 static int own_prepare(struct clan_own *own)
 {
 	const struct clan_limits *limits = clan_limits(own->card);
@@ -285,7 +285,7 @@ static int own_prepare(struct clan_own *own)
 	       own_memory(own, REQUESTS * HAMLYN_RECORD_PLACE_SIZE, &own->out);
 }
 
-/* The card has been started. Without this nobody can sleep, and no other host be reached. */
+/* Called when the card has started. Without this no thread can sleep, and no host is reached. */
 void clan_own_start(struct hamlyn_card *card)
 {
 	struct clan_own *own = clan_parts(card)->own;
@@ -306,7 +306,7 @@ static void own_give_back(struct hamlyn_pages **memory)
 	*memory = NULL;
 }
 
-/* Ends what is arranged with others, and gives all back; the card's lock is held. */
+/* Ends what is arranged with others, and releases everything; the card's lock is held. */
 void clan_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {
 	struct clan_own *own = clan_parts(card)->own;

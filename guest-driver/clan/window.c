@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Windows: pages of the card by which a process reaches another host's aperture, or a group's, by
- * loads and stores. Whether there is such an aperture its card says, at the first of them. A window
- * names the endpoint that hears of its faults, and that must be there as long as it is.
+ * Windows: pages of the card through which a process reaches another host's aperture, or a group's,
+ * by loads and stores. At the first of them, that host's card checks whether the aperture exists. A
+ * window names the endpoint that is told of its faults, which must exist as long as the window.
  */
 #include "clan.h"
 
@@ -24,7 +24,7 @@ static void window_free(struct kref *users)
 
 DEFINE_FREE(window_put, struct clan_window_object *, if (_T) hamlyn_object_put(&_T->object))
 
-/* Whether there can be such an aperture at all. */
+/* Returns whether there can be such an aperture at all. */
 bool clan_target_is_sound(u32 host, u32 aperture)
 {
 	if (host < CLAN_GROUP_HOST)
@@ -32,7 +32,7 @@ bool clan_target_is_sound(u32 host, u32 aperture)
 	return host - CLAN_GROUP_HOST < CLAN_GROUPS && !aperture;
 }
 
-/* Pages that follow each other; they are in use from now on. */
+/* Takes pages that follow each other. */
 static int window_take_pages(struct hamlyn_card *card, struct clan_window_object *window)
 {
 	struct clan_parts *parts = clan_parts(card);
@@ -135,15 +135,13 @@ int clan_window_open(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* Its pages may be another's when this returns: nobody has them mapped any more. */
+/* On return no process has its pages mapped, so they may get another owner. */
 static void window_close(struct card_object *object)
 {
 	struct clan_window_object *window = window_of(object);
 	struct hamlyn_card *card = object->file->card;
 
-	/*
-	 * The card first: a processor that stands in a load could not be told to forget the pages.
-	 */
+	/* The card first: a processor stalled in a load could not be told to flush the pages. */
 	object->open = false;
 	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_WINDOW, object->index, NULL, 0);
 	hamlyn_unmap_card(object, (u64)window->pages * HAMLYN_PAGE_SIZE);
@@ -202,7 +200,7 @@ static resource_size_t window_place(const struct card_object *object, u64 offset
 {
 	const struct hamlyn_card *card = object->file->card;
 
-	/* Behind the endpoints' pages. */
+	/* After the endpoints' pages. */
 	return clan_endpoint_page(card, clan_limits(card)->query.endpoints + object->index) +
 	       round_down(offset, HAMLYN_PAGE_SIZE);
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The card as a whole: who it is, how it is started and stopped, what it counts.
- */
+/* The card as a whole: identity, start, stop, counters. */
 #include "hamlyn_core.h"
 #include "hamlyn_trace.h"
 
 #define MAJOR_OF(version) ((version) >> 16)
 #define MINOR_OF(version) ((version) & 0xffff)
-/* How often a card is asked whether it is still there. */
+/* Interval of the check whether the card is still present. */
 #define WATCH_INTERVAL (5 * HZ)
-/* The link may change while it is read. Then it is read again at once, at most so many times. */
+/* The link may change while it is read. It is then read again at once, up to this limit. */
 #define LINK_TRIES 3
 
 static u32 card_register(struct hamlyn_card *card, u32 offset)
@@ -27,7 +25,7 @@ int hamlyn_card_check_limit(struct hamlyn_card *card, const char *what, u32 valu
 	return -ENODEV;
 }
 
-/* With a period too short for us to keep, the card would discard packets most of the time. */
+/* If the period is too short for the driver, the card discards packets most of the time. */
 static int card_check_handshake(struct hamlyn_card *card)
 {
 	u32 period = card_register(card, HAMLYN_REG_HANDSHAKE_TIMEOUT);
@@ -38,7 +36,7 @@ static int card_check_handshake(struct hamlyn_card *card)
 				       hamlyn_handshake_least(), U32_MAX);
 }
 
-/* Reads the identity registers, and refuses a card that this driver does not know. */
+/* Reads the identity registers, and rejects a card that this driver does not know. */
 static int card_read_identity(struct hamlyn_card *card, struct hamlyn_query *limits)
 {
 	struct device *dev = &card->pdev->dev;
@@ -86,8 +84,8 @@ int hamlyn_card_identify(struct hamlyn_card *card)
 }
 
 /*
- * Whether this is another card than the one that was probed, or the same with other limits. Our
- * tables and mappings would not fit it. Its lock is held.
+ * Returns whether this is not the card that was probed, or has other limits. The driver's tables
+ * and mappings would not fit it. The card's lock is held.
  */
 bool hamlyn_card_changed(struct hamlyn_card *card)
 {
@@ -102,8 +100,8 @@ bool hamlyn_card_changed(struct hamlyn_card *card)
 }
 
 /*
- * Whether the card still answers, and has not been reset without the driver; if not, it is stopped.
- * Its lock is held.
+ * Returns whether the card still answers and was not reset without the driver; otherwise stops it.
+ * The card's lock is held.
  */
 bool hamlyn_card_answers(struct hamlyn_card *card)
 {
@@ -113,7 +111,7 @@ bool hamlyn_card_answers(struct hamlyn_card *card)
 	if (!card->live)
 		return false;
 	page = readq(card->registers + HAMLYN_REG_COMMAND_PAGE);
-	/* A card that is short of room answers with ones once, as it then makes room. */
+	/* A card that is short of room answers with ones once, while it makes room. */
 	if (PCI_POSSIBLE_ERROR(page))
 		page = readq(card->registers + HAMLYN_REG_COMMAND_PAGE);
 	if (page == card->page_dma)
@@ -123,9 +121,7 @@ bool hamlyn_card_answers(struct hamlyn_card *card)
 	return false;
 }
 
-/*
- * Finds a card that has died. Its users may sleep, or look at memory that nobody will ever write.
- */
+/* Detects a dead card. Its users may sleep, or poll memory that is never written again. */
 void hamlyn_card_watch(struct work_struct *work)
 {
 	struct hamlyn_card *card = container_of(to_delayed_work(work), struct hamlyn_card, watch);
@@ -140,8 +136,7 @@ void hamlyn_card_watch(struct work_struct *work)
 
 /*
  * Reports the link if it has changed since the last report; the card's lock is held. A link that
- * was up at the last report has been down since, even if it is up now: messages on their way are
- * lost.
+ * was up at the last report has been down since, even if it is up now: messages in flight are lost.
  */
 void hamlyn_card_report_link(struct hamlyn_card *card)
 {
@@ -151,16 +146,16 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 
 	if (!card->live)
 		return;
-	/* Both values of one moment, if we can get them. Later changes raise an interrupt each. */
+	/* Read both values at one moment, if possible. Each later change raises an interrupt. */
 	do {
 		changes = card_register(card, HAMLYN_REG_LINK_CHANGES);
 		link = card_register(card, HAMLYN_REG_LINK);
 		host = card_register(card, HAMLYN_REG_HOST_ID);
 	} while (changes != card_register(card, HAMLYN_REG_LINK_CHANGES) && --tries);
-	/* The card did not answer in time: the next look, or the next interrupt, finds out. */
+	/* The card did not answer in time: the next check or interrupt reads the link. */
 	if (PCI_POSSIBLE_ERROR(link))
 		return;
-	/* A card that was made anew while we were away may have come to the same count. */
+	/* A card that was recreated in the meantime may have reached the same count. */
 	if (changes == card->link_changes && (link == 1) == card->link &&
 	    (!card->link || host == card->host))
 		return;
@@ -169,7 +164,7 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 	was_up = card->link;
 	card->link_changes = changes;
 	card->link = link == 1;
-	/* A card of before 2.4 answers 0. */
+	/* A card older than version 2.4 returns 0. */
 	hamlyn_system_set_hosts(card->system, card_register(card, HAMLYN_REG_PORTS));
 	if (was_up)
 		dev_info_ratelimited(&card->dev, "link %s down\n", card->link ? "was" : "is");
@@ -183,14 +178,11 @@ void hamlyn_card_report_link(struct hamlyn_card *card)
 	hamlyn_sysfs_link(card);
 }
 
-/*
- * Brings the card from any state to that of having nothing open, and lets it take part; its lock is
- * held.
- */
+/* Brings the card from any state to one with nothing open, and enables it; its lock is held. */
 int hamlyn_card_start(struct hamlyn_card *card)
 {
 	lockdep_assert_held(&card->lock);
-	/* Reset before it may do DMA: an earlier kernel may have left something open. */
+	/* Reset it before it may do DMA: an earlier kernel may have left objects open. */
 	writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
 	if (hamlyn_card_changed(card))
 		return -ENODEV;
@@ -218,8 +210,8 @@ int hamlyn_card_start(struct hamlyn_card *card)
 }
 
 /*
- * Stops the card's DMA for good, whether it answers or not, and wakes everybody who waits for it;
- * its lock is held. Afterwards all memory that it knew may be unmapped and unpinned.
+ * Stops the card's DMA for good, whether or not it answers, and wakes all threads that wait for it;
+ * its lock is held. Afterwards all memory known to the card may be unmapped and unpinned.
  */
 void hamlyn_card_stop(struct hamlyn_card *card)
 {
@@ -230,7 +222,7 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 	if (card->live)
 		writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
 	pci_clear_master(card->pdev);
-	/* What it has asked for comes too late to be deposited, but may still be read. */
+	/* Data of pending reads comes too late to be deposited, but memory may still be read. */
 	if (!pci_channel_offline(card->pdev) && !pci_wait_for_pending_transaction(card->pdev))
 		dev_err(&card->dev,
 			"the card still waits for memory, and may read what is given back\n");
@@ -242,7 +234,7 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 		wake_up_all(&file->wait);
 }
 
-/* The card does not obey. It stays stopped until it is reset or bound anew. */
+/* Stops a card that misbehaves, until it is reset or bound again. */
 void hamlyn_card_fail(struct hamlyn_card *card)
 {
 	if (card->live)
@@ -252,7 +244,7 @@ void hamlyn_card_fail(struct hamlyn_card *card)
 
 /*
  * Takes the objects of all files from a stopped card, to be released; its lock is held. The files
- * cannot be used any more.
+ * are unusable afterwards.
  */
 void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {
@@ -281,7 +273,7 @@ int hamlyn_card_query(struct hamlyn_file *file, void *argument)
 	query->capabilities = HAMLYN_CAPABILITY_SHARES;
 	query->vectors = card->vectors;
 	query->host = card_register(card, HAMLYN_REG_HOST_ID);
-	/* A card of before 2.4 answers 0. */
+	/* A card older than version 2.4 returns 0. */
 	query->ports = card_register(card, HAMLYN_REG_PORTS);
 	if (card->ops->query)
 		card->ops->query(card, query);

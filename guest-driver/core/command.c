@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Commands: the driver fills the command page and rings; the card carries the command out whole or
- * not at all.
+ * Commands: the driver fills the command page and writes a register. The card carries out a command
+ * completely or not at all.
  */
 #include "hamlyn_core.h"
 #include "hamlyn_trace.h"
 
-/* In the page until the card has answered; no status has this value. */
+/* Status in the page until the card has answered; no status has this value. */
 #define NO_ANSWER 0xffffffff
 
 static const char * const status_names[] = {
@@ -23,30 +23,30 @@ static const char * const status_names[] = {
 	[HAMLYN_STATUS_MEMORY_FULL] = "card memory full",
 };
 
-/* Runs what is in the page; returns a status, or NO_ANSWER from a card that is dead. */
+/* Runs the command in the page; returns a status, or NO_ANSWER if the card is dead. */
 static u32 command_run(struct hamlyn_card *card)
 {
 	struct hamlyn_command *head = card->page;
 	u32 status;
 
-	dma_wmb(); /* The card sees the whole command when it sees the store. */
+	dma_wmb(); /* The command is visible before the store. */
 	writel(1, card->registers + HAMLYN_REG_COMMAND_GO);
 	status = READ_ONCE(head->status);
 	if (status == NO_ANSWER) {
 		/*
 		 * A bus may have posted the store: then this read waits for it. Or the card could
-		 * not reach the page: then the register tells. Or the card is dead, and reads as
-		 * ones.
+		 * not reach the page: then the register has the status. Or the card is dead, and
+		 * reads as ones.
 		 */
 		status = readl(card->registers + HAMLYN_REG_COMMAND_STATUS);
 		if (status == HAMLYN_STATUS_OK)
 			status = READ_ONCE(head->status);
 	}
-	dma_rmb(); /* The rest of the answer is read after the status. */
+	dma_rmb(); /* Read the rest of the answer after the status. */
 	return status;
 }
 
-/* The card's own, and those that all have. */
+/* Names the card's own commands, and those that all cards have. */
 static const char *command_name(const struct hamlyn_card *card, u32 opcode)
 {
 	switch (opcode) {
@@ -67,7 +67,7 @@ static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 
 	const char *name =
 		status < ARRAY_SIZE(status_names) ? status_names[status] : "unknown status";
 
-	/* Not yet: the caller may try again. */
+	/* Not possible yet: the caller may retry. */
 	if (status == HAMLYN_STATUS_IN_USE)
 		return -EBUSY;
 	switch (status) {
@@ -78,7 +78,7 @@ static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 
 	case HAMLYN_STATUS_BAD_LENGTH:
 	case HAMLYN_STATUS_BAD_ADDRESS:
 	case HAMLYN_STATUS_BAD_VALUE:
-		/* What a process has asked for. */
+		/* The value comes from a process. */
 		dev_dbg_ratelimited(&card->dev,
 				    "command %u on object %u: %s (value %llu, limit %llu)\n",
 				    opcode, index, name, head->value, head->limit);
@@ -99,7 +99,7 @@ static int command_refused(struct hamlyn_card *card, u32 opcode, u32 index, u32 
  * @body: argument, @size bytes
  * @size: size of the argument
  *
- * What the card wrote behind the head is in the page until the next command.
+ * What the card wrote after the head stays in the page until the next command.
  *
  * Return: 0; -EBUSY if the object is in use, -ENOSPC if the card's memory is full, -EINVAL or -EIO
  * if the card refuses, -ENODEV if it does not answer and has been stopped.
@@ -137,12 +137,12 @@ int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *
 /**
  * hamlyn_command_close() - close an object
  * @card: the card; its lock is held
- * @opcode: the command that closes
+ * @opcode: the close command
  * @index: object
  * @body: argument, @size bytes
  * @size: size of the argument
  *
- * When this returns, no deposit and no gather that the object allowed is under way: the card has
+ * On return, no deposit and no gather that the object allowed is in progress: the card has
  * confirmed it, or its DMA has been switched off.
  */
 void hamlyn_command_close(struct hamlyn_card *card, u32 opcode, u32 index, const void *body,

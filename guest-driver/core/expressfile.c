@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Areas and views of express memory as a file's objects, and the calls for them. */
+/* Areas and views of express memory as objects of a file, and the calls for them. */
 #include "hamlyn_expresscard.h"
 
 #define express_of(of) container_of(of, struct express_object, object)
@@ -20,7 +20,7 @@ static void express_free(struct kref *users)
 	kfree(express);
 }
 
-/* The process sees the spare page from now on. */
+/* The process sees the spent page from now on. */
 static void express_close(struct card_object *object)
 {
 	struct express_object *express = express_of(object);
@@ -64,7 +64,7 @@ const struct card_kind hamlyn_express_kind = {
 	.free = express_free,
 };
 
-/* Whether files of such a card may have it, and as which kind of their objects. */
+/* Returns whether files of the card may have express memory, and the kind of their objects. */
 static bool express_kind(const struct hamlyn_card *card, unsigned int *kind)
 {
 	for (*kind = 0; *kind < card->ops->kinds_count; ++*kind)
@@ -87,7 +87,7 @@ static void end_withdraw(struct hamlyn_express_end *end)
 {
 	struct express_object *express = express_object(end);
 
-	/* One that its file does not have yet is not mapped. */
+	/* An object that its file does not have yet is not mapped. */
 	if (express->object.open)
 		hamlyn_unmap_card(&express->object, express_size(express));
 }
@@ -107,7 +107,7 @@ const struct hamlyn_express_ops hamlyn_express_file_ops = {
 	.news = express_news,
 };
 
-/* Whether such a card's files have express memory. */
+/* Returns whether the card's files have express memory. */
 bool hamlyn_express_offers(const struct hamlyn_card *card)
 {
 	unsigned int kind;
@@ -122,8 +122,8 @@ static struct express_object *express_alloc(struct hamlyn_file *file)
 	if (!express)
 		return NULL;
 	/*
-	 * One's own: or what a process stores to a view would be in its areas, as if the other host
-	 * had.
+	 * A page of its own: otherwise a process's stores to a view would appear in its areas, as
+	 * if the other host had made them.
 	 */
 	express->object.spent = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!express->object.spent) {
@@ -141,7 +141,7 @@ static void express_put(struct express_object *express)
 
 DEFINE_FREE(express_put, struct express_object *, if (_T) express_put(_T))
 
-/* It is the file's from now on; the card's lock is held. */
+/* Gives the object to its file; the card's lock is held. */
 static void express_join(struct express_object *express)
 {
 	unsigned int kind;
@@ -152,7 +152,7 @@ static void express_join(struct express_object *express)
 	hamlyn_object_join(&express->object, kind);
 }
 
-/* It comes to nothing. */
+/* Discards an object that could not be completed. */
 static void express_abandon(struct express_object *express)
 {
 	struct hamlyn_file *file = express->object.file;
@@ -162,7 +162,7 @@ static void express_abandon(struct express_object *express)
 	hamlyn_share_unlock(file->card, file->share);
 }
 
-/* Takes pages, and says in @news what had been answered by then. */
+/* Takes pages, and sets @news to the number of answers up to then. */
 static int area_take(struct express_object *express, const struct hamlyn_express_create *create,
 		     bool again, u32 *news)
 {
@@ -189,7 +189,7 @@ static int area_take_waiting(struct express_object *express,
 		ret = area_take(express, create, again, &news);
 		if (ret != -EAGAIN)
 			return ret;
-		/* Any answer, of any host: seldom, and soon looked at. */
+		/* Any answer of any host wakes the thread: answers are rare and quickly checked. */
 		if (wait_event_interruptible(card->express->wait,
 					     READ_ONCE(card->express->news) != news ||
 						     !READ_ONCE(card->live)))
@@ -198,14 +198,14 @@ static int area_take_waiting(struct express_object *express,
 	}
 }
 
-/* What its pages had been is nobody's to see. Without the card's lock, as they may be many. */
+/* Clears old contents of the pages. Without the card's lock, as there may be many pages. */
 static int area_clear(const struct express_object *express)
 {
 	const struct express_place *part = &express->object.card->express->parts[express->end.host];
 	u32 i;
 
 	hamlyn_express_hold();
-	/* The memory may have gone and come again, and then the pages are others'. */
+	/* The memory may have gone and come back; the pages then belong to others. */
 	if (READ_ONCE(express->end.state) != EXPRESS_OPEN) {
 		hamlyn_express_let_go();
 		return -ENODEV;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * PCI functions with express memory (docs/express.md). They lie beside a card of any model and may
- * come after it and go before it, so they have a driver of their own. Whose a function is, the
- * card's scratch register tells.
+ * come after it and go before it, so they have a driver of their own. The card's scratch register
+ * shows which card a function belongs to.
  */
 #include <linux/random.h>
 #include <linux/rwsem.h>
@@ -14,7 +14,7 @@ enum { BAR_MEMORY = 0 };
 struct express_function {
 	struct pci_dev *pdev;
 	struct list_head on_functions;
-	/* The card that it lies beside. */
+	/* The card that the function belongs to. */
 	struct hamlyn_card *card;
 	struct pci_saved_state *state;
 	void __iomem *registers;
@@ -24,7 +24,7 @@ struct express_function {
 	u64 memory;
 };
 
-/* Guards both lists and what they hold to each other. Each card's lock is below it. */
+/* Guards both lists and the links between them. Each card's lock is below it. */
 static DECLARE_RWSEM(functions_lock);
 static LIST_HEAD(functions);
 static LIST_HEAD(cards);
@@ -47,7 +47,7 @@ static bool function_belongs(const struct express_function *function, struct ham
 	return readl(function->registers + HAMLYN_EXPRESS_REG_SCRATCH) == ~pattern;
 }
 
-/* Takes the part with a host, if the function has it. */
+/* Takes the part that is shared with a host, if the function has it. */
 static int function_take(const struct express_function *function, struct hamlyn_card *card,
 			 u32 host)
 {
@@ -62,7 +62,7 @@ static int function_take(const struct express_function *function, struct hamlyn_
 	    place->memory)
 		return -EINVAL;
 	place->start = pci_resource_start(function->pdev, BAR_MEMORY) + offset;
-	/* It is memory, as good as any; and who maps its pages later maps them as this is. */
+	/* This is ordinary memory. Later mappings of its pages get the same caching. */
 	place->memory = memremap(place->start, function->part, MEMREMAP_WB);
 	if (!place->memory)
 		return -ENOMEM;
@@ -95,7 +95,7 @@ static void function_attach(struct express_function *function, struct hamlyn_car
 		 function->host, function->part >> 10);
 }
 
-/* A card's express memory is gone: when this returns nobody reaches it, and others know. */
+/* Ends a card's express memory. On return no process reaches it, and other hosts learn of it. */
 static void memory_stop(struct hamlyn_card *card)
 {
 	struct hamlyn_express_memory *express = card->express;
@@ -124,8 +124,8 @@ static void function_offer(struct express_function *function)
 }
 
 /*
- * The card has been started. A function that came while the card was being reset could not be told
- * from another card's.
+ * Called after the card has been started. A function that came while the card was being reset could
+ * not be told from another card's.
  */
 void hamlyn_express_retry(struct hamlyn_card *card)
 {
@@ -137,7 +137,7 @@ void hamlyn_express_retry(struct hamlyn_card *card)
 			function_attach(function, card);
 }
 
-/* It cannot be used any more. Others of the same card are, from the beginning. */
+/* Stops the use of a function. The card's other functions are attached again from the start. */
 static void function_withdraw(struct express_function *function)
 {
 	struct hamlyn_card *card = function->card;
@@ -171,13 +171,13 @@ static void card_leave(void *data)
 			function->card = NULL;
 }
 
-/* A card with its system: its express memory may be there, or come later, or never. */
+/* Adds a card and its system. Its express memory may be present, come later, or never. */
 int hamlyn_express_join(struct hamlyn_card *card)
 {
 	struct hamlyn_express_memory *express;
 	struct express_function *function;
 
-	/* Files that outlive the device look at it: it goes with the card's structure. */
+	/* Freed with the card's structure: files that outlive the device use it. */
 	express = kzalloc(sizeof(*express), GFP_KERNEL);
 	if (!express)
 		return -ENOMEM;
@@ -193,7 +193,7 @@ int hamlyn_express_join(struct hamlyn_card *card)
 	return devm_add_action_or_reset(&card->pdev->dev, card_leave, card);
 }
 
-/* Reads what the function says of itself; an error if it makes no sense. */
+/* Reads the function's description; fails if it makes no sense. */
 static int function_identify(struct express_function *function)
 {
 	struct pci_dev *pdev = function->pdev;
@@ -261,7 +261,7 @@ static void function_reset_prepare(struct pci_dev *pdev)
 	function_withdraw(pci_get_drvdata(pdev));
 }
 
-/* After it, it may be another, or none. */
+/* After a reset or resume, this may be another function, or none. */
 static void function_again(struct express_function *function)
 {
 	if (!function_identify(function))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A FIFO by which a card says whom the driver is to wake, or what to look after. */
+/* A FIFO by which a card reports what the driver must wake or handle. */
 #include "hamlyn_core.h"
 
-/* The n-th, from 0, is at n modulo the ring's size. */
+/* Record n, counted from 0, is at index n modulo the ring's size. */
 struct fifo_record {
 	__u32 what;
 	/* n + 1. The card writes it last. */
@@ -11,9 +11,9 @@ struct fifo_record {
 static_assert(sizeof(struct fifo_record) == HAMLYN_FIFO_SIZE);
 
 /*
- * Takes records that are there, and tells the card so: after that it writes one anew for each of
- * what they name. Only then may who sleeps look, or what happens meanwhile is overlooked. The card
- * raises the vector again for what there is more. The card's lock is held.
+ * Takes the available records, and reports this to the card. From then on the card writes a new
+ * record for each object that they name. Sleepers may check only after that, or events in between
+ * are missed. The card raises the vector again if there are more records. The card's lock is held.
  */
 u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 taken_register,
 		     u32 *what)
@@ -28,7 +28,7 @@ u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 tak
 			 place % HAMLYN_PAGE_SIZE;
 		if (READ_ONCE(record->number) != fifo->taken + 1)
 			break;
-		dma_rmb(); /* What it is was written before the number. */
+		dma_rmb(); /* The card wrote @what before the number. */
 		what[found] = READ_ONCE(record->what);
 		fifo->taken++;
 	}

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * An open file of /dev/hamlynN: a protection domain. What it makes is its own, and goes with it.
- */
+/* An open file of /dev/hamlynN: a protection domain. It owns its objects, and they end with it. */
 #include <linux/uaccess.h>
 
 #include "hamlyn_core.h"
@@ -18,7 +16,7 @@ void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
 	init_waitqueue_head(&file->wait);
 }
 
-/* Makes the file one of its card's and its user's. */
+/* Adds the file to its card and to its user's share. */
 static int file_join(struct hamlyn_file *file)
 {
 	struct hamlyn_share *spare __free(kfree) = hamlyn_share_alloc();
@@ -77,8 +75,8 @@ static int file_open(struct inode *inode, struct file *filp)
 /**
  * hamlyn_object_init() - initialise an object that the card does not know yet
  * @object: memory that is all zero
- * @file: the file that is to have it
- * @kind: what it is
+ * @file: the file that will own it
+ * @kind: its kind
  */
 void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
 			const struct card_kind *kind)
@@ -105,7 +103,7 @@ static bool offset_is_less(struct rb_node *one, const struct rb_node *other)
 }
 
 /**
- * hamlyn_object_join() - make an object its file's, once the card has opened it
+ * hamlyn_object_join() - give an object to its file, once the card has opened it
  * @object: the object; the card's lock is held
  * @kind: index into the file's lists
  */
@@ -124,10 +122,8 @@ void hamlyn_object_join(struct card_object *object, unsigned int kind)
 }
 
 /**
- * hamlyn_object_leave() - take a closed object from its file
+ * hamlyn_object_leave() - remove a closed object from its file
  * @object: the object; the card's lock is held
- *
- * The object has no file afterwards, as that may be freed before the object is released.
  */
 void hamlyn_object_leave(struct card_object *object)
 {
@@ -149,7 +145,7 @@ void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)
 }
 
 /**
- * hamlyn_file_close_next() - close one of a file's objects, those that name others before these
+ * hamlyn_file_close_next() - close one of a file's objects, those that name others first
  * @file: the file; the card's lock is held
  * @closed: gets the object, to be released
  *
@@ -175,7 +171,7 @@ bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *clos
 }
 
 /**
- * hamlyn_closed_release() - give back the memory of closed objects
+ * hamlyn_closed_release() - release the memory of closed objects
  * @closed: the objects; the card's lock is not held, as this may take long
  */
 void hamlyn_closed_release(struct hamlyn_closed *closed)
@@ -192,8 +188,8 @@ void hamlyn_closed_release(struct hamlyn_closed *closed)
 }
 
 /*
- * Ends one object after the other, so that others can take the lock in between. A reset of the card
- * meanwhile ends objects too, so what is left is looked up anew each time.
+ * Ends objects one by one, so that other threads can take the lock in between. A reset of the card
+ * may end objects meanwhile, so the lists are read again each time.
  */
 static void file_end(struct hamlyn_file *file)
 {
@@ -209,7 +205,7 @@ static void file_end(struct hamlyn_file *file)
 	} while (more);
 }
 
-/* Nobody maps, polls or calls the file any more: they all hold it. */
+/* No thread still maps, polls or calls the file: each would hold a reference to it. */
 static int file_release(struct inode *inode, struct file *filp)
 {
 	struct hamlyn_file *file = filp->private_data;
@@ -247,7 +243,7 @@ static __poll_t file_poll(struct file *filp, poll_table *table)
 	return events;
 }
 
-/* What every card has. */
+/* The calls that every card has. */
 static const struct card_call calls[] = {
 	{ HAMLYN_IOC_QUERY, true, hamlyn_card_query },
 	{ HAMLYN_IOC_STATISTICS, true, hamlyn_card_statistics },
@@ -280,7 +276,7 @@ static const struct card_call *call_find(const struct card_call *of, unsigned in
  * @user: structure of the caller
  * @code: code that the caller used, with the size of its structure
  *
- * A program may be older or newer than the driver. What a shorter structure lacks is zero.
+ * A program may be older or newer than the driver. Missing members of a shorter structure are zero.
  *
  * Return: 0; -E2BIG if the caller's structure is longer and the rest is not zero; -EFAULT.
  */
@@ -316,7 +312,7 @@ static long file_ioctl(struct file *filp, unsigned int code, unsigned long addre
 	const struct card_call *call;
 	int ret;
 
-	/* The card's own first: some are called often. */
+	/* The card's own calls first: some are frequent. */
 	call = call_find(ops->calls, ops->calls_count, code) ?:
 	       call_find(calls, ARRAY_SIZE(calls), code);
 	if (!call)

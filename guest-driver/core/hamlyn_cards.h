@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The cards that the driver knows: for each its PCI device id and its operations. It is all that
- * the core knows of them by name.
+ * The cards that the driver supports: the PCI device id and the operations of each. The core knows
+ * cards by name only here.
  */
 #ifndef _HAMLYN_CARDS_H
 #define _HAMLYN_CARDS_H

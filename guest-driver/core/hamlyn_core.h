@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What every card of the family needs, and how the core reaches what is a card's own: card_ops.
+ * Definitions that all cards of the family share. The core reaches what is specific to a card
+ * through card_ops.
  *
- * A card has files, a file has objects, whose kinds are the card's. One mutex for each card,
- * hamlyn_card.lock, guards all of them and the command page. Page faults take it, so no user memory
- * is touched and nothing is pinned with it held; nor is memory taken that counts as the caller's,
- * as a caller at his limit waits long for it. Above it are a process' mmap_lock, the gate of its
- * user's share, and what a card's folder has for all cards together. Below it is one spinlock for
- * each vector, which interrupts take: it guards the list of what is armed on the vector, and the
- * words of that.
+ * A card has files, and a file has objects, whose kinds the card defines. One mutex for each card,
+ * hamlyn_card.lock, guards all of them and the command page. Page faults take it. So while it is
+ * held, no user memory is touched and nothing is pinned. Nor is memory allocated that is charged to
+ * the caller: a caller at its limit waits long for it. Above it are a process's mmap_lock, the gate
+ * of the user's share, and what a card's folder has for all cards together. Below it is one
+ * spinlock for each vector, which interrupt handlers take. The spinlock guards the list of what is
+ * armed on the vector, and the armed words of those entries.
  *
- * The watch over all connections of the host needs that mutex, so it is held for a bounded time:
- * work for several objects, and pinning and mapping of memory, are done without it or object by
- * object. What remains grows with one object: closing an export or a mapping of a SHRIMP card takes
- * up to 23 commands, for 1,024 pages, and a look at each of up to 256 imports for each page, taking
- * an object's mappings away up to HAMLYN_MAP_STRIDE of page table for each of 16 mappings, and
- * taking pages of express memory up to HAMLYN_EXPRESS_RUNS scans of one part's table. Two things
- * grow with what all users have: a SHRIMP host that is lost ends its mappings of all exports, once
- * for each export; and what is to be said by express memory is tried for each view that waits. A
- * user's threads come to the mutex one at a time, through the gate of the user's share (share.c): a
- * thread waits for at most as many others as there are users.
+ * The watch over all connections of the host needs that mutex, so it is held for a bounded time.
+ * Work on several objects, and pinning and mapping of memory, are done without it or object by
+ * object. The remaining work grows with one object:
+ * - closing an export or a mapping of a SHRIMP card: up to 23 commands for 1,024 pages, and a check
+ *   of up to 256 imports for each page
+ * - removing an object's mappings: up to HAMLYN_MAP_STRIDE of page table for each of 16 mappings
+ * - taking pages of express memory: up to HAMLYN_EXPRESS_RUNS scans of one part's table
+ * Two things grow with what all users have. The loss of a SHRIMP host ends its mappings of all
+ * exports, once for each export. Messages about express memory are tried for each view that waits.
+ * A user's threads take the mutex one at a time, through the gate of the user's share (share.c). So
+ * a thread waits for at most as many others as there are users.
  *
- * Memory that the card may write goes back in two steps. First, with the lock held, the card
- * confirms that it has closed the object (or DMA as a whole has been stopped); only then, and
- * without the lock, is the memory unmapped and unpinned.
+ * Memory that the card may write is released in two steps. First, with the lock held, the card
+ * confirms that it has closed the object (or all DMA has been stopped). Only then, and without the
+ * lock, is the memory unmapped and unpinned.
  */
 #ifndef _HAMLYN_CORE_H
 #define _HAMLYN_CORE_H
@@ -60,13 +62,13 @@
 #endif
 
 #define HAMLYN_NAME "hamlyn"
-/* Of vectors: before it is the link's. */
+/* The first vector after the link's. */
 #define HAMLYN_FIRST_VECTOR (HAMLYN_VECTOR_LINK + 1)
-/* Page of the card's area descriptions; the kernel's own must be the same. */
+/* Page size of the card's area descriptions; the kernel's must be the same. */
 #define HAMLYN_PAGE_SIZE 4096
 static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
 
-/* Linux 6.12 has it from 6.12.78 on. */
+/* Linux 6.12 has this macro from 6.12.78 on. */
 #ifndef retain_and_null_ptr
 #define retain_and_null_ptr(p) ((void)__get_and_null(p, NULL))
 #endif
@@ -78,21 +80,21 @@ struct hamlyn_closed;
 struct hamlyn_express_memory;
 struct hamlyn_file;
 
-/* So many kinds of objects a card may have. */
+/* Maximum number of kinds of objects of a card. */
 #define HAMLYN_CARD_KINDS 4
 
 struct card_kind;
 
 /**
- * struct card_object - object of a file: the first part of each card's own structure
+ * struct card_object - object of a file: the first member of each card's own structure
  * @users: references of the file, of each waiter and of each mapping
- * @kind: what the object is
+ * @kind: kind of the object
  * @card: the card, which outlives the object
  * @file: the file, or NULL once the object is closed: the file may be freed before the object
  * @on_file: entry in the file's list of the kind
  * @index: number on the card; another object may get it as soon as this one is closed
  * @open: the card knows the object
- * @offset: where mmap(2) finds the object, if its kind can be mapped
+ * @offset: offset of the object for mmap(2), if its kind can be mapped
  * @by_offset: entry in the file's tree of offsets
  * @views: number of mappings of the card's pages
  * @spent: page that such mappings show once the object is closed; NULL: the file's spent page
@@ -113,16 +115,16 @@ struct card_object {
 
 /**
  * struct card_kind - kind of objects that the files of a card have
- * @close: takes an object from its file and the card, with the card's lock held
- * @release: gives the object's memory back after @close, without the lock: the card can no
- *	longer reach it. Must not use the object's file
- * @poll: returns the events that the object was armed for and that are there, with the card's
- *	lock held. NULL: the object cannot be waited for
+ * @close: removes an object from its file and the card, with the card's lock held
+ * @release: releases the object's memory after @close, without the lock: the card can no longer
+ * 	reach it. Must not use the object's file
+ * @poll: returns the events that the object was armed for and that have occurred, with the card's
+ * 	lock held. NULL: the object cannot be polled
  * @mmap: maps @size bytes from byte @offset of the object. NULL: the kind cannot be mapped
  * @place: returns the bus address of byte @offset, for hamlyn_mmap_card(), with the card's lock
- *	held
- * @ready: returns whether that byte may be touched now, with the card's lock held. If not, the
- *	program waits in @await and touches it again. NULL: always
+ * 	held
+ * @ready: returns whether that byte may be accessed now, with the card's lock held. If not, the
+ * 	program waits in @await and retries the access. NULL: always
  * @await: waits in task state @state, without any lock, until @ready may have changed
  * @free: frees the object after its last reference. Must not use the object's file
  */
@@ -139,11 +141,11 @@ struct card_kind {
 
 /**
  * struct card_call - ioctl of a card
- * @code: the request code, which has the size of the driver's own argument; that of a caller may
- *	have another size
+ * @code: the request code, with the size of the driver's own argument; a caller's code may have
+ * 	another size
  * @answers: the argument is copied back to the caller
- * @run: does what is asked for; the argument has been copied in
- * @undo: takes back what @run made, if the answer cannot be copied to the caller
+ * @run: carries out the call; the argument has been copied in
+ * @undo: reverts @run if the answer cannot be copied to the caller
  */
 struct card_call {
 	u32 code;
@@ -152,7 +154,7 @@ struct card_call {
 	void (*undo)(struct hamlyn_file *file, void *argument);
 };
 
-/* The longest argument of an ioctl. */
+/* Size of the largest argument of an ioctl. */
 #define HAMLYN_ARGUMENT_SIZE sizeof(struct hamlyn_statistics)
 
 /**
@@ -164,12 +166,12 @@ struct card_call {
  * @statistics: number of counters
  * @commands: names of commands by opcode, for traces
  * @commands_count: number of entries of @commands
- * @shared: names of what users have shares of, by the first numbers of HAMLYN_SHARE_*
- * @shares: returns how many of a kind there are for processes
+ * @shared: names of the kinds that users have shares of, by the first numbers of HAMLYN_SHARE_*
+ * @shares: returns the number of objects of a kind that processes can use
  * @groups: attribute groups in sysfs, with hamlyn_group; NULL: hamlyn_group alone
  * @vectors: number of vectors beside the link's; 0: one for each processor, which wakes sleepers
  * @size: size of the card's own structure, which begins with struct hamlyn_card
- * @kinds: kinds of objects, in the order in which a file's are closed
+ * @kinds: kinds of objects, in the order in which a file's objects are closed
  * @kinds_count: number of entries of @kinds
  * @calls: ioctls beside those that every card has
  * @calls_count: number of entries of @calls
@@ -177,16 +179,16 @@ struct card_call {
  * @unload: reverts @load. May be NULL
  * @init: initialises a structure that is all zero
  * @free: frees what the structure refers to, after its last reference
- * @limits: reads how much the card has of everything; fails if the figures make no sense
- * @prepare: takes what the card needs, managed by the device; sets hamlyn_card.pending
+ * @limits: reads the card's limits; fails if the figures make no sense
+ * @prepare: acquires the card's resources, managed by the device; sets hamlyn_card.pending
  * @announce: logs that the card can be used
- * @query: describes what there is for processes, from the limits. May be NULL
+ * @query: describes what processes can use, from the limits. May be NULL
  * @reset: clears the words that the card shares, after a reset, with the card's lock held
- * @raised: handles a vector that is not the link's, in its thread, without locks. NULL: wakes
- *	sleepers (sleepers.c)
+ * @raised: handles a vector other than the link's, in its thread, without locks. NULL: wakes
+ * 	sleepers (sleepers.c)
  * @start: opens the driver's own objects on a card that has been started and has no files yet. May
- *	be NULL, with @end
- * @stop: wakes those who sleep, after the card's DMA has been stopped, with the card's lock held
+ * 	be NULL, with @end
+ * @stop: wakes all sleepers after the card's DMA has been stopped, with the card's lock held
  * @end: closes the driver's own objects, after @stop, with the card's lock held
  */
 struct card_ops {
@@ -226,158 +228,154 @@ struct card_ops {
 struct hamlyn_vector {
 	struct hamlyn_card *card;
 	unsigned int number;
-	/* How often it arrived. */
+	/* Number of arrivals. */
 	atomic_t arrived;
 	spinlock_t lock;
 	/*
-	 * Guarded by lock: whom the card may have fired (hamlyn_sleepers.on_armed), and how many.
+	 * Guarded by lock: sleepers that may have fired (hamlyn_sleepers.on_armed), and how many.
 	 */
 	struct list_head armed;
 	unsigned int armed_count;
 };
 
-/* The beginning of each card's own structure, which is card_ops.size bytes. */
+/* The first member of each card's own structure, which has card_ops.size bytes. */
 struct hamlyn_card {
 	const struct card_ops *ops;
 	struct device dev;
 	struct cdev cdev;
 	struct pci_dev *pdev;
-	/* Its model's part of the module, and its number there. */
+	/* The module's state for the card's model, and the card's number in it. */
 	struct hamlyn_model *model;
 	int number;
 
-	/* BAR 0, and the vectors' pending words, wherever the card has them, if it has. */
+	/* BAR 0, and the vectors' pending words, if the card has them. */
 	void __iomem *registers;
 	void __iomem *pending;
-	/* Its windows are coherent memory (HAMLYN_FEATURE_COHERENT). */
+	/* The card's windows are coherent memory (HAMLYN_FEATURE_COHERENT). */
 	bool coherent;
 	struct pci_saved_state *state;
 	/* The command page. */
 	void *page;
 	dma_addr_t page_dma;
-	/* What the card says of itself, and QUERY of it. */
+	/* What the card reports about itself, and QUERY returns. */
 	struct hamlyn_query limits;
 
 	unsigned int vectors;
 	struct hamlyn_vector vector[HAMLYN_MAX_VECTORS];
 	unsigned int next_vector;
-	/* A vector arrived: for the self-test. */
+	/* Woken when a vector arrives, for the self-test. */
 	wait_queue_head_t arrival;
 	struct delayed_work watch;
-	/* Mapped areas and pages, and one for the driver being bound; and that there are none. */
+	/* Number of mapped areas and pages, plus one while the driver is bound; completed at 0. */
 	refcount_t mappings;
 	struct completion unmapped;
 
-	/* The handshake: its timer's period, 0 if the card has none, and how often it ran out. */
+	/* Handshake timer: its period, 0 if the card has none, and how often it expired. */
 	struct delayed_work beat;
 	u32 handshake_ms;
 	unsigned int lapses;
 
-	/* Guards all below, and what hangs on it. */
+	/* Guards all members below, and what they refer to. */
 	struct mutex lock;
-	/* The card is there and answers, and may do DMA. Written with the lock held. */
+	/* The card is present, answers, and may do DMA. Written with the lock held. */
 	bool live;
-	/* And has been started as a whole, so that files may be opened. */
+	/* The card has also been started completely, so files may be opened. */
 	bool ready;
-	/* It is in sysfs. */
+	/* The device is in sysfs. */
 	bool shown;
-	/* The link is up, as last reported, how often it had changed, and the host id then. */
+	/* The link at the last report: its state, its number of changes, and the host id. */
 	bool link;
 	u32 link_changes;
 	u32 host;
 	struct list_head files;
-	/* The same by number. */
+	/* The files by number. */
 	struct xarray numbers;
 	u32 next_number;
-	/* Users' shares, by user id, and what they hold together. */
+	/* Users' shares by user id, and the sum of what they hold. */
 	struct xarray shares;
 	u32 held[HAMLYN_KINDS];
 	/* This operating system, as others see it through this card (kernel/). */
 	struct hamlyn_system *system;
-	/* Memory that hosts share, in functions beside it. */
+	/* Memory that hosts share, in PCI functions beside the card. */
 	struct hamlyn_express_memory *express;
 };
 
-/* The number of the driver's own file; others have larger ones. */
+/* Number of the driver's own file; other files have larger numbers. */
 #define HAMLYN_OWN_NUMBER 1
 
-/* What a user holds of a card, through however many files, and whoever has them. */
+/* What a user holds of a card, through any number of files in any processes. */
 struct hamlyn_share {
 	struct hamlyn_card *card;
 	kuid_t user;
 	/* Held by one call at a time; taken before the card's lock. */
 	struct mutex gate;
-	/* Guarded by the card's lock: files and connections that name it, and objects by kind. */
+	/* Guarded by the card's lock: number of files and connections, and of objects by kind. */
 	unsigned int users;
 	u32 held[HAMLYN_KINDS];
-	/* Messages of his that wait for a host (kernel/peer.c). */
+	/* The user's messages that wait for each host (kernel/peer.c). */
 	u16 said[HAMLYN_WELL_KNOWN_SLOTS];
 	/*
-	 * Pages of express memory by host: areas', and of those the ones that are leaving
+	 * Pages of express memory by host: those of areas, including the ones that are leaving
 	 * (kernel/express.c).
 	 */
 	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
 };
 
 /*
- * An open file: a protection domain. The driver has one structure for itself, with no file behind
- * it; that one has no mapping and no share.
+ * An open file: a protection domain. The driver has one structure for itself, with no open file
+ * behind it, no mapping and no share.
  */
 struct hamlyn_file {
 	struct hamlyn_card *card;
-	/* The share of the user who opened it. */
+	/* Share of the user that opened the file. */
 	struct hamlyn_share *share;
-	/* Whether the user who opened it may have more than a share. */
+	/* The user that opened the file may hold more than a share. */
 	bool privileged;
 	struct list_head on_card;
-	/* No other file of the card's has it while this one is there. */
+	/* Unique among the card's open files. */
 	u32 number;
-	/* The card was reset or removed since it was opened: what it had is gone. */
+	/* The card was reset or removed since the file was opened: its objects are gone. */
 	bool dead;
 	/*
-	 * Whether it is the driver's own, which sends as the operating system. No file that is
-	 * opened is that, not even root's.
+	 * This is the driver's own file, which sends as the operating system. No file that is
+	 * opened is, not even root's.
 	 */
 	bool drivers_own;
 	/*
-	 * Where its objects are mapped. The device's inode has one address space for all files, and
-	 * taking an object's mappings away must find no other file's.
+	 * Address space of the file's mappings. The device's inode has one for all files, but
+	 * removing an object's mappings must not affect other files.
 	 */
 	struct address_space mapping;
-	/*
-	 * Where the next object's mappings start. Not used twice: a mapping may outlive its object.
-	 */
+	/* Start of the next object's mappings. Not reused: a mapping may outlive its object. */
 	u64 next_offset;
-	/* What mappings of a closed object's part of the card show. */
+	/* Page that mappings of a closed object's card pages show. */
 	struct page *spent;
-	/* By kind. */
+	/* Objects by kind. */
 	struct list_head objects[HAMLYN_CARD_KINDS];
-	/* Those that can be mapped, by their offsets: a program may have thousands. */
+	/* Objects that can be mapped, by offset: a program may have thousands. */
 	struct rb_root mappable;
-	/* For poll: there is something for one of the objects. */
+	/* For poll: one of the objects has an event. */
 	wait_queue_head_t wait;
 };
 
-/* A user's or the driver's own pages, and the lists by which the card finds them (hamlyn_area). */
+/* Pages of a user or the driver, and the lists by which the card finds them (hamlyn_area). */
 struct hamlyn_pages {
-	/*
-	 * Whose RLIMIT_MEMLOCK they count against; none for the driver's own, and for who has none.
-	 */
+	/* The user whose RLIMIT_MEMLOCK they count against; NULL: the driver's own, or no limit. */
 	struct user_struct *user;
-	/* Whose VmPin they are part of; none for the driver's own. */
+	/* Address space whose VmPin includes them; NULL for the driver's own. */
 	struct mm_struct *mm;
 	struct page **page;
 	unsigned long count;
-	/* How many of them are pinned or allocated. */
+	/* Number of pages that are pinned or allocated. */
 	unsigned long held;
 	bool pinned;
-	/* There may be some that are not there: hamlyn_pages_give_up(). */
+	/* Some pages may be missing: hamlyn_pages_give_up(). */
 	bool given_up;
 	enum dma_data_direction direction;
 	u64 length;
 	u32 first;
 
-	/* The card that can reach them. */
+	/* The card that can reach the pages. */
 	struct hamlyn_card *card;
 	__u64 **lists;
 	__u64 *directory;
@@ -387,16 +385,16 @@ struct hamlyn_pages {
 	bool mapped_directory;
 };
 
-/* What sleepers wait for, as far as objects differ. */
+/* What sleepers wait for, as far as it depends on the object. */
 struct hamlyn_sleepers;
 struct hamlyn_awaited {
-	/* Whether it is there. */
+	/* Returns whether it has arrived. */
 	bool (*arrived)(const struct hamlyn_sleepers *sleepers, const void *what);
-	/* Says more of it to the card, if need be; the vector's lock is held. */
+	/* Passes more about it to the card, if needed; the vector's lock is held. */
 	void (*want)(struct hamlyn_sleepers *sleepers, const void *what, bool armed);
 };
 
-/* Those who sleep on one object. */
+/* Threads that sleep on one object. */
 struct hamlyn_sleepers {
 	struct hamlyn_file *file;
 	const struct hamlyn_awaited *awaited;
@@ -409,44 +407,44 @@ struct hamlyn_sleepers {
 	bool open;
 };
 
-/* The same of cards that tell by a FIFO. */
+/* The same for cards that report through a FIFO. */
 struct hamlyn_waiters;
 struct hamlyn_expected {
-	/* Whether it is there. */
+	/* Returns whether it has arrived. */
 	bool (*arrived)(const struct hamlyn_waiters *waiters, u64 what);
-	/* Has the card tell when it is; the lock of the waiters is held. */
+	/* Requests a report from the card; the lock of the waiters is held. */
 	void (*arm)(struct hamlyn_waiters *waiters, u64 what);
 };
 
-/* Those who wait on one object. */
+/* Threads that wait on one object. */
 struct hamlyn_waiters {
 	struct hamlyn_file *file;
 	const struct hamlyn_expected *expected;
 	wait_queue_head_t wait;
-	/* Guards what is behind it. */
+	/* Guards the members below. */
 	spinlock_t lock;
 	bool open;
-	/* What the card has been told that is waited for, since it last told of anything. */
+	/* What the card has been asked to report, since its last report. */
 	u64 armed;
 };
 
-/* A FIFO in the driver's memory, of records that name what the driver is to look after. */
+/* A FIFO in the driver's memory. Its records name what the driver must handle. */
 struct hamlyn_fifo {
 	struct hamlyn_pages *memory;
 	u32 records;
 	u32 taken;
 };
 #define HAMLYN_FIFO_SIZE 8
-/* So many are taken at once. */
+/* Maximum number of records taken at once. */
 #define HAMLYN_FIFO_BATCH 64
 
-/* What has been closed, by kind, to be released once the card's lock is not held any more. */
+/* Closed objects by kind, to be released after the card's lock is dropped. */
 struct hamlyn_closed {
 	const struct card_ops *ops;
 	struct list_head objects[HAMLYN_CARD_KINDS];
 };
 
-/* Room between two objects' offsets of mmap(2): none is larger. */
+/* Distance between two objects' mmap(2) offsets: no object is larger. */
 #define HAMLYN_MAP_STRIDE (16ULL << 20)
 
 /* card.c */
@@ -505,7 +503,7 @@ void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card);
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed);
 void hamlyn_closed_release(struct hamlyn_closed *closed);
 
-/* Whether a caller's code is that of a call, whatever the size of its argument. */
+/* Returns whether a caller's code is that of a call, for any size of the argument. */
 static inline bool hamlyn_is_call(unsigned int code, unsigned int own)
 {
 	return !((code ^ own) & ~IOCSIZE_MASK);
@@ -516,7 +514,7 @@ int hamlyn_argument_get(void *argument, unsigned int own, const void __user *use
 int hamlyn_argument_put(void __user *user, unsigned int code, const void *argument,
 			unsigned int own);
 
-/* Whether the file's objects are there; with the card's lock held. */
+/* Returns whether the file's objects exist; the card's lock is held. */
 static inline bool hamlyn_file_live(const struct hamlyn_file *file)
 {
 	lockdep_assert_held(&file->card->lock);
@@ -531,9 +529,7 @@ ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text);
 void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *share);
 void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *share);
 
-/*
- * A user's turn at the card's lock, which is held unless there is an error; and a call on a file.
- */
+/* A user's turn with the card's lock held, unless error is set; hamlyn_entry: a call on a file. */
 struct hamlyn_turn {
 	struct hamlyn_card *card;
 	struct hamlyn_share *share;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Express memory beside a card: where it is, and what processes have of it.
+ * Express memory beside a card: where it is, and what processes hold of it.
  *
- *   expressmemory.c  functions that show it, and whose they are
- *   expressfile.c    areas and views as a file's objects, and the calls for them
+ *   expressmemory.c  PCI functions that have it, and the cards they belong to
+ *   expressfile.c    areas and views as objects of a file, and the calls for them
  */
 #ifndef _HAMLYN_CORE_EXPRESS_H
 #define _HAMLYN_CORE_EXPRESS_H
@@ -11,7 +11,7 @@
 #include "hamlyn_core.h"
 #include "hamlyn_express.h"
 
-/* A part: on the bus, and as the kernel sees it. */
+/* A part: its bus address, and its address in the kernel. */
 struct express_place {
 	resource_size_t start;
 	void *memory;
@@ -20,14 +20,14 @@ struct express_place {
 struct hamlyn_express_memory {
 	struct hamlyn_card *card;
 	struct list_head on_cards;
-	/* Who waits for other hosts' answers. */
+	/* Threads that wait for other hosts' answers. */
 	wait_queue_head_t wait;
-	/* Answers so far. */
+	/* Number of answers so far. */
 	u32 news;
 	struct express_place parts[HAMLYN_EXPRESS_HOSTS];
 };
 
-/* An area or a view, of a file. */
+/* An area or a view of a file. */
 struct express_object {
 	struct card_object object;
 	struct hamlyn_express_end end;
@@ -36,8 +36,8 @@ struct express_object {
 #define express_object(of) container_of(of, struct express_object, end)
 
 /*
- * Whether parts may be looked at by the kernel: they stay as long as this is held. Above it is
- * nothing; below it are cards' locks.
+ * Holds all parts in place, so that the kernel may access them. No other lock is above it; cards'
+ * locks are below it.
  */
 void hamlyn_express_hold(void);
 void hamlyn_express_let_go(void);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How operating systems reach each other by cards that only write to each other's memory: each has
- * a page for every other, to whose places that one's card writes records. Neither side waits for
- * the other: a record may be overwritten, and may be looked at while it is written, so it has a
- * checksum and a number. What is lost is sent again (kernel/peer.c).
+ * Messages between operating systems over cards that only write to each other's memory. Each system
+ * has a page for every other system, whose card writes records to the places in it. Neither side
+ * waits for the other. A record may be overwritten, and may be read while it is written, so it has
+ * a checksum and a number. Lost records are sent again (kernel/peer.c).
  */
 #ifndef _HAMLYN_RECORDS_H
 #define _HAMLYN_RECORDS_H
@@ -19,18 +19,18 @@
 
 struct hamlyn_pages;
 
-/* A part of what a card has for it. */
+/* Part of a card's own transport structure. */
 struct hamlyn_records {
 	struct peer_transport transport;
-	/* A page for each host. */
+	/* One page for each host. */
 	const struct hamlyn_pages *in;
-	/* The last record's number, of ours and of those that were looked at. */
+	/* Number of the last record sent, and of the last one seen in each place. */
 	u32 serial;
 	u32 seen[HAMLYN_RECORD_HOSTS][HAMLYN_RECORD_PLACES];
-	/* Hosts whose pages are to be looked at, and whose turn it is. */
+	/* Hosts whose pages must be checked, and the host to check first. */
 	u64 news;
 	u32 turn;
-	/* What was taken: it stays until its place is opened again. */
+	/* Records that were taken: each stays until its place is opened again. */
 	u8 locked[HAMLYN_RECORD_HOSTS];
 	struct hamlyn_record record[HAMLYN_RECORD_HOSTS][HAMLYN_RECORD_PLACES];
 };
@@ -40,9 +40,9 @@ static inline struct hamlyn_records *hamlyn_records_of(struct peer_transport *tr
 	return container_of(transport, struct hamlyn_records, transport);
 }
 
-/* Nothing has been sent or taken yet. The card's lock is held in this and all the others. */
+/* Starts with nothing sent or taken. The card's lock is held in this and all functions below. */
 void hamlyn_records_begin(struct hamlyn_records *records, const struct hamlyn_pages *in);
-/* Writes the next one, and answers how many bytes of it are to be sent, a multiple of 8. */
+/* Writes the next record, and returns how many bytes of it to send, a multiple of 8. */
 u32 hamlyn_record_write(struct hamlyn_records *records, struct hamlyn_record *record,
 			const struct hamlyn_wire *wire, const void *data, u32 length);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * What a user may hold a part of, and how it is counted (share.c). The card's lock is held in all
- * of these, and none of them minds a share that is not there.
+ * Counters of what a user may hold a share of (share.c). Call all of these with the card's lock
+ * held. All of them accept NULL as the share.
  */
 #ifndef _HAMLYN_SHARE_H
 #define _HAMLYN_SHARE_H
@@ -12,7 +12,7 @@
 
 struct hamlyn_share;
 
-/* The first are the card's own (card_ops.shared). */
+/* Lower numbers are the card's own (card_ops.shared). */
 enum {
 	HAMLYN_CONNECTIONS = HAMLYN_SHARE_CONNECTIONS,
 	HAMLYN_KINDS
@@ -25,13 +25,13 @@ void hamlyn_share_put(struct hamlyn_share *share);
  * hamlyn_share_take() - count one more object for a user
  * @share: the user's share; NULL: the driver's own, which is not counted
  * @kind: kind of object
- * @privileged: the user may hold all
+ * @privileged: the user may hold all objects
  *
  * Return: 0; -EDQUOT if the user may hold no more, -ENOSPC if the card has no more.
  */
 int hamlyn_share_take(struct hamlyn_share *share, unsigned int kind, bool privileged);
 void hamlyn_share_give(struct hamlyn_share *share, unsigned int kind);
-/* Several at once, all or none. */
+/* The same for several objects at once: all or none. */
 int hamlyn_share_take_some(struct hamlyn_share *share, unsigned int kind, u32 count,
 			   bool privileged);
 void hamlyn_share_give_some(struct hamlyn_share *share, unsigned int kind, u32 count);
@@ -40,20 +40,20 @@ void hamlyn_share_give_some(struct hamlyn_share *share, unsigned int kind, u32 c
  * hamlyn_share_say() - count one more message that waits for a host
  * @share: the user's share
  * @host: the host
- * @waiting: how many messages wait for it
- * @most: how many may
+ * @waiting: number of messages that wait for it
+ * @most: limit of @waiting
  *
- * Return: 0; -ENOBUFS if others may say something to the host, but this user may not.
+ * Return: 0; -ENOBUFS if others may queue a message for the host, but this user may not.
  */
 int hamlyn_share_say(struct hamlyn_share *share, u32 host, u32 waiting, u32 most);
-/* The message does not wait any longer. */
+/* Reverts hamlyn_share_say(): the message no longer waits. */
 void hamlyn_share_said(struct hamlyn_share *share, u32 host);
-/* Returns the user's id plus 1, as the kernel itself has it; 0 for the driver's own. */
+/* Returns the user's id in the kernel plus 1; 0 for the driver's own. */
 u32 hamlyn_share_user(const struct hamlyn_share *share);
-/* Counts @pages more, or less, of express memory with a host. */
+/* Adds @pages, which may be negative, to the user's express memory with a host. */
 void hamlyn_share_express(struct hamlyn_share *share, u32 host, s32 pages);
 u32 hamlyn_share_express_held(const struct hamlyn_share *share, u32 host);
-/* Returns how many the user may hold of @all, of which @held are held by any user. */
+/* Returns how many of @all pages the user may hold, while all users together hold @held. */
 u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 held, u32 all,
 			       bool privileged);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracepoints: /sys/kernel/tracing/events/hamlyn. Objects are opened and closed by commands, so
- * those tell of both.
+ * Tracepoints: /sys/kernel/tracing/events/hamlyn. Commands open and close objects, so their events
+ * show both.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM hamlyn
@@ -13,7 +13,7 @@
 
 #include "hamlyn_family_uapi.h"
 
-/* The longest name of a command, with its end. */
+/* Size of the longest command name, with its terminating NUL. */
 #define HAMLYN_TRACE_NAME 24
 
 TRACE_EVENT(hamlyn_command,
@@ -95,7 +95,7 @@ TRACE_EVENT(hamlyn_connection,
 
 #endif /* _HAMLYN_TRACE_H */
 
-/* Outside of the guard: tracing reads this file several times. */
+/* Outside the include guard: tracing reads this file several times. */
 #undef TRACE_INCLUDE_PATH
 #define TRACE_INCLUDE_PATH .
 #undef TRACE_INCLUDE_FILE

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The handshake timer (section 2.8 of the paper). If the host does not store to HANDSHAKE for a
- * whole period, the card takes the host for dead and discards what arrives, so that the fabric
+ * whole period, the card takes the host for dead. It then discards what arrives, so that the fabric
  * stays live.
  *
- * The store is made by a thread, not in a timer's interrupt: a kernel that has panicked may still
- * take interrupts, but schedules nothing any more. The thread goes before ordinary ones, needs no
- * memory and takes no lock, so that neither load nor a long call looks like death; nor is it frozen
- * with processes, before the card is suspended and after it is resumed.
+ * A thread makes the store, not a timer interrupt: a kernel that has panicked may still take
+ * interrupts, but schedules no threads. The thread runs before ordinary ones, needs no memory and
+ * takes no lock, so that neither load nor a long call looks like death. Nor is it frozen with
+ * processes, before the card is suspended and after it is resumed.
  */
 #include "hamlyn_core.h"
 
@@ -29,9 +29,9 @@ void hamlyn_handshake_exit(void)
 }
 
 /*
- * The machine stood still, as a paused guest does, and now goes on. The card has kept what was
- * open, unless it was reset meanwhile. Then it must not take part, and hamlyn_card_answers() finds
- * that out.
+ * Handles a machine that stood still, as a paused guest does, and runs again. The card has kept
+ * what was open, unless it was reset meanwhile. Then it must not be enabled, and
+ * hamlyn_card_answers() detects the reset.
  */
 static void handshake_lapsed(struct hamlyn_card *card)
 {
@@ -45,7 +45,7 @@ static void handshake_lapsed(struct hamlyn_card *card)
 	hamlyn_system_lapsed(card->system);
 }
 
-/* The shortest period that can be kept, in ms: a thread comes no sooner than the next tick. */
+/* The shortest period that can be kept, in ms: a thread runs no sooner than at the next tick. */
 u32 hamlyn_handshake_least(void)
 {
 	return HANDSHAKE_BEATS * jiffies_to_msecs(1);
@@ -55,25 +55,25 @@ static void handshake_queue(struct hamlyn_card *card)
 {
 	unsigned long delay = msecs_to_jiffies(card->handshake_ms / HANDSHAKE_BEATS);
 
-	/* The card has been asked twice for its period, and may have said something else. */
+	/* The period was read from the card twice, and may differ from the value checked. */
 	queue_delayed_work(handshake_beats, &card->beat, max(delay, 1UL));
 }
 
-/* Restarts the timer, and then looks whether that was in time. */
+/* Restarts the timer, then checks whether that was in time. */
 void hamlyn_handshake_beat(struct work_struct *work)
 {
 	struct hamlyn_card *card = container_of(to_delayed_work(work), struct hamlyn_card, beat);
 
 	writel(1, card->registers + HAMLYN_REG_HANDSHAKE);
 	/*
-	 * A card that is gone reads as ones, and so as enabled: hamlyn_card_watch() will find out.
+	 * A card that is gone reads as ones, and so as enabled: hamlyn_card_watch() will detect it.
 	 */
 	if (!(readl(card->registers + HAMLYN_REG_CONTROL) & HAMLYN_CONTROL_ENABLE))
 		handshake_lapsed(card);
 	handshake_queue(card);
 }
 
-/* The card has been enabled, and its timer has started. */
+/* Called when the card has been enabled, and its timer has started. */
 void hamlyn_handshake_start(struct hamlyn_card *card)
 {
 	card->handshake_ms = readl(card->registers + HAMLYN_REG_HANDSHAKE_TIMEOUT);
@@ -81,7 +81,7 @@ void hamlyn_handshake_start(struct hamlyn_card *card)
 		handshake_queue(card);
 }
 
-/* When it returns the card is not touched, and not enabled, from here any more. */
+/* On return the handshake no longer accesses or enables the card. */
 void hamlyn_handshake_stop(struct hamlyn_card *card)
 {
 	cancel_delayed_work_sync(&card->beat);

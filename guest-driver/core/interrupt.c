@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Interrupts: vector 0 says that the link has changed; the others, that there is something for
- * somebody who sleeps, or what the card has them for.
+ * Interrupts: vector 0 reports that the link has changed. The others wake sleepers, or serve what
+ * the card uses them for.
  */
 #include <linux/interrupt.h>
 #include <linux/sched/rt.h>
@@ -9,14 +9,14 @@
 #include "hamlyn_core.h"
 #include "hamlyn_trace.h"
 
-/* Lets the card raise the vector again, before what it raised it for is looked at. */
+/* Lets the card raise the vector again, before the driver checks why it was raised. */
 static void interrupt_acknowledge(struct hamlyn_vector *vector)
 {
 	struct hamlyn_card *card = vector->card;
 
 	if (card->pending)
 		writel(0, card->pending + vector->number * HAMLYN_PENDING_STRIDE);
-	mb(); /* Either the card sees the word cleared, or we see what it has written. */
+	mb(); /* Either the card sees the word cleared, or the driver sees its news. */
 	trace_hamlyn_interrupt(card->number, vector->number);
 	atomic_inc(&vector->arrived);
 	wake_up_all(&card->arrival);
@@ -31,9 +31,9 @@ static irqreturn_t interrupt_queue(int irq, void *data)
 }
 
 /*
- * Processes, here and elsewhere, can have interrupts raised as often as they like. So a thread
- * takes its turn among them: at the priority of real time that it begins with it would keep the
- * processor from all others.
+ * Processes on this and other hosts can have interrupts raised as often as they like. So the thread
+ * drops the real-time priority that it starts with: at that it would keep the processor from all
+ * others.
  */
 static void interrupt_yield(void)
 {
@@ -41,7 +41,7 @@ static void interrupt_yield(void)
 		sched_set_normal(current, 0);
 }
 
-/* There are too many sleepers for a handler to look at. */
+/* Runs if there are too many sleepers for a handler to check. */
 static irqreturn_t interrupt_queue_rest(int irq, void *data)
 {
 	interrupt_yield();
@@ -49,7 +49,7 @@ static irqreturn_t interrupt_queue_rest(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-/* What is to be done takes the card's lock. */
+/* The work takes the card's lock, so a thread does it. */
 static irqreturn_t interrupt_thread(int irq, void *data)
 {
 	interrupt_acknowledge(data);
@@ -86,7 +86,7 @@ static void interrupt_free(void *data)
 	pci_free_irq(vector->card->pdev, vector->number, vector);
 }
 
-/* What runs when a vector is raised: at once, and then in a thread. */
+/* Returns the handler of a vector, and sets @thread to what runs after it. */
 static irq_handler_t interrupt_handler(const struct hamlyn_card *card, unsigned int vector,
 				       irq_handler_t *thread)
 {
@@ -100,8 +100,8 @@ static irq_handler_t interrupt_handler(const struct hamlyn_card *card, unsigned 
 }
 
 /*
- * One vector for the link and one for each processor, or what the card needs of others, as far as
- * it has them; given back with the device.
+ * Requests one vector for the link and one for each processor, or the number that the card needs,
+ * as far as it has them. They are freed with the device.
  */
 int hamlyn_interrupts_request(struct hamlyn_card *card)
 {

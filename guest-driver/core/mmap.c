@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mappings of files' objects. What is memory is mapped whole, and read-only if the card alone
- * writes to it. What is the card's own is mapped page by page, as it is touched, so that it can be
- * taken away again.
+ * Mappings of files' objects. Memory is mapped as a whole, and read-only if only the card writes to
+ * it. Pages of the card are mapped one by one, when they are touched, so that they can be
+ * withdrawn.
  */
 #include <linux/file.h>
 #include <linux/io.h>
@@ -10,8 +10,8 @@
 #include "hamlyn_core.h"
 
 /*
- * How often the card's pages of one object may be mapped. They are taken away with the card's lock
- * held, so there must be a limit; so a mapping cannot be split, either.
+ * Limit of mappings of one object's card pages. They are removed with the card's lock held, so
+ * there must be a limit; for the same reason a mapping cannot be split.
  */
 #define MMAP_MAX_VIEWS 16
 
@@ -19,7 +19,7 @@
  * hamlyn_mmap_memory() - map memory that the card writes, read-only
  * @vma: the mapping
  * @pages: the pages; the mapping has a reference to each, so they may outlive their object
- * @count: how many
+ * @count: number of pages
  *
  * Return: 0; -EACCES for a writable mapping; errors of vm_map_pages_zero().
  */
@@ -44,9 +44,7 @@ static void pages_vma_close(struct vm_area_struct *vma)
 	hamlyn_object_put(vma->vm_private_data);
 }
 
-/*
- * A mapping keeps the object, so that its memory counts against RLIMIT_MEMLOCK while it is in use.
- */
+/* A mapping keeps the object, so that its memory counts against RLIMIT_MEMLOCK while in use. */
 static const struct vm_operations_struct pages_vm_ops = {
 	.open = pages_vma_open,
 	.close = pages_vma_close,
@@ -78,7 +76,7 @@ int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
 }
 
 /**
- * hamlyn_mmap_shared() - map all of an object's memory, to which owner and card write
+ * hamlyn_mmap_shared() - map all of an object's memory, which owner and card write
  * @vma: the mapping, which has a reference to the object
  * @object: the object
  * @pages: its memory
@@ -100,8 +98,8 @@ int hamlyn_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
 }
 
 /*
- * Waits until the page is ready; the access is repeated then. The process' memory stays unlocked
- * meanwhile, as others may need it.
+ * Waits until the page is ready; the access is retried then. The lock of the process's memory is
+ * not held meanwhile, as other threads may need it.
  *
  * Only a program's own access waits. A system call may hold any lock, and another host decides how
  * long the wait is: the call fails with EFAULT instead.
@@ -119,7 +117,7 @@ static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
 	if (vmf->flags & FAULT_FLAG_INTERRUPTIBLE)
 		state = TASK_INTERRUPTIBLE;
 	/*
-	 * The mapping may go as soon as its lock is let go of, and with it the object and the card.
+	 * The mapping may go as soon as its lock is released, and with it the object and the card.
 	 */
 	kref_get(&object->users);
 	filp = get_file(vmf->vma->vm_file);
@@ -131,9 +129,9 @@ static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
 }
 
 /*
- * A mapping stays when its object is destroyed. It then shows a spare page of the object or the
- * file (spent), because the card's page may belong to somebody else by now. hamlyn_unmap_card()
- * marks the object first and removes the pages then.
+ * A mapping outlives its object. It then shows a spare page of the object or the file (spent),
+ * because the card's page may have another owner by now. hamlyn_unmap_card() marks the object
+ * before it removes the pages.
  */
 static vm_fault_t card_fault(struct vm_fault *vmf)
 {
@@ -145,8 +143,8 @@ static vm_fault_t card_fault(struct vm_fault *vmf)
 	vm_fault_t ret;
 
 	/*
-	 * The process is being killed. VM_FAULT_NOPAGE would repeat the access of a system call,
-	 * which looks for no signal, until the lock is free.
+	 * The process is being killed. With VM_FAULT_NOPAGE, a system call would retry the access
+	 * until the lock is free, as it checks for no signal.
 	 */
 	if (mutex_lock_killable(&card->lock))
 		return VM_FAULT_SIGBUS;
@@ -177,7 +175,7 @@ static void card_vma_close(struct vm_area_struct *vma)
 	hamlyn_object_put(object);
 }
 
-/* Such a mapping is unmapped as a whole. */
+/* Such a mapping is only unmapped as a whole. */
 static int card_vma_may_split(struct vm_area_struct *vma, unsigned long address)
 {
 	return -EINVAL;
@@ -190,7 +188,7 @@ static const struct vm_operations_struct card_vm_ops = {
 	.fault = card_fault,
 };
 
-/* Maps pages that are an object's, as they are touched and by its kind's place(). */
+/* Maps an object's pages as they are touched, at the addresses that its kind's place() returns. */
 static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
 {
 	if (!(vma->vm_flags & VM_SHARED))
@@ -210,11 +208,11 @@ static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
 /**
  * hamlyn_mmap_card() - map pages of the card, as they are touched
  * @vma: the mapping
- * @object: the object whose kind says where they are
+ * @object: the object whose kind returns their addresses
  *
- * The pages are uncached, though the BAR may be prefetchable: what a store publishes was stored
- * before it. Write-combining buffers may be emptied in any order, so the card could take what is
- * not there yet.
+ * The pages are uncached, though the BAR may be prefetchable: a store that publishes data comes
+ * after the data. Write-combining buffers may be flushed in any order, so the card could read data
+ * that is not there yet.
  *
  * Return: 0; -EINVAL for a private mapping, -EMFILE if the object has too many.
  */
@@ -230,7 +228,7 @@ int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 /**
  * hamlyn_mmap_windows() - map windows of the card, as they are touched
  * @vma: the mapping
- * @object: the object whose kind says where they are
+ * @object: the object whose kind returns their addresses
  *
  * The pages are cached if the windows are coherent memory, which keeps stores in order.
  *
@@ -249,9 +247,9 @@ int hamlyn_mmap_windows(struct vm_area_struct *vma, struct card_object *object)
  * @start: bus address of the first window
  * @size: size of all windows
  *
- * They are cached if they are coherent memory. On x86 this also decides for processes, because
- * vmf_insert_pfn() takes the type of the range that is mapped here. The range is uncached whatever
- * is asked for where the firmware's MTRRs say so, as SeaBIOS' do below 4 GiB.
+ * The windows are cached if they are coherent memory. On x86 this also applies to processes,
+ * because vmf_insert_pfn() takes the type of the range that is mapped here. The range is always
+ * uncached where the firmware's MTRRs say so, as SeaBIOS's do below 4 GiB.
  *
  * Return: the mapping, which goes with the device; NULL if it fails.
  */
@@ -267,9 +265,9 @@ void __iomem *hamlyn_windows_map(struct hamlyn_card *card, resource_size_t start
 }
 
 /**
- * hamlyn_mmap_withdrawable() - map memory so that it can be taken away again
+ * hamlyn_mmap_withdrawable() - map memory so that it can be withdrawn
  * @vma: the mapping
- * @object: the object whose kind says where it is
+ * @object: the object whose kind returns its address
  *
  * Return: as hamlyn_mmap_card().
  */
@@ -279,12 +277,12 @@ int hamlyn_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *obj
 }
 
 /**
- * hamlyn_withdraw() - take a part of an object's mappings away until it is touched again
+ * hamlyn_withdraw() - remove a part of an object's mappings until it is touched again
  * @object: an open object; the card's lock is held
  * @offset: where the part begins
  * @size: its size
  *
- * When this returns, no process stores by it.
+ * On return, no process stores through it.
  */
 void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size)
 {
@@ -293,7 +291,7 @@ void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size)
 }
 
 /**
- * hamlyn_unmap_card() - have an object's mappings show the spare page from now on
+ * hamlyn_unmap_card() - make an object's mappings show the spare page from now on
  * @object: an object that is about to be closed; the card's lock is held
  * @size: size of what is mapped
  */
@@ -304,7 +302,7 @@ void hamlyn_unmap_card(struct card_object *object, u64 size)
 	hamlyn_withdraw(object, 0, size);
 }
 
-/* Whether an offset is before an object's, in it or behind it: none is larger than the distance. */
+/* Compares an offset with an object's range: no object is larger than the distance of two. */
 static int offset_compare(const void *offset, const struct rb_node *node)
 {
 	const struct card_object *object = rb_entry(node, struct card_object, by_offset);
@@ -315,7 +313,7 @@ static int offset_compare(const void *offset, const struct rb_node *node)
 	return sought - object->offset >= HAMLYN_MAP_STRIDE;
 }
 
-/* What a file has at an offset, held for the caller. */
+/* Looks up a file's object at an offset, and takes a reference to it. */
 static struct card_object *mmap_find(struct hamlyn_file *file, u64 offset)
 {
 	struct card_object *object;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the module has once for all cards of a model: a class in sysfs, device numbers, and numbers
- * for their names.
+ * State that the module has once for all cards of a model: a class in sysfs, device numbers, and
+ * numbers for their names.
  */
 #include <linux/idr.h>
 
 #include "hamlyn_cards.h"
 #include "hamlyn_core.h"
 
-/* So many cards of a model. */
+/* Maximum number of cards of a model. */
 #define MAX_CARDS 256
 
 struct hamlyn_model {
@@ -21,7 +21,7 @@ struct hamlyn_model {
 #define CARD_MODEL(device, operations) { .ops = &operations },
 static struct hamlyn_model models[] = { HAMLYN_CARDS(CARD_MODEL) };
 
-/* Protection is the file's: anybody may have one. */
+/* Each file is protected from all others, so every user may open one. */
 static char *model_devnode(const struct device *dev, umode_t *mode)
 {
 	if (mode)
@@ -45,7 +45,7 @@ static int model_load(struct hamlyn_model *model)
 	ret = class_register(&model->class);
 	if (ret)
 		goto unregister_numbers;
-	/* Cards then find what they have beside when they are probed. */
+	/* Cards then find their companion functions when they are probed. */
 	ret = model->ops->load ? model->ops->load() : 0;
 	if (ret)
 		goto unregister_class;
@@ -116,7 +116,7 @@ int hamlyn_model_join(struct hamlyn_card *card)
 	return ret;
 }
 
-/* Frees the number for the next card, though open files may still have the structure. */
+/* Frees the number for the next card, though open files may still use the structure. */
 void hamlyn_model_leave(struct hamlyn_card *card)
 {
 	ida_free(&card->model->numbers, card->number);

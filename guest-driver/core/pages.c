@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory for the card: pinning or allocating it, counting it against RLIMIT_MEMLOCK, and the page
- * lists by which the card finds it (struct hamlyn_area: a directory of lists of pages).
+ * Memory for the card: pinning or allocation, accounting against RLIMIT_MEMLOCK, and the page lists
+ * by which the card finds it (struct hamlyn_area: a directory of lists of pages).
  *
- * The time that this takes grows with the memory, so it is done without the card's lock. Only the
- * driver's own memory, which is small, is handled with the lock held.
+ * The time for this grows with the memory, so it is done without the card's lock. Only the driver's
+ * own memory, which is small, is handled with the lock held.
  */
 #include <linux/cred.h>
 #include <linux/overflow.h>
@@ -15,7 +15,7 @@
 #include "hamlyn_core.h"
 
 #define PER_LIST (HAMLYN_PAGE_SIZE / sizeof(__u64))
-/* After unpinning so many pages the processor is offered to others. */
+/* Number of pages that are unpinned between two calls of cond_resched(). */
 #define PAGES_BATCH 512
 
 /*
@@ -33,8 +33,8 @@ void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer)
 
 /*
  * Charges pages to the user of the calling process, and compares all that the user has with the
- * process' own limit, as io_uring does. If each address space were counted by itself, a process
- * could fork, have the child pin memory through the parent's file, and so get the limit once more.
+ * process's own limit, as io_uring does. If address spaces were counted separately, a process could
+ * fork and have the child pin memory through the parent's file. It would get the limit once more.
  */
 static int pages_charge(struct hamlyn_pages *pages)
 {
@@ -68,7 +68,7 @@ static void pages_uncharge(struct hamlyn_pages *pages)
 	}
 }
 
-/* Unpins those of some pages that have not been given up. */
+/* Unpins those pages of a range that have not been given up. */
 static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first,
 				unsigned long count)
 {
@@ -81,8 +81,8 @@ static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first,
 }
 
 /**
- * hamlyn_pages_free() - unmap pages and give them back
- * @pages: the pages, which nothing uses any more, or NULL
+ * hamlyn_pages_free() - unmap and release pages
+ * @pages: the pages, which are no longer used, or NULL
  */
 void hamlyn_pages_free(struct hamlyn_pages *pages)
 {
@@ -108,8 +108,8 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
 }
 
 /*
- * Makes a set with no pages in it yet, for @length bytes from byte @first of the first page. If
- * @charged, they are charged at once; the driver's own are charged to nobody.
+ * Creates a set with no pages yet, for @length bytes from byte @first of the first page. If
+ * @charged, the pages are charged at once; the driver's own are not charged.
  */
 static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
 {
@@ -139,7 +139,7 @@ static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
  *
  * Must not be called with the card's lock held.
  *
- * Return: the pages; -EINVAL, -EFAULT, -ENOMEM, also if RLIMIT_MEMLOCK would be passed.
+ * Return: the pages; -EINVAL, -EFAULT, -ENOMEM, also if RLIMIT_MEMLOCK would be exceeded.
  */
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction)
 {
@@ -158,8 +158,8 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 	pages->direction = direction;
 	while (pages->held < pages->count) {
 		/*
-		 * For writing even if the card only reads: a private page must not be replaced by a
-		 * copy later.
+		 * Pin for writing even if the card only reads: a private page must not be replaced
+		 * by a copy later.
 		 */
 		ret = pin_user_pages_fast((address - first) + pages->held * PAGE_SIZE,
 					  pages->count - pages->held, FOLL_WRITE | FOLL_LONGTERM,
@@ -173,11 +173,10 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 
 /**
  * hamlyn_pages_alloc() - allocate zeroed memory that card and process share
- * @file: whose it is: that of a process is charged to the caller, the driver's own is not
- *	charged
+ * @file: its owner: memory of a process is charged to the caller, the driver's own is not charged
  * @length: its length
  *
- * Return: the pages; -ENOMEM, also if RLIMIT_MEMLOCK would be passed; -EINTR if the caller is
+ * Return: the pages; -ENOMEM, also if RLIMIT_MEMLOCK would be exceeded; -EINTR if the caller is
  * killed.
  */
 struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
@@ -219,7 +218,7 @@ static void pages_put_mapping(struct hamlyn_card *card)
 		complete(&card->unmapped);
 }
 
-/* From now on nothing can be mapped, and nothing is: the card is stopped for good. */
+/* The card is stopped for good: on return nothing is mapped, and nothing can be mapped. */
 void hamlyn_mappings_wait(struct hamlyn_card *card)
 {
 	pages_put_mapping(card);
@@ -227,9 +226,9 @@ void hamlyn_mappings_wait(struct hamlyn_card *card)
 }
 
 /*
- * A page is never synchronized: it must be coherent whichever way the data goes, because card and
- * process use it at the same time (a send buffer is filled after it has been mapped), and the same
- * page may be in several objects.
+ * Pages are never synchronized. They must be coherent in both directions: card and process use them
+ * at the same time (a send buffer is filled after it has been mapped), and a page may be in several
+ * objects.
  */
 #ifdef DMA_ATTR_REQUIRE_COHERENT
 #define PAGE_ATTRS DMA_ATTR_REQUIRE_COHERENT
@@ -237,7 +236,7 @@ void hamlyn_mappings_wait(struct hamlyn_card *card)
 #define PAGE_ATTRS DMA_ATTR_SKIP_CPU_SYNC
 #endif
 
-/* A kernel that debugs DMA says of any page behind an IOMMU that it must be synchronized. */
+/* A kernel that debugs DMA reports that any page behind an IOMMU must be synchronized. */
 static bool page_is_coherent(struct device *dev, dma_addr_t dma)
 {
 	return PAGE_ATTRS != DMA_ATTR_SKIP_CPU_SYNC || !dma_need_sync(dev, dma);
@@ -248,7 +247,7 @@ static void pages_unmap_one(struct device *dev, dma_addr_t dma, enum dma_data_di
 	dma_unmap_page_attrs(dev, dma, HAMLYN_PAGE_SIZE, direction, PAGE_ATTRS);
 }
 
-/* Whether a page could be mapped if it need not be coherent. */
+/* Returns whether a page could be mapped if it did not have to be coherent. */
 static bool page_can_be_mapped(struct device *dev, struct page *page,
 			       enum dma_data_direction direction)
 {
@@ -273,7 +272,7 @@ static int pages_map_one(struct device *dev, struct page *page, enum dma_data_di
 	} else if (!page_can_be_mapped(dev, page, direction)) {
 		return -ENOMEM;
 	}
-	/* Bounce buffers, for one, are not coherent. */
+	/* Bounce buffers, for example, are not coherent. */
 	dev_err_ratelimited(dev, "memory is not coherent with the card on this machine\n");
 	return -EOPNOTSUPP;
 }
@@ -342,7 +341,7 @@ static int pages_map_lists(struct hamlyn_pages *pages, struct device *dev)
 }
 
 /**
- * hamlyn_pages_map() - let the card reach pages, once it is told of them
+ * hamlyn_pages_map() - let the card reach pages, once it has their description
  * @pages: the pages
  * @card: the card
  *
@@ -367,7 +366,7 @@ int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card)
 	return ret;
 }
 
-/* How the card is told of the pages. */
+/* Describes the pages for the card. */
 void hamlyn_pages_describe(const struct hamlyn_pages *pages, struct hamlyn_area *area)
 {
 	*area = (struct hamlyn_area) {
@@ -390,10 +389,10 @@ static void pages_unmap_list(struct hamlyn_pages *pages, struct device *dev, uns
 }
 
 /**
- * hamlyn_pages_unmap() - take from the card what it could reach
+ * hamlyn_pages_unmap() - make pages unreachable for the card
  * @pages: the pages; nothing happens if they are not mapped
  *
- * The card has confirmed that it uses them no more, or its DMA has been switched off.
+ * The card has confirmed that it no longer uses them, or its DMA has been switched off.
  */
 void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 {
@@ -426,8 +425,8 @@ static __u64 *pages_entry(struct hamlyn_pages *pages, unsigned long i)
 }
 
 /*
- * Gives one of a process' pages up, which the card knows no more: it is the caller's, to be
- * unpinned. Who gives pages up tells no card of the lists.
+ * Removes one of a process's pages, which the card no longer knows, and returns it for the caller
+ * to unpin. Callers of this function never pass the page lists to a card.
  */
 struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
 {
@@ -439,10 +438,7 @@ struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
 	return page;
 }
 
-/*
- * Has a page in the place of one that was given up; it is pinned already, and the caller's if this
- * fails.
- */
+/* Puts a pinned page in the place of one that was given up. The caller keeps it if this fails. */
 int hamlyn_pages_take_back(struct hamlyn_pages *pages, unsigned long i, struct page *page)
 {
 	int ret;

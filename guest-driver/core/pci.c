@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The card on its bus: found, given a character device, reset, removed.
+ * The card on its bus: probe, character device, reset, removal.
  *
- * All that probe takes is managed by the device (devm), and is given back in the reverse order. The
+ * All that probe acquires is managed by the device (devm), and released in the reverse order. The
  * card's structure goes last.
  */
 #include <linux/devm-helpers.h>
@@ -71,7 +71,7 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev, const struct card_o
 	return ret ? ERR_PTR(ret) : card;
 }
 
-/* Whether a BAR is of memory, and of so much: what it has is mapped, for processes, too. */
+/* Returns whether a BAR is memory of at least this size: it is mapped, for processes too. */
 bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least)
 {
 	return (pci_resource_flags(pdev, bar) & IORESOURCE_MEM) &&
@@ -101,14 +101,12 @@ static int card_map_registers(struct hamlyn_card *card)
 	return PTR_ERR_OR_ZERO(card->registers);
 }
 
-/* Not at address 0: a card that has been reset says that its command page is there. */
+/* Not at address 0: a card that was reset reports that its command page is there. */
 static int card_allocate_page(struct hamlyn_card *card)
 {
 	unsigned int tries;
 
-	/*
-	 * What lies at address 0 is given back with the device, so the second page lies elsewhere.
-	 */
+	/* Memory at address 0 is freed with the device, so the second page lies elsewhere. */
 	for (tries = 0; tries < 2 && !card->page_dma; tries++) {
 		card->page = dmam_alloc_coherent(&card->pdev->dev, HAMLYN_COMMAND_PAGE_SIZE,
 						 &card->page_dma, GFP_KERNEL);
@@ -123,7 +121,7 @@ static void state_free(void *state)
 	kfree(state);
 }
 
-/* Keeps a function's configuration, for when the bus has lost it; freed with the device. */
+/* Saves a function's configuration, in case the bus loses it; freed with the device. */
 int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state)
 {
 	int ret = pci_save_state(pdev);
@@ -147,7 +145,7 @@ static void system_cancel(void *system)
 	hamlyn_system_cancel(system);
 }
 
-/* Once for a card, before it is started; freed with the card's structure. */
+/* Called once for a card, before it is started; the system is freed with the card's structure. */
 static int card_join_system(struct hamlyn_card *card)
 {
 	card->system = hamlyn_system_create(card, &card->lock, card->number);
@@ -175,7 +173,7 @@ static int card_prepare(struct hamlyn_card *card)
 	       devm_delayed_work_autocancel(&pdev->dev, &card->watch, hamlyn_card_watch);
 }
 
-/* DMA is stopped first; then nothing can reach what the files give back. */
+/* Stops DMA first: then nothing can reach what the files release. */
 static void card_quiesce(struct hamlyn_card *card)
 {
 	struct hamlyn_closed closed;
@@ -191,8 +189,7 @@ static void card_quiesce(struct hamlyn_card *card)
 }
 
 /*
- * Starts what the driver has for itself; then files may be opened, unless the card has failed
- * meanwhile.
+ * Starts the driver's own objects. Then files may be opened, unless the card has failed meanwhile.
  */
 static void card_open_doors(struct hamlyn_card *card)
 {
@@ -203,9 +200,7 @@ static void card_open_doors(struct hamlyn_card *card)
 	card->ready = card->live;
 }
 
-/*
- * Who forces the driver on a function gives no id: whether it is such a card, its registers tell.
- */
+/* Forced on a function, the driver gets no operations: the registers show whether it is a card. */
 static const struct card_ops *card_operations(const struct pci_device_id *id)
 {
 	return id->driver_data ? (const struct card_ops *)id->driver_data : hamlyn_model_first();
@@ -258,8 +253,8 @@ static void hamlyn_shutdown(struct pci_dev *pdev)
 }
 
 /*
- * The card can be used again after what files had is lost, which they are told (ENODEV). It may
- * have been started since it was stopped, by somebody who reset it in between.
+ * Makes the card usable again after files have lost their objects; their calls fail with ENODEV.
+ * The card may have been started since it was stopped, if it was reset in between.
  */
 static int card_restart(struct hamlyn_card *card, const char *why)
 {
@@ -285,7 +280,7 @@ static void hamlyn_reset_done(struct pci_dev *pdev)
 	card_restart(pci_get_drvdata(pdev), "reset");
 }
 
-/* The card loses its state with its power, and what it could reach is given back before that. */
+/* The card loses its state with its power, so what it could reach is released before. */
 static int hamlyn_suspend(struct device *dev)
 {
 	card_quiesce(dev_get_drvdata(dev));
@@ -298,8 +293,8 @@ static int hamlyn_resume(struct device *dev)
 }
 
 /*
- * From an image of the machine's memory: what this host has said since that was taken is forgotten,
- * so it must not be taken for the same.
+ * Resumes from an image of the machine's memory. This host has lost what it sent after the image
+ * was taken, so it must not be taken for the same system.
  */
 static int hamlyn_restore(struct device *dev)
 {
@@ -320,8 +315,8 @@ static const struct dev_pm_ops hamlyn_pm = {
 };
 
 /*
- * The bus has had an error. Whatever its kind, a store or a deposit may be missing, so all open
- * files lose what they had.
+ * After a bus error of any kind a store or a deposit may be missing, so all open files lose their
+ * objects.
  */
 static pci_ers_result_t hamlyn_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {

@@ -40,13 +40,13 @@ u32 hamlyn_record_write(struct hamlyn_records *records, struct hamlyn_record *re
 	record->wire = *wire;
 	if (length)
 		memcpy(record->data, data, length);
-	/* Nothing of an earlier record goes with it. */
+	/* Nothing of an earlier record is sent. */
 	memset(record->data + length, 0, padded - length);
 	record->checksum = record_checksum(record, length);
 	return offsetof(struct hamlyn_record, data) + padded;
 }
 
-/* Copies what is at a place, if it is whole and was not looked at before. */
+/* Copies the record at a place, if it is complete and was not seen before. */
 static bool record_copy(struct hamlyn_records *records, u32 host, u32 entry)
 {
 	const struct hamlyn_record *record =
@@ -80,7 +80,7 @@ static bool records_take_from(struct hamlyn_records *records, u32 host, u32 *ent
 	return false;
 }
 
-/* Hosts have their turns, so that one with much to say holds up nobody. */
+/* Takes from hosts in turn, so that a host with many messages does not delay others. */
 bool hamlyn_records_take(struct peer_transport *transport, u32 *host, u32 *entry)
 {
 	struct hamlyn_records *records = hamlyn_records_of(transport);
@@ -98,7 +98,7 @@ bool hamlyn_records_take(struct peer_transport *transport, u32 *host, u32 *entry
 	return false;
 }
 
-/* What comes later is told by the card. */
+/* The card reports later arrivals. */
 bool hamlyn_records_more(struct peer_transport *transport)
 {
 	return hamlyn_records_of(transport)->news;
@@ -120,6 +120,6 @@ void hamlyn_records_reopen(struct peer_transport *transport, u32 host, u32 entry
 	if (!(records->locked[host] & BIT(entry)))
 		return;
 	records->locked[host] &= ~BIT(entry);
-	/* Another may have come meanwhile. */
+	/* Another record may have arrived meanwhile. */
 	records->news |= BIT_ULL(host);
 }

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Self-tests: register access, DMA, interrupts. The first two also run whenever a card is started.
- */
+/* Self-tests: register access, DMA, interrupts. Each start of a card also runs the first two. */
 #include <linux/capability.h>
 #include <linux/jiffies.h>
 #include <linux/random.h>
 
 #include "hamlyn_core.h"
 
-/* How long an interrupt may take: a machine that is emulated may stand still for seconds. */
+/* Time limit for an interrupt: an emulated machine may stand still for seconds. */
 #define INTERRUPT_TIMEOUT (10 * HZ)
 
-/* 0, or 1 if the scratch register does not read as the complement of what was written. */
+/* Returns 0, or 1 if the scratch register does not read as the complement of what was written. */
 u32 hamlyn_selftest_access(struct hamlyn_card *card)
 {
 	static const u32 patterns[] = { 0, 0xffffffff, 0x55555555, 0x12345678 };
@@ -26,7 +24,7 @@ u32 hamlyn_selftest_access(struct hamlyn_card *card)
 	return 0;
 }
 
-/* 0, or 1 if the card refused, 2 if the bytes are wrong. The card's lock is held. */
+/* Returns 0, or 1 if the card refused, 2 if the bytes are wrong. The card's lock is held. */
 u32 hamlyn_selftest_dma(struct hamlyn_card *card)
 {
 	struct device *dev = &card->pdev->dev;
@@ -48,8 +46,8 @@ u32 hamlyn_selftest_dma(struct hamlyn_card *card)
 }
 
 /*
- * 0, or 3 if the memory of processes cannot be shared with the card, as with bounce buffers. The
- * card's lock is held.
+ * Returns 0, or 3 if the memory of processes cannot be shared with the card, as with bounce
+ * buffers. The card's lock is held.
  */
 static u32 selftest_pages(struct hamlyn_card *card)
 {
@@ -66,7 +64,7 @@ static u32 selftest_pages(struct hamlyn_card *card)
 	return ret ? 3 : 0;
 }
 
-/* Raises a vector and waits for it; without the card's lock, which the link's interrupt wants. */
+/* Raises a vector and waits for it, without the card's lock, which the link's interrupt takes. */
 static int selftest_raise(struct hamlyn_file *file, struct hamlyn_vector *vector)
 {
 	struct hamlyn_card *card = file->card;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Shares: how much of a card one user may hold. The device is open to everyone, and what it has is
- * scarce, so without them one process could keep all others from it.
+ * Shares: how much of a card one user may hold. Every user may open the device, and its objects are
+ * scarce, so without shares one process could take all of them.
  *
  * A user may hold @share percent of what the others leave, and at least one of each kind: by
- * default as many as remain free. However many users take all they can, one more still gets
- * something: two have a third each, and a third is left. A part is reserved for who is privileged
- * (CAP_SYS_RESOURCE), so that the operator of a full card can still use it; shares do not bind him.
+ * default as many as remain free. If any number of users take all they can, one more still gets
+ * something: two have a third each, and a third is left. A part is reserved for privileged users
+ * (CAP_SYS_RESOURCE), so that the operator can still use a full card; shares do not limit them.
  *
- * What counts is who opened the file, not who calls: a file that was passed on, or inherited, is
- * still the opener's.
+ * The user that opened the file is charged, not the caller: a file that was passed on, or
+ * inherited, is still the opener's.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -28,23 +28,23 @@ module_param(reserve, uint, 0644);
 MODULE_PARM_DESC(reserve,
 		 "percent of a card that is left to those with CAP_SYS_RESOURCE (0 to 90)");
 
-/* Fewer than this are too few to reserve one. */
+/* The smallest number of objects of which one is reserved. */
 #define LEAST_RESERVED_OF 4
 
-/* What there is for processes. */
+/* Returns how many objects there are for processes. */
 static u32 share_total(const struct hamlyn_card *card, unsigned int kind)
 {
 	return kind == HAMLYN_CONNECTIONS ? HAMLYN_MAX_CONNECTIONS :
 					    card->ops->shares(card, kind);
 }
 
-/* Whether the card has such a thing. */
+/* Returns whether the card has such objects. */
 static bool share_is(const struct hamlyn_card *card, unsigned int kind)
 {
 	return kind == HAMLYN_CONNECTIONS || card->ops->shared[kind];
 }
 
-/* How many of something a user may hold if the others hold so many. */
+/* Returns how many of @all a user may hold if the others hold @others. */
 static u32 share_part(u32 all, u32 others, bool privileged)
 {
 	u32 kept;
@@ -63,7 +63,7 @@ static u32 share_part(u32 all, u32 others, bool privileged)
 	return max((u64)all * clamp(READ_ONCE(share), 1U, 100U) / 100, 1ULL);
 }
 
-/* How many of a kind a user may hold as things stand; the card's lock is held. */
+/* Returns how many of a kind a user may hold now; the card's lock is held. */
 static u32 share_limit(const struct hamlyn_share *of, unsigned int kind, bool privileged)
 {
 	const struct hamlyn_card *card = of->card;
@@ -72,9 +72,8 @@ static u32 share_limit(const struct hamlyn_share *of, unsigned int kind, bool pr
 }
 
 /*
- * Counts so many more, at least one. -EDQUOT: with them the user would hold more than he may,
- * though the card has them; the card's lock is held. The driver's own have no share, and are not
- * counted.
+ * Counts @count more, at least one; the card's lock is held. -EDQUOT: the user would exceed its
+ * limit, though the card has enough. The driver's own objects have no share, and are not counted.
  */
 int hamlyn_share_take_some(struct hamlyn_share *of, unsigned int kind, u32 count, bool privileged)
 {
@@ -109,8 +108,8 @@ void hamlyn_share_give(struct hamlyn_share *of, unsigned int kind)
 }
 
 /*
- * One more message waits for a host, where so many do of those that may. What the driver says
- * itself finds room in what users leave.
+ * Counts one more message that waits for a host, beside @waiting others of at most @most. The
+ * driver's own messages find room in what users leave.
  */
 int hamlyn_share_say(struct hamlyn_share *of, u32 host, u32 waiting, u32 most)
 {
@@ -123,7 +122,7 @@ int hamlyn_share_say(struct hamlyn_share *of, u32 host, u32 waiting, u32 most)
 	return 0;
 }
 
-/* It does not wait any more. */
+/* Reverts hamlyn_share_say(). */
 void hamlyn_share_said(struct hamlyn_share *of, u32 host)
 {
 	if (!of)
@@ -160,7 +159,7 @@ void hamlyn_share_get(struct hamlyn_share *of)
 		of->users++;
 }
 
-/* The card's lock is held, and nobody who is about to let go of the gate has only this. */
+/* The card's lock is held. A thread that still holds the gate must have another reference. */
 void hamlyn_share_put(struct hamlyn_share *of)
 {
 	if (!of || --of->users)
@@ -170,8 +169,8 @@ void hamlyn_share_put(struct hamlyn_share *of)
 }
 
 /*
- * Who opens a file. The ids that a user may give himself in namespaces of his own making are his,
- * however many they are.
+ * Returns the user that opens a file. All ids in a user namespace count as its owner, who may map
+ * any number of them.
  */
 static kuid_t share_user(void)
 {
@@ -188,7 +187,7 @@ struct hamlyn_share *hamlyn_share_alloc(void)
 	return kzalloc(sizeof(struct hamlyn_share), GFP_KERNEL_ACCOUNT);
 }
 
-/* A file gets its user's share, and that is @spare if he has none yet; the card's lock is held. */
+/* Gives a file its user's share, which is @spare if there is none yet; the card's lock is held. */
 int hamlyn_share_join(struct hamlyn_file *file, struct hamlyn_share **spare)
 {
 	struct hamlyn_card *card = file->card;
@@ -235,7 +234,7 @@ int hamlyn_share_answer(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* A word for each thing that is shared, behind what is in @text already. */
+/* Appends a word for each kind of shared object to @text. */
 static int share_words(const struct hamlyn_card *card, const struct hamlyn_share *of, char *text,
 		       int length)
 {
@@ -255,7 +254,7 @@ static int share_words(const struct hamlyn_card *card, const struct hamlyn_share
 	return length + sysfs_emit_at(text, length, "\n");
 }
 
-/* A line for each user who has the card open, as many as find room in a page of text. */
+/* Lists users that have the card open, one a line, as many as fit into a page of text. */
 ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text)
 {
 	struct hamlyn_share *of;
@@ -274,8 +273,8 @@ ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text)
 }
 
 /*
- * The card's lock, for a user: his other threads wait at his gate, not before others' users. The
- * driver itself has no share, and no gate.
+ * Takes the card's lock for a user. Its other threads wait at its gate, not ahead of other users.
+ * The driver itself has no share, and no gate.
  */
 void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *of)
 {
@@ -291,7 +290,7 @@ void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *of)
 		mutex_unlock(&of->gate);
 }
 
-/* Who is killed while he waits need not wait. */
+/* A thread that is killed stops waiting. */
 struct hamlyn_turn hamlyn_wait_turn(struct hamlyn_card *card, struct hamlyn_share *of)
 {
 	struct hamlyn_turn turn = { .card = card, .share = of, .error = -EINTR };
@@ -304,7 +303,7 @@ struct hamlyn_turn hamlyn_wait_turn(struct hamlyn_card *card, struct hamlyn_shar
 	return turn;
 }
 
-/* Who has lost what he had is told so. */
+/* Fails if the file has lost its objects. */
 struct hamlyn_turn hamlyn_enter(struct hamlyn_file *file)
 {
 	struct hamlyn_turn turn = hamlyn_wait_turn(file->card, file->share);

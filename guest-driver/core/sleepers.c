@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How processes sleep until the card has something for them: what that is, the object says on which
- * they sleep (struct hamlyn_awaited).
+ * How processes sleep until the card has something for them. What that is depends on the object on
+ * which they sleep (struct hamlyn_awaited).
  *
- * Sleeper and card must not miss each other. The sleeper has the armed word at YES, issues a full
- * barrier, and looks once more before it sleeps; the card writes its news, issues a full barrier,
- * and looks at the armed word. It answers YES with FIRED and an interrupt, which answers FIRED with
- * NO and wakes everybody. Whoever still has to wait arms again.
+ * There must be no lost wake-up. The sleeper sets the armed word to YES, issues a full barrier, and
+ * checks once more before it sleeps. The card writes its news, issues a full barrier, and reads the
+ * armed word. If it is YES, the card writes FIRED and raises an interrupt. The handler changes
+ * FIRED to NO and wakes all sleepers. Those that must still wait arm again.
  *
- * There is one armed word but there may be several sleepers, each of whom waits for something else.
- * A sleeper that wants to arm and finds FIRED has come before the interrupt, and does the
- * interrupt's work itself. If it only set the word back to YES, those whom the card wanted to wake
- * would sleep on.
+ * There is one armed word but there may be several sleepers, which wait for different things. A
+ * sleeper that wants to arm and finds FIRED has come before the interrupt, and does the interrupt's
+ * work itself. If it only set the word back to YES, those that the card wanted to wake would sleep
+ * on.
  */
 #include <linux/irq.h>
 
@@ -29,7 +29,7 @@ void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *
 	INIT_LIST_HEAD(&sleepers->on_armed);
 }
 
-/* Whether it interrupts the processor on which this runs. Either may change at any moment. */
+/* Returns whether the vector interrupts this processor. Either may change at any moment. */
 static bool vector_is_near(const struct hamlyn_vector *vector)
 {
 	unsigned int irq = pci_irq_vector(vector->card->pdev, vector->number);
@@ -39,9 +39,9 @@ static bool vector_is_near(const struct hamlyn_vector *vector)
 }
 
 /*
- * Who opens a queue most likely waits where he is now: a vector that interrupts that processor
- * wakes him there, and "none is pending" is close to what it is in the paper, by processor (section
- * 2.6). In turn among those, or among all if there is none.
+ * A thread that opens a queue most likely waits where it runs now. So a vector that interrupts that
+ * processor wakes it there. "None is pending" is then close to the paper, which has it by processor
+ * (section 2.6). Chooses in turn among those vectors, or among all if there is none.
  */
 static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
 {
@@ -57,7 +57,7 @@ static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
 
 /**
  * hamlyn_sleepers_place() - choose the vector that wakes sleepers, and the armed word
- * @sleepers: the sleepers of an object that is about to be opened; the card's lock is held
+ * @sleepers: sleepers of an object that is about to be opened; the card's lock is held
  * @armed: the word, which is shared with the card
  */
 void hamlyn_sleepers_place(struct hamlyn_sleepers *sleepers, void __iomem *armed)
@@ -76,7 +76,7 @@ void hamlyn_sleepers_open(struct hamlyn_sleepers *sleepers)
 	WRITE_ONCE(sleepers->open, true);
 }
 
-/* The card cannot have fired it any more; the vector's lock is held. */
+/* The card can no longer have fired it; the vector's lock is held. */
 static void sleepers_disarmed(struct hamlyn_sleepers *sleepers)
 {
 	if (list_empty(&sleepers->on_armed))
@@ -98,21 +98,21 @@ void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers)
 	wake_up_all(&sleepers->wait);
 }
 
-/* Who waits looks again; the vector's lock is held. */
+/* Makes waiting threads check again; the vector's lock is held. */
 static void sleepers_wake(struct hamlyn_sleepers *sleepers)
 {
 	wake_up_all(&sleepers->wait);
 	wake_up_all(&sleepers->file->wait);
 }
 
-/* Has the card interrupt when what is waited for is there; the vector's lock is held. */
+/* Makes the card interrupt when the awaited event occurs; the vector's lock is held. */
 static void sleepers_arm(struct hamlyn_sleepers *sleepers, const void *what)
 {
 	u32 word = readl(sleepers->armed);
 
 	if (sleepers->awaited->want)
 		sleepers->awaited->want(sleepers, what, word == HAMLYN_ARMED_YES);
-	/* The card alone changes YES, and nothing else: no news of it is overwritten here. */
+	/* The card changes only YES, so this overwrites no news of it. */
 	if (word == HAMLYN_ARMED_YES)
 		return;
 	writel(HAMLYN_ARMED_YES, sleepers->armed);
@@ -125,12 +125,11 @@ static void sleepers_arm(struct hamlyn_sleepers *sleepers, const void *what)
 }
 
 /**
- * hamlyn_sleepers_ready() - look for what is waited for, and have the card interrupt if it is
- * not there
+ * hamlyn_sleepers_ready() - check for an event, and make the card interrupt if it is missing
  * @sleepers: the sleepers
- * @what: what is waited for, as their hamlyn_awaited understands it
+ * @what: the event, as their hamlyn_awaited interprets it
  *
- * Return: whether it is there. If not, the wait queues of object and file are woken when it is.
+ * Return: whether it occurred. If not, the wait queues of object and file are woken when it does.
  */
 bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what)
 {
@@ -141,13 +140,13 @@ bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what)
 			return false;
 		sleepers_arm(sleepers, what);
 	}
-	mb(); /* Either the card sees the armed word, or we see its news. */
+	mb(); /* Either the card sees the armed word, or the driver sees its news. */
 	return sleepers->awaited->arrived(sleepers, what);
 }
 
 /*
- * An interrupt came: wakes those for whom the card has written something while they slept. Looks at
- * the first SLEEPERS_BATCH of them, which are the last then. False: there are more.
+ * Handles an interrupt: wakes sleepers for which the card has written something. Checks the first
+ * SLEEPERS_BATCH of them; those still armed become the last. Returns false if there are more.
  */
 bool hamlyn_sleepers_fired(struct hamlyn_vector *vector)
 {
@@ -169,7 +168,7 @@ bool hamlyn_sleepers_fired(struct hamlyn_vector *vector)
 	return count <= SLEEPERS_BATCH;
 }
 
-/* The same of all that are armed now, in a thread. */
+/* The same for all that are armed now, in a thread. */
 void hamlyn_sleepers_fired_all(struct hamlyn_vector *vector)
 {
 	unsigned int looks = DIV_ROUND_UP(READ_ONCE(vector->armed_count), SLEEPERS_BATCH);
@@ -180,7 +179,7 @@ void hamlyn_sleepers_fired_all(struct hamlyn_vector *vector)
 	}
 }
 
-/* Nothing will come any more. */
+/* Returns whether no event can occur any longer. */
 static bool sleepers_hopeless(const struct hamlyn_sleepers *sleepers)
 {
 	return !READ_ONCE(sleepers->open) || !READ_ONCE(sleepers->file->card->live);
@@ -201,10 +200,10 @@ static long sleepers_sleep(struct hamlyn_sleepers *sleepers, const void *what, s
 }
 
 /**
- * hamlyn_sleepers_wait() - sleep until what is waited for is there
- * @sleepers: the sleepers, which the caller has a reference to
- * @what: what is waited for
- * @timeout_ns: for how long, or HAMLYN_WAIT_FOREVER
+ * hamlyn_sleepers_wait() - sleep until an event has occurred
+ * @sleepers: the sleepers, to which the caller has a reference
+ * @what: the event
+ * @timeout_ns: time limit, or HAMLYN_WAIT_FOREVER
  *
  * Return: 0; -ETIMEDOUT, -EINTR, -ENOENT if the object is closed, -ENODEV if the card is gone.
  */
@@ -212,14 +211,14 @@ int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64
 {
 	long ret = sleepers_sleep(sleepers, what, timeout_ns);
 
-	/* First of all: it may have come together with the time-out or the signal. */
+	/* First of all: the event may have come together with the time-out or the signal. */
 	if (sleepers->awaited->arrived(sleepers, what))
 		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
 	/*
-	 * Stopped or suspended: nobody need know, unless what is left of a time-out must be
-	 * reckoned.
+	 * The thread was stopped or suspended. The kernel restarts the call, unless the rest of a
+	 * time-out would have to be computed.
 	 */
 	if (ret)
 		return timeout_ns == HAMLYN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /sys/class/hamlyn/hamlynN: host_id (-1 while the link is down), link (1 while it is up) and
- * holders (a line for each user who has the card open: how much of it he holds). The first two can
- * be polled (POLLPRI) for changes.
+ * holders (a line for each user that has the card open: how much of it the user holds). The first
+ * two can be polled (POLLPRI) for changes.
  */
 #include <linux/sysfs.h>
 
 #include "hamlyn_core.h"
 
-/* Anybody may read, in as many threads as he likes: one of them at a time wants a card's lock. */
+/* Any user may read in any number of threads: only one at a time waits for a card's lock. */
 static DEFINE_MUTEX(readers);
 
 static ssize_t sysfs_show_register(struct device *dev, u32 offset, char *text)
@@ -34,7 +34,6 @@ static ssize_t link_show(struct device *dev, struct device_attribute *attribute,
 }
 static DEVICE_ATTR_RO(link);
 
-/* Who holds what. */
 static ssize_t holders_show(struct device *dev, struct device_attribute *attribute, char *text)
 {
 	guard(mutex)(&readers);
@@ -43,7 +42,7 @@ static ssize_t holders_show(struct device *dev, struct device_attribute *attribu
 /* For root: it names users. */
 static DEVICE_ATTR_ADMIN_RO(holders);
 
-/* The link has changed; the card's lock is held. */
+/* Reports that the link has changed; the card's lock is held. */
 void hamlyn_sysfs_link(struct hamlyn_card *card)
 {
 	lockdep_assert_held(&card->lock);
@@ -60,7 +59,7 @@ static struct attribute *hamlyn_attributes[] = {
 	NULL,
 };
 
-/* What every card has. */
+/* Attributes that every card has. */
 const struct attribute_group hamlyn_group = {
 	.attrs = hamlyn_attributes,
 };

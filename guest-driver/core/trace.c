@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Where the tracepoints of hamlyn_trace.h live.
- */
+/* Defines the tracepoints of hamlyn_trace.h. */
 #include "hamlyn_core.h"
 
 #define CREATE_TRACE_POINTS

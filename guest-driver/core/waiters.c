@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How processes sleep until the card has something for them, if it has a FIFO for that (fifo.c):
- * they store to a register what they wait for. The card looks whether it is there when it takes the
- * store, and then whenever it writes something; it answers with a record in the FIFO, once. So
- * sleeper and card cannot miss each other. (Cards with words for it have sleepers.c.)
+ * How processes sleep until the card has something for them, if it has a FIFO for that (fifo.c).
+ * They store to a register what they wait for. The card checks for it when it takes the store, and
+ * whenever it writes something. It answers with one record in the FIFO, so there is no lost
+ * wake-up. (Cards with armed words have sleepers.c.)
  *
- * There may be several who wait on an object, each of whom for something else. A record wakes all;
- * who still has to wait arms again.
+ * Several threads may wait on an object, for different things. A record wakes all; those that must
+ * still wait arm again.
  */
 #include <linux/hrtimer.h>
 
@@ -27,7 +27,7 @@ void hamlyn_waiters_open(struct hamlyn_waiters *waiters)
 	WRITE_ONCE(waiters->open, true);
 }
 
-/* Those who sleep learn that there is nothing to wait for any more. */
+/* Wakes all waiters: there is nothing left to wait for. */
 void hamlyn_waiters_close(struct hamlyn_waiters *waiters)
 {
 	scoped_guard(spinlock, &waiters->lock)
@@ -37,11 +37,11 @@ void hamlyn_waiters_close(struct hamlyn_waiters *waiters)
 }
 
 /**
- * hamlyn_waiters_ready() - look for what is waited for, and have the card tell if it is not there
+ * hamlyn_waiters_ready() - check for an event, and make the card report it if it is missing
  * @waiters: the waiters
- * @what: what is waited for, as their hamlyn_expected understands it
+ * @what: the event, as their hamlyn_expected interprets it
  *
- * Return: whether it is there. If not, the wait queues of object and file are woken when it is.
+ * Return: whether it occurred. If not, the wait queues of object and file are woken when it does.
  */
 bool hamlyn_waiters_ready(struct hamlyn_waiters *waiters, u64 what)
 {
@@ -54,7 +54,7 @@ bool hamlyn_waiters_ready(struct hamlyn_waiters *waiters, u64 what)
 }
 
 /**
- * hamlyn_waiters_wake() - wake waiters: the card has told of something, or the driver has it
+ * hamlyn_waiters_wake() - wake waiters after an event that the card reported, or the driver caused
  * @waiters: the waiters
  *
  * A record must have been taken before: until then the card writes no second one.
@@ -67,7 +67,7 @@ void hamlyn_waiters_wake(struct hamlyn_waiters *waiters)
 	wake_up_all(&waiters->file->wait);
 }
 
-/* Nothing will come any more. */
+/* Returns whether no event can occur any longer. */
 static bool waiters_hopeless(const struct hamlyn_waiters *waiters)
 {
 	return !READ_ONCE(waiters->open) || !READ_ONCE(waiters->file->card->live);
@@ -88,10 +88,10 @@ static long waiters_sleep(struct hamlyn_waiters *waiters, u64 what, s64 timeout_
 }
 
 /**
- * hamlyn_waiters_wait() - sleep until what is waited for is there
- * @waiters: the waiters, which the caller has a reference to
- * @what: what is waited for
- * @timeout_ns: for how long, or HAMLYN_WAIT_FOREVER
+ * hamlyn_waiters_wait() - sleep until an event has occurred
+ * @waiters: the waiters, to which the caller has a reference
+ * @what: the event
+ * @timeout_ns: time limit, or HAMLYN_WAIT_FOREVER
  *
  * Return: 0; -ETIMEDOUT, -EINTR, -ENOENT if the object is closed, -ENODEV if the card is gone.
  */
@@ -102,12 +102,12 @@ int hamlyn_waiters_wait(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns
 	if (waiters->expected->arrived(waiters, what))
 		return 0;
 	ret = waiters_sleep(waiters, what, timeout_ns);
-	/* First of all: it may have come together with the time-out or the signal. */
+	/* First of all: the event may have come together with the time-out or the signal. */
 	if (waiters->expected->arrived(waiters, what))
 		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
-	/* Nobody need know, unless what is left of a time-out must be reckoned. */
+	/* The kernel restarts the call, unless the rest of a time-out would have to be computed. */
 	if (ret)
 		return timeout_ns == HAMLYN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;
 	CLASS(hamlyn_entry, entry)(waiters->file);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Banks: address registers and entries of programs that are a process'. Its connections have
- * windows of them, which may overlap and nest as it likes (section 2).
+ * Banks: address registers and program entries of a process. Its connections have windows of them,
+ * which may overlap and nest in any way (section 2).
  */
 #include <linux/bitmap.h>
 
@@ -13,7 +13,7 @@ static_assert(sizeof(((struct dart_set_program *)0)->entries) ==
 	      DART_SET_ENTRIES * sizeof(struct dart_entry));
 static_assert(DART_SET_ENTRIES <= DART_MAX_VALUES);
 
-/* None: it is not the file's. The card's lock is held. */
+/* Returns NULL if it is not the file's. The card's lock is held. */
 struct dart_bank_object *dart_bank_find(struct hamlyn_file *file, u32 index)
 {
 	struct dart_bank_object *bank = xa_load(&dart_parts(file->card)->banks, index);
@@ -29,9 +29,7 @@ static void bank_free(struct kref *users)
 DEFINE_FREE(bank_put, struct dart_bank_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/*
- * How much of a share it is: as many registers as there would be for its entries if all had alike.
- */
+/* Returns its part of a share: the registers for its entries if each had equally many. */
 static u32 bank_count(const struct dart_bank_object *bank)
 {
 	const struct dart_query *limits = dart_limits(bank->object.file->card);
@@ -40,7 +38,7 @@ static u32 bank_count(const struct dart_bank_object *bank)
 	return max_t(u32, bank->registers, DIV_ROUND_UP_ULL(entries, limits->program));
 }
 
-/* Takes a run of what a map says is free. */
+/* Takes a run that is free in a map. */
 static int bank_take(unsigned long *map, u32 size, u32 count, u32 *first)
 {
 	unsigned long at = 0;
@@ -54,7 +52,7 @@ static int bank_take(unsigned long *map, u32 size, u32 count, u32 *first)
 	return 0;
 }
 
-/* Nothing of an earlier owner's is there. */
+/* Clears what an earlier owner left. */
 static int bank_clear(const struct dart_bank_object *bank)
 {
 	struct hamlyn_card *card = bank->object.file->card;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Connections (section 3): ends of paths to other hosts. Each has a page of the card, by which its
- * owner sends, and memory in which the card says how it fares. What its other end must have to
- * reach it is its key, which the owner gives to whom it likes.
+ * Connections (section 3): ends of paths to other hosts. Each has a page of the card, through which
+ * its owner sends, and memory in which the card reports its state. The other end must have its key
+ * to reach it; the owner may give the key to any process.
  */
 #include <linux/random.h>
 
 #include "dart.h"
 
-/* Offsets of mmap(2), from a connection's own. */
+/* Offsets for mmap(2), relative to a connection's own offset. */
 #define MAP_PAGE 0
 #define MAP_STATE DART_PAGE_SIZE
 
 static_assert(DART_PAGE_SIZE == HAMLYN_PAGE_SIZE && DART_STATE_SIZE <= HAMLYN_PAGE_SIZE);
-/* In hamlyn_waiters.armed, with how many had left: it is armed. */
+/* In hamlyn_waiters.armed, with how many messages had left: it is armed. */
 #define ARMED BIT_ULL(32)
 
 #define connection_of(of) container_of(of, struct dart_connection_object, object)
@@ -25,7 +25,7 @@ static u32 connection_state(const struct dart_connection_object *connection, u32
 	return READ_ONCE(*state);
 }
 
-/* Whether messages have left since it was so many, or none will. */
+/* Returns whether messages have left since the count was @what, or none will. */
 static bool connection_left(const struct hamlyn_waiters *sleepers, u64 what)
 {
 	const struct dart_connection_object *connection =
@@ -53,7 +53,7 @@ static const struct hamlyn_expected connection_news = {
 	.arm = connection_arm,
 };
 
-/* Whether there were more exceptions that no queue took, or there will be none. */
+/* Returns whether there were more exceptions that no queue took, or there will be none. */
 static bool connection_excepted(const struct hamlyn_waiters *excepted, u64 what)
 {
 	const struct dart_connection_object *connection =
@@ -63,7 +63,7 @@ static bool connection_excepted(const struct hamlyn_waiters *excepted, u64 what)
 	       connection_state(connection, DART_STATE_BROKEN);
 }
 
-/* The card tells of each without being asked. */
+/* The card reports each without being asked. */
 static void connection_expect_exceptions(struct hamlyn_waiters *excepted, u64 what)
 {
 }
@@ -73,7 +73,7 @@ static const struct hamlyn_expected connection_exceptions = {
 	.arm = connection_expect_exceptions,
 };
 
-/* None: it is not the file's. The card's lock is held. */
+/* Returns NULL if it is not the file's. The card's lock is held. */
 static struct dart_connection_object *connection_find(struct hamlyn_file *file, u32 index)
 {
 	struct dart_connection_object *connection =
@@ -94,7 +94,7 @@ static void connection_free(struct kref *users)
 DEFINE_FREE(connection_put, struct dart_connection_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/* A connection that the card does not know yet. */
+/* Allocates a connection that the card does not know yet. */
 static struct dart_connection_object *connection_alloc(struct hamlyn_file *file, u32 host)
 {
 	struct dart_connection_object *connection __free(connection_put) =
@@ -143,7 +143,7 @@ static int connection_tell(const struct dart_connection_object *connection,
 			      connection->object.index, &body, sizeof(body));
 }
 
-/* Gives it a number, and has the card open it. */
+/* Allots a number, and has the card open the connection. */
 static int connection_open(struct dart_connection_object *connection,
 			   const struct dart_connection *argument)
 {
@@ -186,7 +186,7 @@ static bool bank_has(const struct dart_bank_object *bank, const struct dart_conn
 	       argument->entries <= bank->entries - argument->first_entry;
 }
 
-/* What it names is the file's; the card's lock is held. */
+/* The objects that it names must be the file's; the card's lock is held. */
 static int connection_join(struct dart_connection_object *connection,
 			   const struct dart_connection *argument)
 {
@@ -252,15 +252,13 @@ static void connection_close(struct card_object *object)
 	xa_erase(&dart_parts(card)->connections, object->index);
 	connection->endpoint->connections--;
 	connection->bank->connections--;
-	/* What is still to be said of it counts as one. */
+	/* A farewell that is still due counts as a connection. */
 	if (!dart_farewell_say(connection))
 		hamlyn_share_give(object->file->share, DART_SHARE_CONNECTIONS);
 	hamlyn_object_leave(object);
 }
 
-/*
- * The card can no longer reach the memory; waiters, mappings and a thread may keep it for longer.
- */
+/* The card can no longer reach the memory; waiters, mappings and a thread may keep it longer. */
 static void connection_release(struct card_object *object)
 {
 	struct dart_connection_object *connection = connection_of(object);
@@ -310,7 +308,7 @@ int dart_connect(struct hamlyn_file *file, void *argument)
 	struct dart_connection_object *connection;
 	int ret;
 
-	/* Operating systems' are nobody's other end. */
+	/* The other end is never an operating system's own connection. */
 	if (peer->peer < DART_FIRST_CONNECTION || peer->peer >= DART_NUMBERS)
 		return -EINVAL;
 	farewell = kzalloc(sizeof(*farewell), GFP_KERNEL_ACCOUNT);
@@ -322,7 +320,7 @@ int dart_connect(struct hamlyn_file *file, void *argument)
 	connection = connection_find(file, peer->connection);
 	if (!connection)
 		return -ENOENT;
-	/* Once, whatever the card says: there is one farewell. */
+	/* Only once, whatever the card reports: there is one farewell. */
 	if (connection->farewell)
 		return -EBUSY;
 	ret = hamlyn_command(file->card, DART_COMMAND_CONNECT, peer->connection, &body,
@@ -338,7 +336,7 @@ int dart_connect(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* The connection that a caller means, held for it. */
+/* Looks up the caller's connection, and takes a reference. */
 static struct dart_connection_object *connection_get(struct hamlyn_file *file, u32 index)
 {
 	struct dart_connection_object *connection;
@@ -379,7 +377,7 @@ int dart_exception_wait(struct hamlyn_file *file, void *argument)
 	return hamlyn_waiters_wait(&connection->excepted, wait->exceptions, wait->timeout_ns);
 }
 
-/* Its other end is no more: so its owner is told by the card. */
+/* Its other end is gone; the card reports this to its owner. */
 static void connection_gone(struct dart_connection_object *connection)
 {
 	struct dart_break body = { .why = DART_BROKEN_GONE };
@@ -392,7 +390,7 @@ static void connection_gone(struct dart_connection_object *connection)
 }
 
 /*
- * Another host's driver says something. It is not believed but checked: who has the key may say it.
+ * Handles a message of another host. It is not trusted but checked: any with the key may send it.
  */
 void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 		  const u8 *data)
@@ -409,8 +407,8 @@ void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *
 }
 
 /*
- * Nothing is arranged with a host any more. When the card has failed this may come in the middle of
- * anything: then all ends later, with the files.
+ * Called when nothing is arranged with a host any longer. When the card has failed this may come in
+ * the middle of anything: then all ends later, with the files.
  */
 void dart_lost(struct hamlyn_card *card, u32 host)
 {
@@ -421,7 +419,7 @@ void dart_lost(struct hamlyn_card *card, u32 host)
 	if (!card->live)
 		return;
 	dart_farewells_lost(card, host);
-	/* A host that is lost again and again must not cost more each time. */
+	/* A host that is lost repeatedly must not cost more each time. */
 	if (!parts->arranged[host])
 		return;
 	xa_for_each(&parts->connections, index, connection)

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The DART card: what its files share.
+ * The DART card: declarations that its files share.
  *
- *   ops.c         what the core knows of it
+ *   ops.c         operations that the core calls
  *   endpoint.c    regions of processes' virtual memory
- *   pages.c       where their pages are, as the card is told of it
+ *   pages.c       where their pages are, as the card is told
  *   miss.c        pages that the card asks for
  *   bank.c        address registers and programs
- *   queue.c       queues of what messages tell
+ *   queue.c       queues of records about messages
  *   connection.c  ends of paths to other hosts
- *   farewell.c    what ends of theirs are to be told of ours
- *   fifo.c        what the card has, and whom that wakes
+ *   farewell.c    messages to other ends when an end here closes
+ *   fifo.c        what the card reports, and the sleepers that it wakes
  *   transport.c   how operating systems reach each other
  *
- * The card's lock guards all of it, but for what the card is told of pages: that has a lock of its
- * own, dart_parts.translations, below it and below processes' mmap_lock. The kernel may take memory
- * back, and wait for that lock, wherever somebody takes memory; so nobody does with it held.
+ * The card's lock guards all of it, except what the card is told of pages. That has a lock of its
+ * own, dart_parts.translations, below the card's lock and processes' mmap_lock. The kernel may
+ * reclaim memory, and wait for that lock, wherever memory is allocated; so none is allocated with
+ * it held.
  */
 #ifndef _DART_H
 #define _DART_H
@@ -29,29 +30,29 @@
 
 #define DART_HOSTS HAMLYN_WELL_KNOWN_SLOTS
 static_assert(DART_HOSTS == DART_FIRST_CONNECTION);
-/* Those of processes are behind it. */
+/* Endpoints of processes follow. */
 #define DART_OWN_ENDPOINTS (DART_SYSTEM_ENDPOINT + 1)
 
 struct dart_own;
 
 struct dart_parts {
 	struct hamlyn_card card;
-	/* BAR 2 on the bus, and the pages of the driver's own connections as it sees them. */
+	/* Bus address of BAR 2, and the driver's mapping of its own connections' pages. */
 	resource_size_t memory;
 	void __iomem *pages;
 	struct xarray endpoints;
 	struct xarray banks;
 	struct xarray queues;
 	struct xarray connections;
-	/* Registers and entries that are some bank's. */
+	/* Registers and entries that belong to banks. */
 	unsigned long *registers;
 	unsigned long *entries;
 	/* Guards what the card is told of pages, and whether it may be told. */
 	struct mutex translations;
 	bool told;
-	/* How many connections have their other end on each host. */
+	/* Number of connections with their other end on each host. */
 	u32 arranged[DART_HOSTS];
-	/* Other ends that are still to be told, as there was no room for it. */
+	/* Other ends that must still be told, as there was no room for it. */
 	struct list_head farewells;
 	struct delayed_work tell;
 	/* The driver's own memory and connections. */
@@ -60,7 +61,7 @@ struct dart_parts {
 
 #define dart_parts(of) container_of_const(of, struct dart_parts, card)
 
-/* Those that name others before these. */
+/* Kinds that name others come before these. */
 enum { DART_KIND_CONNECTION, DART_KIND_QUEUE, DART_KIND_BANK, DART_KIND_ENDPOINT };
 
 static inline const struct dart_query *dart_limits(const struct hamlyn_card *card)
@@ -74,7 +75,7 @@ struct dart_endpoint_object {
 	struct mmu_interval_notifier notifier;
 	u64 address;
 	u64 length;
-	/* Connections that name it. */
+	/* Number of connections that name it. */
 	u32 connections;
 	/*
 	 * Pages that the card may know: by number, the oldest first, and how many; whether it may
@@ -92,7 +93,7 @@ struct dart_bank_object {
 	u32 entries;
 	u32 first_register;
 	u32 first_entry;
-	/* Connections that have a window of it. */
+	/* Number of connections that have a window of it. */
 	u32 connections;
 };
 
@@ -104,14 +105,14 @@ struct dart_queue_object {
 	struct hamlyn_waiters sleepers;
 };
 
-/* The other end of a connection: what it is told when this one ends. */
+/* The other end of a connection, and what it is told when this one ends. */
 struct dart_farewell {
 	struct list_head on_card;
 	u32 host;
 	u32 from;
 	u32 to;
 	u64 key;
-	/* Whose connection it was, once that is closed. */
+	/* The share of the connection's user, once that is closed. */
 	struct hamlyn_share *share;
 };
 
@@ -127,7 +128,7 @@ struct dart_connection_object {
 	struct dart_farewell *farewell;
 	/* Finds pages that it waits for. */
 	struct work_struct misses;
-	/* Processes that wait until messages have left, and for exceptions that no queue takes. */
+	/* Threads that wait until messages have left, and for exceptions that no queue takes. */
 	struct hamlyn_waiters sleepers;
 	struct hamlyn_waiters excepted;
 };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Endpoints (section 3): regions of a process' virtual memory, of which nothing is pinned and
- * nothing need be there. Where its pages are the card asks (miss.c).
+ * Endpoints (section 3): regions of a process's virtual memory. They are not pinned, and need not
+ * be present. The card asks where the pages are (miss.c).
  */
 #include "dart.h"
 
 #define endpoint_of(of) container_of(of, struct dart_endpoint_object, object)
 
-/* None: it is not the file's. The card's lock is held. */
+/* Returns NULL if it is not the file's. The card's lock is held. */
 struct dart_endpoint_object *dart_endpoint_find(struct hamlyn_file *file, u32 index)
 {
 	struct dart_endpoint_object *endpoint = xa_load(&dart_parts(file->card)->endpoints, index);
@@ -15,7 +15,7 @@ struct dart_endpoint_object *dart_endpoint_find(struct hamlyn_file *file, u32 in
 	return endpoint && endpoint->object.file == file ? endpoint : NULL;
 }
 
-/* Neither file, connection nor thread has it; no lock is held. */
+/* No file, connection or thread has it; no lock is held. */
 static void endpoint_free(struct kref *users)
 {
 	struct dart_endpoint_object *endpoint =
@@ -28,7 +28,7 @@ static void endpoint_free(struct kref *users)
 DEFINE_FREE(endpoint_put, struct dart_endpoint_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/* An endpoint that the card does not know yet. */
+/* Allocates an endpoint that the card does not know yet. */
 static struct dart_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
 						   const struct dart_endpoint *argument)
 {
@@ -53,13 +53,13 @@ static struct dart_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
 	return ERR_PTR(ret);
 }
 
-/* How much of a share it is, as there may be fewer than connections. */
+/* Returns its part of a share, as there may be fewer endpoints than connections. */
 static u32 endpoint_count(const struct hamlyn_card *card)
 {
 	return DIV_ROUND_UP(dart_limits(card)->connections, dart_limits(card)->endpoints);
 }
 
-/* Gives it a number, and has the card open it. */
+/* Allots a number, and has the card open the endpoint. */
 static int endpoint_open(struct dart_endpoint_object *endpoint)
 {
 	struct hamlyn_file *file = endpoint->object.file;
@@ -79,7 +79,7 @@ static int endpoint_open(struct dart_endpoint_object *endpoint)
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	/* Its address space is its own: two endpoints of a process may be taken apart. */
+	/* It has an address space of its own: two endpoints of a process may be taken apart. */
 	body.space = endpoint->object.index;
 	ret = hamlyn_command(file->card, DART_COMMAND_OPEN_ENDPOINT, endpoint->object.index, &body,
 			     sizeof(body));
@@ -170,8 +170,8 @@ int dart_endpoint_close(struct hamlyn_file *file, void *argument)
 }
 
 /*
- * If another thread has guessed its number and opened a connection with it, it stays until the file
- * ends.
+ * If another thread has guessed its number and opened a connection with it, the endpoint stays
+ * until the file ends.
  */
 void dart_endpoint_undo(struct hamlyn_file *file, void *argument)
 {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the other end of a connection is told when this one ends. If there is no room to say it now
- * it is said later. It has the other end's key, so that no later connection with that number takes
- * it for its own.
+ * Messages to the other end of a connection when this one ends. If there is no room for one, it is
+ * sent later. It has the other end's key, so that no later connection with that number accepts it.
  */
 #include "dart.h"
 
-/* How soon it is tried again to say what there was no room for. */
+/* Delay until a message that found no room is tried again. */
 #define AGAIN (HZ / 20)
 
-/* There is an end to tell from now on. The card's lock is held in all of these. */
+/* Sets the end that must be told. The card's lock is held in all of these. */
 void dart_farewell_set(struct dart_connection_object *connection, struct dart_farewell *farewell)
 {
 	struct hamlyn_card *card = connection->card;
@@ -29,13 +28,13 @@ static struct dart_farewell *farewell_take(struct dart_connection_object *connec
 	return farewell;
 }
 
-/* Its other end is no more. */
+/* Called when the other end is gone. */
 void dart_farewell_forget(struct dart_connection_object *connection)
 {
 	kfree(farewell_take(connection));
 }
 
-/* False: not yet. */
+/* Returns false if it could not be told yet. */
 static bool farewell_told(struct hamlyn_card *card, const struct dart_farewell *farewell)
 {
 	struct hamlyn_wire wire = {
@@ -55,8 +54,8 @@ static void farewells_again(struct hamlyn_card *card)
 }
 
 /*
- * The connection is closed: its other end is told. True: later, and one of the user's share goes
- * back with it.
+ * Tells the other end of a closed connection. True: it will be told later, and only then one of the
+ * user's share is given back.
  */
 bool dart_farewell_say(struct dart_connection_object *connection)
 {
@@ -82,7 +81,7 @@ static void farewell_end(struct dart_farewell *farewell)
 	kfree(farewell);
 }
 
-/* Nobody at that host is to be told of anything any more. */
+/* Drops farewells to a host at which no end must be told any longer. */
 void dart_farewells_lost(struct hamlyn_card *card, u32 host)
 {
 	struct dart_farewell *farewell, *next;

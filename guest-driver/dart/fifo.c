@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The FIFO: the card says which connections wait for pages, and which queues and connections have
- * something for who sleeps there. The thread of the interrupt looks after them.
+ * The FIFO: the card reports which connections wait for pages, and which queues and connections
+ * have something for their sleepers. The thread of the interrupt handles it.
  */
 #include "dart.h"
 
@@ -17,7 +17,7 @@ static void fifo_tell_queue(struct hamlyn_card *card, u32 index)
 		hamlyn_waiters_wake(&queue->sleepers);
 }
 
-/* What it is about may have been closed since. */
+/* Its object may have been closed since. */
 static void fifo_tell(struct hamlyn_card *card, u32 what)
 {
 	u32 index = what & ~WHAT_MASK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Misses (section 3): a message waits for pages of its endpoint. A thread finds them, for each
- * connection by itself, as that may take as long as the process' own touch would: others go on.
+ * Misses (section 3): a message waits for pages of its endpoint. A thread finds them, separately
+ * for each connection, as that may take as long as an access of the process: others go on.
  */
 #include "dart.h"
 
@@ -19,9 +19,7 @@ void dart_misses_unload(void)
 	destroy_workqueue(misses_threads);
 }
 
-/*
- * What a connection waits for, and its endpoint, held for the caller. None: it waits for nothing.
- */
+/* Reads what a connection waits for; returns its endpoint with a reference, or NULL if nothing. */
 static struct dart_endpoint_object *misses_read(struct dart_connection_object *connection,
 						struct dart_misses *misses)
 {
@@ -64,14 +62,14 @@ void dart_misses_init(struct dart_connection_object *connection)
 	INIT_WORK(&connection->misses, misses_work);
 }
 
-/* The card says that it waits for pages; the card's lock is held. */
+/* The card reports that it waits for pages; the card's lock is held. */
 void dart_misses_told(struct dart_connection_object *connection)
 {
 	get_device(&connection->card->dev);
 	kref_get(&connection->object.users);
 	if (queue_work(misses_threads, &connection->misses))
 		return;
-	/* The thread has not begun yet, and will see this as well. */
+	/* The thread has not started yet, and will see this as well. */
 	hamlyn_object_put(&connection->object);
 	put_device(&connection->card->dev);
 }

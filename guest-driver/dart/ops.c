@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the core knows of a DART card. */
+/* The operations of a DART card that the core calls. */
 #include <linux/bitmap.h>
 #include <linux/devm-helpers.h>
 
@@ -7,9 +7,9 @@
 
 enum { BAR_PAGES = 2 };
 
-/* A card that claims to have more than this is broken. */
+/* A card that reports more than this is broken. */
 #define MAX_OBJECTS (1U << 20)
-/* So many find room in the FIFO, three times, with as many queues. */
+/* The FIFO has room for three times this many, with as many queues. */
 #define MAX_CONNECTIONS (1U << 14)
 
 static_assert(!offsetof(struct dart_parts, card));
@@ -65,7 +65,7 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	       hamlyn_card_check_limit(card, "cells in a window", query->window, 1, U32_MAX);
 }
 
-/* The first pages are the driver's, the others processes'. */
+/* The first pages are the driver's, the others are for processes. */
 static int ops_prepare(struct hamlyn_card *card)
 {
 	const struct dart_query *limits = dart_limits(card);
@@ -121,7 +121,7 @@ static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query
 		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_QUESTIONS;
 }
 
-/* It has no words of its own that would have to be cleared. */
+/* The card has no words of its own to clear. */
 static void ops_reset(struct hamlyn_card *card)
 {
 }
@@ -159,7 +159,7 @@ static const char * const commands[] = {
 };
 
 static const struct card_call calls[] = {
-	/* Some are called often. */
+	/* The first ones are frequent. */
 	{ DART_IOC_QUEUE_WAIT, false, dart_queue_wait },
 	{ DART_IOC_LEFT_WAIT, false, dart_left_wait },
 	{ DART_IOC_EXCEPTION_WAIT, false, dart_exception_wait },

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where the pages of endpoints are (section 3). None is pinned: the card is told of a page when it
- * asks, and before the kernel uses the page for something else it is told that the page is there no
- * more.
+ * Where the pages of endpoints are (section 3). No page is pinned: the card is told of a page when
+ * it asks. Before the kernel uses the page for something else, the card is told that it is gone.
  *
  * A page is looked up without any lock, as it may have to be brought in. If the kernel takes memory
- * of the endpoint back meanwhile, which the notifier's number says, it is looked up again; the card
- * is told with the lock held, which the kernel's callback takes as well. So the card knows no page
- * that is not there.
+ * of the endpoint back meanwhile, the notifier's number changes, and the page is looked up again.
+ * The card is told with the lock held, which the kernel's callback takes as well. So the card knows
+ * no page that is gone.
  *
- * The lock is taken where memory is taken back, so nobody takes memory with it held.
+ * The lock is taken where memory is reclaimed, so no memory is allocated with it held.
  */
 #include <linux/hmm.h>
 #include <linux/memcontrol.h>
@@ -18,17 +17,17 @@
 
 #include "dart.h"
 
-/* Pages of an endpoint that are remembered; the oldest makes room. A message needs 17 at most. */
+/* Limit of pages remembered for an endpoint; the oldest makes room. A message needs 17 at most. */
 #define MOST_FRAMES 4096
-/* How often a page is looked up that moves or leaves meanwhile. */
+/* Limit of lookups of a page that moves or leaves meanwhile. */
 #define MOST_TRIES 100
-/* Page tables of a process that may grow by misses: this part of all memory. */
+/* Limit of page tables of a process that grow by misses: this part of all memory. */
 #define PART_FOR_TABLES 16
 #define GFP_FRAME (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /* A page that the card may know. */
 struct dart_frame {
-	/* Among those of its endpoint, or those that are to be freed. */
+	/* In the list of its endpoint, or of pages that are to be freed. */
 	struct list_head on_list;
 	unsigned long number;
 	struct page *page;
@@ -63,7 +62,7 @@ static void tell_fill(const struct dart_endpoint_object *endpoint, u64 number, u
 	writeq(frame, endpoint->card->registers + DART_REG_TLB_FILL);
 }
 
-/* When this returns the card reaches nothing by these pages any more. */
+/* On return the card no longer reaches anything through these pages. */
 static void tell_invalidate(const struct dart_endpoint_object *endpoint, u64 first, u64 count)
 {
 	if (!pages_may_tell(endpoint))
@@ -74,12 +73,12 @@ static void tell_invalidate(const struct dart_endpoint_object *endpoint, u64 fir
 }
 
 /*
- * The card does not know it any more, and it is on no list. The lock is held, or the kernel waits
- * for us to change the page: so it is still the process'.
+ * The card no longer knows the page, and it is on no list. The lock is held, or the kernel waits
+ * for this before it changes the page: so it is still the process's.
  */
 static void frame_free(struct hamlyn_card *card, struct dart_frame *frame)
 {
-	/* It may have been written to. */
+	/* The card may have written to it. */
 	if (frame->writable)
 		set_page_dirty(frame->page);
 	hamlyn_page_unmap(card, frame->dma, DMA_BIDIRECTIONAL);
@@ -105,7 +104,7 @@ static void frame_take(struct dart_endpoint_object *endpoint, struct dart_frame 
 	endpoint->count--;
 }
 
-/* The kernel is about to change what is at these addresses. */
+/* Called when the kernel is about to change what is at these addresses. */
 static bool pages_invalidate(struct mmu_interval_notifier *notifier,
 			     const struct mmu_notifier_range *range, unsigned long number)
 {
@@ -135,14 +134,14 @@ static bool pages_invalidate(struct mmu_interval_notifier *notifier,
 
 const struct mmu_interval_notifier_ops dart_endpoint_pages = { .invalidate = pages_invalidate };
 
-/* The card has opened the endpoint; and is about to close it. The card's lock is held. */
+/* Lets the card be told of pages, as it has opened the endpoint. The card's lock is held. */
 void dart_pages_begin(struct dart_endpoint_object *endpoint)
 {
 	guard(mutex)(&pages_parts(endpoint)->translations);
 	WRITE_ONCE(endpoint->told, true);
 }
 
-/* What the card knows of it, it must not know of the next that has its number. */
+/* Makes the card forget the pages, so that the next endpoint with this number has none of them. */
 void dart_pages_end(struct dart_endpoint_object *endpoint)
 {
 	guard(mutex)(&pages_parts(endpoint)->translations);
@@ -166,8 +165,8 @@ static bool pages_drop_next(struct dart_endpoint_object *endpoint)
 }
 
 /*
- * The endpoint is closed: nothing of it is mapped any more, and nothing will be. A thread that
- * still looks for a page keeps the endpoint, perhaps for long, but neither the card nor its driver.
+ * The endpoint is closed: on return nothing of it is mapped, and nothing will be. A thread that
+ * still looks for a page keeps the endpoint, perhaps for long, but not the card or its driver.
  */
 void dart_pages_drop(struct dart_endpoint_object *endpoint)
 {
@@ -175,23 +174,23 @@ void dart_pages_drop(struct dart_endpoint_object *endpoint)
 		cond_resched();
 }
 
-/* Nobody uses the endpoint any more, and no lock is held. */
+/* The endpoint has no user left, and no lock is held. */
 void dart_pages_forget(struct dart_endpoint_object *endpoint)
 {
-	/* As long as there is the notifier, these are the process' pages still. */
+	/* As long as there is the notifier, these are still the process's pages. */
 	dart_pages_drop(endpoint);
 	mmu_interval_notifier_remove(&endpoint->notifier);
 	xa_destroy(&endpoint->frames);
 }
 
-/* Whether the card may be told of pages at all: it answers. The card's lock is held. */
+/* Sets whether the card may be told of pages at all: it answers. The card's lock is held. */
 void dart_pages_tell(struct hamlyn_card *card, bool told)
 {
 	guard(mutex)(&dart_parts(card)->translations);
 	dart_parts(card)->told = told;
 }
 
-/* A page that was found before, and that the card has forgotten. False: there is none for that. */
+/* Tells the card of a page that was found before, but that it has forgotten. False: none fits. */
 static bool page_known(struct dart_endpoint_object *endpoint, u64 number, bool writes)
 {
 	const struct dart_frame *frame;
@@ -210,10 +209,7 @@ static void page_tell_none(struct dart_endpoint_object *endpoint, u64 number, bo
 	tell_fill(endpoint, number, DART_FRAME_NONE | (writes ? DART_FRAME_WRITABLE : 0));
 }
 
-/*
- * What there is of a page, without bringing it in. -EBUSY: it changes. The process' mmap_lock is
- * held.
- */
+/* Looks a page up, without bringing it in. -EBUSY: it changes. The process's mmap_lock is held. */
 static int page_snapshot(struct dart_endpoint_object *endpoint, u64 number, unsigned long sequence,
 			 unsigned long *found)
 {
@@ -239,7 +235,7 @@ static bool page_serves(unsigned long found, bool writes)
 }
 
 /*
- * Whether a miss may bring a page in: not one that another process would have to provide, nor
+ * Returns whether a miss may bring a page in: not if another process must provide it, and not
  * without limit.
  */
 static bool page_may_fault(struct mm_struct *mm, unsigned long address)
@@ -251,10 +247,10 @@ static bool page_may_fault(struct mm_struct *mm, unsigned long address)
 }
 
 /*
- * Brings the page in, as a touch of the process' would; mmap_lock is given up while that takes
- * long. If there is none the card is told so, -ENOENT: before the process can put memory there, as
- * nobody is told of that. Else a message which is sent after that could be taken for one that has
- * nowhere to go.
+ * Brings the page in, as an access of the process would; mmap_lock is released while that takes
+ * long. If there is none, this tells the card and returns -ENOENT, before the process can put
+ * memory there: the driver is not told of that. Otherwise a message that is sent after that could
+ * be taken for one that has nowhere to go.
  */
 static int page_fault(struct dart_endpoint_object *endpoint, u64 number, bool writes,
 		      unsigned long *found, unsigned long *sequence)
@@ -284,8 +280,8 @@ static int page_fault(struct dart_endpoint_object *endpoint, u64 number, bool wr
 }
 
 /*
- * Makes room for a page, in the place of the one that was found before if there is one: what the
- * card knows of that it forgets before it is free.
+ * Makes room for a page, in the place of the one that was found before, if there is one. The card
+ * forgets that page before it is freed.
  */
 static void frames_make_room(struct dart_endpoint_object *endpoint, u64 number)
 {
@@ -296,7 +292,7 @@ static void frames_make_room(struct dart_endpoint_object *endpoint, u64 number)
 	if (!before)
 		return;
 	tell_invalidate(endpoint, before->number, 1);
-	/* The one that is replaced keeps its place, so that this takes no memory. */
+	/* A replaced page keeps its entry, so that this allocates no memory. */
 	if (before->number != number)
 		xa_erase(&endpoint->frames, before->number);
 	list_del(&before->on_list);
@@ -314,12 +310,12 @@ static int page_tell(struct dart_endpoint_object *endpoint, struct dart_frame *f
 		return -ENODEV;
 	if (mmu_interval_read_retry(&endpoint->notifier, sequence))
 		return -EAGAIN;
-	/* It is not pinned: if it goes, so does what is made of it here. */
+	/* It is not pinned: when the page goes, its mapping here goes, too. */
 	ret = hamlyn_page_map(endpoint->card, frame->page, DMA_BIDIRECTIONAL, &frame->dma);
 	if (ret)
 		return ret;
 	frames_make_room(endpoint, frame->number);
-	/* Its place has been reserved, but another thread may have given that up. */
+	/* Its entry has been reserved, but another thread may have released it. */
 	ret = xa_err(xa_store(&endpoint->frames, frame->number, frame, GFP_NOWAIT));
 	if (ret) {
 		hamlyn_page_unmap(endpoint->card, frame->dma, DMA_BIDIRECTIONAL);
@@ -359,7 +355,7 @@ static int page_find(struct dart_endpoint_object *endpoint, u64 number, bool wri
 	return ret;
 }
 
-/* The memory that this takes, page tables among it, is the process' own. */
+/* Memory that this takes, including page tables, is the process's own. */
 static int page_find_for(struct mm_struct *mm, struct dart_endpoint_object *endpoint, u64 number,
 			 bool writes)
 {
@@ -376,7 +372,7 @@ static int page_find_for(struct mm_struct *mm, struct dart_endpoint_object *endp
 	return ret;
 }
 
-/* The card is not believed: behind the endpoint the kernel does not say when pages go. */
+/* The card is not trusted: outside the endpoint the kernel does not report when pages go. */
 static bool page_is_inside(const struct dart_endpoint_object *endpoint, u64 number)
 {
 	return number >= endpoint->address >> PAGE_SHIFT &&
@@ -384,8 +380,8 @@ static bool page_is_inside(const struct dart_endpoint_object *endpoint, u64 numb
 }
 
 /*
- * Tells the card where a page is, or that there is none: of a process that has ended, or that has
- * nothing there, or nothing that it may write to. No lock is held.
+ * Tells the card where a page is, or that there is none: the process has ended, or has nothing
+ * there, or nothing writable. No lock is held.
  */
 void dart_page_find(struct dart_endpoint_object *endpoint, u64 number, bool writes)
 {

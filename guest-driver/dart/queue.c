@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Queues (sections 1 and 2): what messages tell, as records in memory that the card writes and the
- * owner takes without a call. The driver looks there only for who sleeps, and believes nothing of
- * what is there: it is the owner's memory, too.
+ * Queues (sections 1 and 2): what messages report, as records in memory that the card writes and
+ * the owner takes without a call. The driver reads them only for sleepers, and trusts none of them:
+ * it is the owner's memory, too.
  */
 #include "dart.h"
 
 static_assert(DART_QUEUE_HEAD == HAMLYN_PAGE_SIZE);
 static_assert(DART_QUEUE_HEAD + DART_MAX_RECORDS * DART_RECORD_SIZE <= HAMLYN_MAP_STRIDE);
 static_assert(sizeof(struct dart_record) == DART_RECORD_SIZE);
-/* In hamlyn_waiters.armed, with how many were taken: it is armed. */
+/* In hamlyn_waiters.armed, with how many records were taken: it is armed. */
 #define ARMED BIT_ULL(32)
 
 #define queue_of(of) container_of(of, struct dart_queue_object, object)
@@ -22,7 +22,7 @@ static const struct dart_record *queue_record(const struct dart_queue_object *qu
 	       place % HAMLYN_PAGE_SIZE;
 }
 
-/* Whether there are more records than were taken: that is its number, or a later one's. */
+/* Returns whether there are more records than were taken: it has this number, or a later one. */
 static bool queue_arrived(const struct hamlyn_waiters *sleepers, u64 what)
 {
 	const struct dart_queue_object *queue =
@@ -53,7 +53,7 @@ static struct dart_queue_object *queue_find(struct hamlyn_file *file, u32 index)
 	return queue && queue->object.file == file ? queue : NULL;
 }
 
-/* Whether it is one of the file's, or none is meant; the card's lock is held. */
+/* Returns whether it is one of the file's, or none is meant; the card's lock is held. */
 bool dart_queue_is(struct hamlyn_file *file, u32 index)
 {
 	return index == DART_NO_QUEUE || queue_find(file, index);
@@ -71,7 +71,7 @@ static void queue_free(struct kref *users)
 DEFINE_FREE(queue_put, struct dart_queue_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/* A queue that the card does not know yet. */
+/* Allocates a queue that the card does not know yet. */
 static struct dart_queue_object *queue_alloc(struct hamlyn_file *file,
 					     const struct dart_queue *argument)
 {
@@ -96,7 +96,7 @@ static struct dart_queue_object *queue_alloc(struct hamlyn_file *file,
 	return_ptr(queue);
 }
 
-/* Gives it a number, and has the card open it. */
+/* Allots a number, and has the card open the queue. */
 static int queue_open(struct dart_queue_object *queue)
 {
 	struct hamlyn_file *file = queue->object.file;
@@ -157,7 +157,7 @@ int dart_queue_open(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* Connections that name it have none from now on: so says the card. */
+/* The card removes the queue from connections that name it. */
 static void queue_close(struct card_object *object)
 {
 	struct hamlyn_card *card = object->file->card;
@@ -170,7 +170,7 @@ static void queue_close(struct card_object *object)
 	hamlyn_object_leave(object);
 }
 
-/* The card can no longer reach the memory; waiters and mappings may keep it for longer. */
+/* The card can no longer reach the memory; waiters and mappings may keep it longer. */
 static void queue_release(struct card_object *object)
 {
 	hamlyn_pages_unmap(queue_of(object)->memory);
@@ -209,7 +209,7 @@ void dart_queue_undo(struct hamlyn_file *file, void *argument)
 	queue_end(file, answer->queue);
 }
 
-/* The queue that a caller means, held for it. */
+/* Looks up the caller's queue, and takes a reference. */
 static struct dart_queue_object *queue_get(struct hamlyn_file *file, u32 index)
 {
 	struct dart_queue_object *queue;
@@ -237,7 +237,7 @@ int dart_queue_wait(struct hamlyn_file *file, void *argument)
 	return hamlyn_waiters_wait(&queue->sleepers, wait->taken, wait->timeout_ns);
 }
 
-/* The owner says in the queue's own memory how many he has taken. */
+/* The owner stores in the queue's own memory how many records it has taken. */
 static __poll_t queue_poll(struct card_object *object)
 {
 	struct dart_queue_object *queue = queue_of(object);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How operating systems reach each other: each has a connection with every other host, by which it
- * writes records (core/hamlyn_records.h) to its page of that one's endpoint; the card tells that it
- * was written to.
+ * How operating systems reach each other: each has a connection with every other host. By it, it
+ * writes records (core/hamlyn_records.h) to its page of that host's endpoint, and the card there
+ * reports the write.
  */
 #include "dart.h"
 #include "hamlyn_records.h"
 
 static_assert(DART_HOSTS == HAMLYN_RECORD_HOSTS);
-/* Places for what is sent to a host, behind the pages of what hosts have written. */
+/* Places for messages to a host, after the pages that hosts write to. */
 #define SENDS (HAMLYN_PAGE_SIZE / HAMLYN_RECORD_PLACE_SIZE)
 static_assert(!(SENDS & (SENDS - 1)) && SENDS <= DART_MAX_SENDS);
 static_assert(DART_HOSTS * DART_STATE_SIZE <= HAMLYN_PAGE_SIZE);
@@ -20,9 +20,9 @@ struct dart_own {
 	struct hamlyn_fifo fifo;
 	/* The connections' states. */
 	struct hamlyn_pages *states;
-	/* The endpoint: a page of each host's, and one for each of what is sent to it. */
+	/* The endpoint: a page that each host writes to, and one for messages to each host. */
 	struct hamlyn_pages *memory;
-	/* How many messages were sent to each. */
+	/* Number of messages sent to each host. */
 	u32 sent[DART_HOSTS];
 };
 
@@ -31,14 +31,14 @@ static struct dart_own *own_of(struct peer_transport *transport)
 	return container_of(transport, struct dart_own, records.transport);
 }
 
-/* How many of what was sent to a host the card does not need any more. */
+/* Number of sends to @host that the card has completed. */
 static u32 own_left(const struct dart_own *own, u32 host)
 {
 	const u32 *left =
 		page_address(own->states->page[0]) + host * DART_STATE_SIZE + DART_STATE_LEFT;
 	u32 seen = READ_ONCE(*left);
 
-	dma_rmb(); /* It was read before it had left. */
+	dma_rmb(); /* The card read it before it left. */
 	return seen;
 }
 
@@ -100,7 +100,7 @@ static const struct peer_transport_ops own_transport = {
 	.depends = own_depends,
 };
 
-/* A host has written to its page. */
+/* Called when a host has written to its page. */
 void dart_own_arrived(struct hamlyn_card *card, u32 connection)
 {
 	if (connection >= DART_HOSTS)
@@ -114,7 +114,7 @@ struct hamlyn_fifo *dart_own_fifo(struct hamlyn_card *card)
 	return &dart_parts(card)->own->fifo;
 }
 
-/* Once for a card, before it is started. */
+/* Called once for a card, before it is started. */
 int dart_own_init(struct hamlyn_card *card)
 {
 	struct dart_own *own = kvzalloc(sizeof(*own), GFP_KERNEL);
@@ -135,7 +135,7 @@ void dart_own_free(struct hamlyn_card *card)
 	kvfree(dart_parts(card)->own);
 }
 
-/* Memory of the driver's own that the card can reach. */
+/* Allocates memory of the driver's own that the card can reach. */
 static int own_memory(struct dart_own *own, u64 length, struct hamlyn_pages **memory)
 {
 	struct hamlyn_pages *made = hamlyn_pages_alloc(&own->file, length);
@@ -203,7 +203,7 @@ static int own_open(struct dart_own *own)
 	hamlyn_records_begin(&own->records, own->memory);
 	ret = own_tell(own);
 	if (ret) {
-		/* It must not keep what is given back. */
+		/* The card must not keep what is released. */
 		hamlyn_card_fail(card);
 		return ret;
 	}
@@ -212,7 +212,7 @@ static int own_open(struct dart_own *own)
 	return 0;
 }
 
-/* All that the card is told of. */
+/* Allocates all memory that the card is told of. */
 static int own_prepare(struct dart_own *own)
 {
 	const struct dart_query *limits = dart_limits(own->card);
@@ -224,8 +224,8 @@ static int own_prepare(struct dart_own *own)
 }
 
 /*
- * The card has been started. Without this nobody can sleep, no page be found, and no other host be
- * reached.
+ * Called when the card has been started. Without this no thread can sleep, no page can be found,
+ * and no other host can be reached.
  */
 void dart_own_start(struct hamlyn_card *card)
 {
@@ -247,7 +247,7 @@ static void own_give_back(struct hamlyn_pages **memory)
 	*memory = NULL;
 }
 
-/* Ends what is arranged with others, and gives all back; the card's lock is held. */
+/* Ends what is arranged with others, and releases everything; the card's lock is held. */
 void dart_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {
 	struct dart_own *own = dart_parts(card)->own;

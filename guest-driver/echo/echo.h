@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The echo card: what its files share. Mailboxes are its only objects. */
+/* The echo card: declarations that its files share. Mailboxes are its only objects. */
 #ifndef _ECHO_H
 #define _ECHO_H
 
@@ -9,13 +9,13 @@
 
 struct echo_parts {
 	struct hamlyn_card card;
-	/* BAR 2: the outboxes, and behind them the control page. */
+	/* BAR 2: the outboxes, followed by the control page. */
 	void __iomem *memory;
 	void __iomem *control;
-	/* Where outboxes and doorbells lie. */
+	/* Bus addresses of the outboxes and doorbells. */
 	resource_size_t outboxes;
 	resource_size_t doorbells;
-	/* By number. Guarded by the card's lock. */
+	/* Mailboxes by number. Guarded by the card's lock. */
 	struct xarray mailboxes;
 };
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Mailboxes: an outbox and a doorbell of the card's, an inbox in the driver's memory, and sleep. */
+/* Mailboxes: an outbox and a doorbell on the card, an inbox in the driver's memory, and waits. */
 #include "echo.h"
 
-/* Offsets of mmap(2), from a mailbox' own. */
+/* Offsets for mmap(2), relative to a mailbox's own offset. */
 #define MAP_OUTBOX 0
 #define MAP_DOORBELL ECHO_OUTBOX_SIZE
 #define MAP_INBOX (ECHO_OUTBOX_SIZE + ECHO_DOORBELL_SIZE)
 
 static_assert(MAP_INBOX + ECHO_INBOX_MAX_RECORDS * ECHO_RECORD_SIZE <= HAMLYN_MAP_STRIDE);
-/* A record is in one page. */
+/* A record does not cross a page boundary. */
 static_assert(HAMLYN_PAGE_SIZE % ECHO_RECORD_SIZE == 0);
 
 #define mailbox_of(of) container_of(of, struct echo_mailbox_object, object)
 
-/* Whether the message behind so many is there. */
+/* Returns whether message number wait->taken + 1 has arrived. */
 static bool mailbox_arrived(const struct hamlyn_sleepers *sleepers, const void *what)
 {
 	const struct echo_mailbox_object *mailbox =
@@ -48,7 +48,7 @@ static void mailbox_free(struct kref *users)
 DEFINE_FREE(mailbox_put, struct echo_mailbox_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/* A mailbox that the card does not know yet. */
+/* Allocates a mailbox that the card does not know yet. */
 static struct echo_mailbox_object *mailbox_alloc(struct hamlyn_file *file, u32 records)
 {
 	struct echo_mailbox_object *mailbox __free(mailbox_put) =
@@ -71,13 +71,13 @@ static struct echo_mailbox_object *mailbox_alloc(struct hamlyn_file *file, u32 r
 	return_ptr(mailbox);
 }
 
-/* The next owner does not see what the last one left in the outbox. */
+/* Clears the outbox, so that its next owner does not see the last owner's data. */
 static void mailbox_zero_outbox(struct hamlyn_card *card, u32 index)
 {
 	memset_io(echo_parts(card)->memory + (u64)index * ECHO_OUTBOX_SIZE, 0, ECHO_OUTBOX_SIZE);
 }
 
-/* Gives it a number, and has the card open it. */
+/* Allots a number, and has the card open the mailbox. */
 static int mailbox_open(struct echo_mailbox_object *mailbox)
 {
 	struct echo_open_mailbox body = { .records = mailbox->records };
@@ -153,7 +153,7 @@ static void mailbox_close(struct card_object *object)
 	hamlyn_object_leave(object);
 }
 
-/* The card can no longer reach the inbox; waiters and mappings may keep it for longer. */
+/* The card can no longer reach the inbox; waiters and mappings may hold it longer. */
 static void mailbox_release(struct card_object *object)
 {
 	hamlyn_pages_unmap(mailbox_of(object)->inbox);
@@ -192,7 +192,7 @@ void echo_mailbox_undo(struct hamlyn_file *file, void *argument)
 	mailbox_end(file, answer->mailbox);
 }
 
-/* The mailbox that a caller means, held for it. */
+/* Looks up the caller's mailbox, and takes a reference to it. */
 static struct echo_mailbox_object *mailbox_get(struct hamlyn_file *file, u32 index)
 {
 	struct echo_mailbox_object *mailbox;

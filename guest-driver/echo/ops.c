@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the core knows of an echo card. */
+/* The operations of an echo card that the core calls. */
 #include "echo.h"
 
 enum { BAR_OUTBOXES = 2, BAR_DOORBELLS = 4 };
@@ -25,7 +25,7 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	return hamlyn_card_check_limit(card, "mailboxes", own->mailboxes, 1, ECHO_MAX_MAILBOXES);
 }
 
-/* Outboxes and doorbells are for processes; the driver itself maps only the control page. */
+/* Processes use outboxes and doorbells; the driver clears outboxes, and uses the control page. */
 static int ops_prepare(struct hamlyn_card *card)
 {
 	u64 control = (u64)echo_mailboxes(card) * ECHO_OUTBOX_SIZE;

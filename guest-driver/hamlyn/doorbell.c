@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The card's second function: doorbells where a store is posted. The first function has them, too,
- * but there each is a round trip.
+ * The card's second function: doorbells where a store is posted. The first function has doorbells
+ * too, but there each store is a round trip.
  *
  * The second function may come after the first and go before it, so it has a driver of its own: it
- * cannot go, nor be another's, unnoticed. When it comes or goes the doorbells change places: those
- * that are mapped are taken away, and fault in again at the other place.
+ * cannot go, or get another driver, unnoticed. When it comes or goes the doorbells move. Those that
+ * are mapped are withdrawn, and fault in again at the other place.
  */
 #include <linux/random.h>
 
@@ -22,12 +22,12 @@ struct hamlyn_bell {
 	struct pci_saved_state *state;
 };
 
-/* Guards both lists and what they hold to each other. Each card's lock is below it. */
+/* Guards both lists and the links between them. Each card's lock is below it. */
 static DEFINE_MUTEX(bells_lock);
 static LIST_HEAD(bells);
 static LIST_HEAD(cards);
 
-/* Doorbells are rung there from now on; the card's lock is held. */
+/* Moves doorbells to this place; the card's lock is held. */
 static void bell_move(struct hamlyn_card *card, resource_size_t start, bool posted)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
@@ -42,14 +42,14 @@ static void bell_move(struct hamlyn_card *card, resource_size_t start, bool post
 	hamlyn_wellknown_doorbell(card);
 }
 
-/* Whether two functions are neighbours: those of one card. */
+/* Returns whether two functions are neighbours: those of one card. */
 static bool bell_belongs(const struct hamlyn_bell *bell, const struct hamlyn_card *card)
 {
 	return bell->pdev->bus == card->pdev->bus && bell->pdev->devfn == card->pdev->devfn + 1 &&
 	       PCI_SLOT(bell->pdev->devfn) == PCI_SLOT(card->pdev->devfn);
 }
 
-/* 0, or 1 if what lies there is no doorbell of this card: those read as its scratch register. */
+/* Returns 0, or 1 if this is not a doorbell of the card: those read as its scratch register. */
 static u32 bell_test(struct hamlyn_card *card, resource_size_t doorbell)
 {
 	void __iomem *page = ioremap(doorbell, HAMLYN_DOORBELL_SIZE);
@@ -84,8 +84,8 @@ static void bell_attach(struct hamlyn_bell *bell, struct hamlyn_card *card)
 }
 
 /*
- * Says so if the function can never have a card: some hypervisors give each device a slot of its
- * own. A card that is there but has no driver yet may still take it.
+ * Warns if the function can never have a card: some hypervisors give each device a slot of its own.
+ * A card that is present but has no driver yet may still take it.
  */
 static void bell_look_for_card(const struct hamlyn_bell *bell)
 {
@@ -100,7 +100,7 @@ static void bell_look_for_card(const struct hamlyn_bell *bell)
 	pci_dev_put(card);
 }
 
-/* A second function can be used: its card may be there. */
+/* Makes a second function available: its card may be present. */
 static void bell_offer(struct hamlyn_bell *bell)
 {
 	struct hamlyn_parts *parts;
@@ -119,13 +119,13 @@ static void bell_offer(struct hamlyn_bell *bell)
 	}
 }
 
-/* It cannot be used any more: when this returns nobody can reach it. */
+/* Stops the use of a second function: on return nothing can reach it. */
 static void bell_withdraw(struct hamlyn_bell *bell)
 {
 	struct hamlyn_card *card;
 
 	guard(mutex)(&bells_lock);
-	/* Nor does a card that comes meanwhile find it. */
+	/* A card that comes meanwhile does not find it either. */
 	list_del_init(&bell->on_bells);
 	card = bell->card;
 	if (!card)
@@ -148,7 +148,7 @@ static void bells_leave(void *data)
 			bell->card = NULL;
 }
 
-/* A card that has been identified: its second function may be there, or come later, or never. */
+/* Adds an identified card: its second function may be present, come later, or never. */
 int hamlyn_bells_join(struct hamlyn_card *card)
 {
 	struct hamlyn_bell *bell;
@@ -188,7 +188,7 @@ static void bell_remove(struct pci_dev *pdev)
 	bell_withdraw(pci_get_drvdata(pdev));
 }
 
-/* What is rung while the function is reset would be lost. */
+/* A ring while the function is reset would be lost. */
 static void bell_reset_prepare(struct pci_dev *pdev)
 {
 	bell_withdraw(pci_get_drvdata(pdev));
@@ -199,7 +199,7 @@ static void bell_reset_done(struct pci_dev *pdev)
 	bell_offer(pci_get_drvdata(pdev));
 }
 
-/* After it, it may be another, or none: it is tested again. */
+/* After it, this may be another function, or none: it is tested again. */
 static int bell_suspend(struct device *dev)
 {
 	bell_withdraw(dev_get_drvdata(dev));

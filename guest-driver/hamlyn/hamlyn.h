@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * The Hamlyn card: what its files share. Termini, slots and notification queues are its objects.
- */
+/* The Hamlyn card: shared declarations. Its objects are termini, slots and notification queues. */
 #ifndef _HAMLYN_H
 #define _HAMLYN_H
 
@@ -11,7 +9,7 @@
 
 struct hamlyn_wellknown;
 
-/* What users have shares of. */
+/* Kinds that users have shares of. */
 enum {
 	HAMLYN_TERMINI = HAMLYN_SHARE_TERMINI,
 	HAMLYN_SLOTS = HAMLYN_SHARE_SLOTS,
@@ -25,14 +23,14 @@ struct hamlyn_parts {
 	struct hamlyn_card card;
 
 	/*
-	 * BAR 2: the termini's windows, and behind them the control areas: first queues', then
+	 * BAR 2: the termini's windows, followed by the control areas: first the queues', then the
 	 * termini's.
 	 */
 	void __iomem *memory;
 	void __iomem *control;
 	u32 terminus_control;
 	u32 control_size;
-	/* Where the termini's windows (BAR 2) lie, and the first function's doorbells (BAR 4). */
+	/* Bus addresses: the termini's windows (BAR 2), the first function's doorbells (BAR 4). */
 	resource_size_t windows;
 	resource_size_t trapped_doorbells;
 	/*
@@ -46,13 +44,13 @@ struct hamlyn_parts {
 	struct xarray termini;
 	struct xarray slots;
 	struct xarray queues;
-	/* What the driver has for itself, to talk to other hosts' (wellknown.c). */
+	/* The driver's own objects, for messages to other hosts' drivers (wellknown.c). */
 	struct hamlyn_wellknown *wellknown;
 };
 
 #define hamlyn_parts(of) container_of_const(of, struct hamlyn_parts, card)
 
-/* A terminus' window, for the driver. */
+/* Returns a terminus's window, for the driver. */
 static inline void __iomem *hamlyn_window(struct hamlyn_card *card, u32 terminus)
 {
 	return hamlyn_parts(card)->memory + (u64)terminus * HAMLYN_WINDOW_SIZE;
@@ -79,7 +77,7 @@ struct hamlyn_slot {
 
 struct hamlyn_queue {
 	struct card_object object;
-	/* Slots that name it. */
+	/* Number of slots that name it. */
 	unsigned int slots;
 	u32 entries;
 	struct hamlyn_pages *pages;
@@ -89,7 +87,7 @@ struct hamlyn_queue {
 	struct hamlyn_queue_wait poll;
 };
 
-/* Offsets of mmap(2), from a terminus' own. */
+/* Offsets for mmap(2), relative to a terminus's own offset. */
 #define HAMLYN_MAP_WINDOW 0
 #define HAMLYN_MAP_DOORBELL HAMLYN_WINDOW_SIZE
 #define HAMLYN_MAP_STATUS (HAMLYN_WINDOW_SIZE + HAMLYN_DOORBELL_SIZE)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the core knows of a Hamlyn card: how much it has of everything, which parts of it are
- * mapped, its objects and its calls.
+ * The operations of a Hamlyn card that the core calls: its limits, the parts that are mapped, its
+ * objects and its calls.
  */
 #include "hamlyn.h"
 
 enum { BAR_WINDOWS = 2, BAR_DOORBELLS = 4 };
 
-/* A card that claims to have more of anything than this is broken. */
+/* A card that reports more of anything than this is broken. */
 #define MAX_OBJECTS (1U << 24)
-/* As many as the terminus control area has words for. */
+/* The terminus control area has words for this many. */
 #define MAX_TERMINI (HAMLYN_TERMINUS_CONTROL_SIZE / HAMLYN_TERMINUS_CONTROL_STRIDE)
 
-/* The core makes and frees both at once. */
+/* The core allocates and frees both as one. */
 static_assert(!offsetof(struct hamlyn_parts, card));
 static_assert(HAMLYN_STATISTICS <= ARRAY_SIZE(((struct hamlyn_statistics *)0)->values));
 
@@ -42,7 +42,7 @@ static void ops_free(struct hamlyn_card *card)
 
 static_assert(sizeof(struct hamlyn_sram_query) <= sizeof(((struct hamlyn_query *)0)->card));
 
-/* Bytes of a card's memory behind the directory; 0: the card is too old to have one memory. */
+/* Bytes of a card's memory after the directory; 0: the card is too old to have one memory. */
 static u32 ops_sram_room(const struct hamlyn_query *limits)
 {
 	u64 numbers = (u64)limits->termini + limits->slots + limits->queues;
@@ -69,8 +69,7 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 }
 
 /*
- * Windows and doorbells are for processes; the driver reaches windows, and the control areas behind
- * them.
+ * Processes map windows and doorbells; the driver maps windows, and the control areas after them.
  */
 static int ops_map(struct hamlyn_card *card)
 {
@@ -199,7 +198,7 @@ const struct card_ops hamlyn_card_ops = {
 	.model = HAMLYN_MODEL_HAMLYN,
 	.name = "hamlyn",
 	.abi_version = HAMLYN_ABI_VERSION,
-	/* What came since, a card's PORTS, reads as 0 where it is not. */
+	/* A later addition, the card's PORTS, reads as 0 where it is missing. */
 	.abi_minor = 3,
 	.statistics = HAMLYN_STATISTICS,
 	.commands = commands,

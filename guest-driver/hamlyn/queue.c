@@ -12,15 +12,15 @@ static const struct hamlyn_notification *queue_entry(const struct hamlyn_queue *
 	unsigned int per_page = HAMLYN_PAGE_SIZE / HAMLYN_NOTIFICATION_SIZE;
 	const struct hamlyn_notification *entries;
 
-	/* It is a user's, and has been checked; not even a guess may go beyond. */
+	/* The cursor is a user's, and has been checked; speculation must not go beyond either. */
 	cursor = array_index_nospec(cursor, queue->entries);
 	entries = page_address(queue->pages->page[cursor / per_page]);
 	return &entries[cursor % per_page];
 }
 
 /*
- * Whether the entry that a pass wrote is there, or one of a later pass that has overwritten it. The
- * entry's word says in which pass it was written, and the flag in it that it is whole.
+ * Returns whether the entry that a pass wrote is there, or one of a later pass that overwrote it.
+ * The entry's word shows the pass in which it was written, and its flag that it is complete.
  */
 static bool queue_arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
@@ -30,7 +30,7 @@ static bool queue_arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass
 
 	if (ahead == 0)
 		return (word & HAMLYN_NOTIFICATION_WRAP) != (written & 1);
-	/* A pass that far ahead is the one before. */
+	/* A pass that far ahead is the previous one. */
 	return ahead < PASSES / 2;
 }
 
@@ -150,8 +150,8 @@ int hamlyn_queue_create(struct hamlyn_file *file, void *argument)
 }
 
 /*
- * Takes a queue from its file and the card; the card's lock is held. Those who wait for it learn
- * that it is gone. The caller has to release it, with its memory.
+ * Removes a queue from its file and the card, and wakes its waiters; the card's lock is held. The
+ * caller has to release it, with its memory.
  */
 static void queue_close(struct card_object *object)
 {
@@ -177,7 +177,7 @@ static void queue_release(struct card_object *object)
 	hamlyn_queue_put(queue);
 }
 
-/* Closes a file's queue, and answers it. */
+/* Closes a file's queue, and returns it. */
 static struct hamlyn_queue *queue_take(struct hamlyn_file *file, u32 index)
 {
 	struct hamlyn_queue *queue;
@@ -220,7 +220,7 @@ void hamlyn_queue_undo(struct hamlyn_file *file, void *argument)
 	queue_destroy(file, create->queue);
 }
 
-/* Whether an entry is there; if not, the file's wait queue gets woken. */
+/* Returns whether an entry has arrived; if not, the file's wait queue is woken when it does. */
 bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
 	const struct hamlyn_queue_wait wait = { .cursor = cursor, .pass = pass };
@@ -229,7 +229,7 @@ bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 }
 
 /*
- * Takes the notification at a cursor and advances the cursor; NULL if none is there yet. Only for a
+ * Takes the notification at a cursor and advances the cursor; NULL if none has arrived. Only for a
  * queue that cannot be overrun.
  */
 const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
@@ -239,7 +239,7 @@ const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *q
 
 	if (!queue_arrived(queue, *cursor, *pass))
 		return NULL;
-	dma_rmb(); /* What it tells of is read after its word. */
+	dma_rmb(); /* Read what it reports after its word. */
 	if (++*cursor == queue->entries) {
 		*cursor = 0;
 		*pass = (*pass + 1) % PASSES;
@@ -247,7 +247,7 @@ const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *q
 	return notification;
 }
 
-/* The queue and position that a caller means, held for it; the card's lock is held. */
+/* Looks up a caller's queue, checks the position, takes a reference; the card's lock is held. */
 static struct hamlyn_queue *queue_get(struct hamlyn_file *file,
 				      const struct hamlyn_queue_wait *wait)
 {
@@ -304,7 +304,7 @@ int hamlyn_queue_arm(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* Whether what the queue was armed for is there; if not, it stays armed. Needs the card's lock. */
+/* Checks for the event that was armed; if it is missing, stays armed. Needs the card's lock. */
 static __poll_t queue_poll(struct card_object *object)
 {
 	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Slots: pieces of a process' memory that messages may be deposited in by those who know the key.
- */
+/* Slots: parts of a process's memory in which processes that know the key may deposit messages. */
 #include <linux/random.h>
 
 #include "hamlyn.h"
@@ -60,7 +58,7 @@ static struct hamlyn_slot *slot_pin(struct hamlyn_file *file,
 	return_ptr(slot);
 }
 
-/* What has been mapped is unmapped when the slot is freed. */
+/* Mappings are removed when the slot is freed. */
 static int slot_map(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
 {
 	struct hamlyn_card *card = slot->object.card;
@@ -201,7 +199,7 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 }
 
 /*
- * Takes a slot from its file and the card; the card's lock is held. The caller has to release it,
+ * Removes a slot from its file and the card; the card's lock is held. The caller has to release it,
  * with its memory.
  */
 static void slot_close(struct card_object *object)
@@ -217,13 +215,13 @@ static void slot_close(struct card_object *object)
 		slot->queue->slots--;
 }
 
-/* Gives the memory of a closed slot back, without the card's lock. */
+/* Releases the memory of a closed slot, without the card's lock. */
 static void slot_release(struct card_object *object)
 {
 	slot_free(container_of(object, struct hamlyn_slot, object));
 }
 
-/* Closes a file's slot, and answers it. */
+/* Closes a file's slot, and returns it. */
 static struct hamlyn_slot *slot_take(struct hamlyn_file *file, u32 index)
 {
 	struct hamlyn_slot *slot;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Send termini: a window of the card for each, its status words, the send buffers that it may
- * gather from, and sleep until requests are finished.
+ * Send termini: each has a window of the card, status words, send buffers that it may gather from,
+ * and waits until requests are finished.
  */
 #include <linux/capability.h>
 #include <linux/nospec.h>
@@ -15,7 +15,7 @@ static struct hamlyn_terminus *terminus_find(struct hamlyn_file *file, u32 index
 	return terminus && terminus->object.file == file ? terminus : NULL;
 }
 
-/* Whether so many requests are finished, modulo 2^32. */
+/* Returns whether wait->completed requests are finished, modulo 2^32. */
 static bool terminus_awaited(const struct hamlyn_sleepers *sleepers, const void *what)
 {
 	const struct hamlyn_terminus *terminus =
@@ -26,7 +26,7 @@ static bool terminus_awaited(const struct hamlyn_sleepers *sleepers, const void 
 	return (s32)(READ_ONCE(status->completed) - wait->completed) >= 0;
 }
 
-/* Of several sleepers, the card is told what the first of them waits for. */
+/* With several sleepers, the card gets the first count that one of them waits for. */
 static void terminus_want(struct hamlyn_sleepers *sleepers, const void *what, bool armed)
 {
 	void __iomem *wanted = sleepers->armed + HAMLYN_TERMINUS_WANTED - HAMLYN_TERMINUS_ARMED;
@@ -64,8 +64,8 @@ void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
 }
 
 /*
- * Clears the window, so that the next owner does not see what the last one left there, and because
- * the card counts the queue from 0.
+ * Clears the window, so that the next owner does not see the last one's data, and because the card
+ * counts the queue from 0.
  */
 static void terminus_zero_window(struct hamlyn_card *card, u32 index)
 {
@@ -112,7 +112,7 @@ give_back:
 	return ret;
 }
 
-/* A terminus that the card does not know yet. */
+/* Allocates a terminus that the card does not know yet. */
 static struct hamlyn_terminus *terminus_alloc(struct hamlyn_file *file)
 {
 	struct hamlyn_terminus *terminus __free(terminus_put) =
@@ -170,7 +170,7 @@ int hamlyn_terminus_create(struct hamlyn_file *file, void *argument)
 }
 
 /*
- * Takes a terminus from its file and the card; the card's lock is held. The caller has to release
+ * Removes a terminus from its file and the card; the card's lock is held. The caller has to release
  * it, with its memory.
  */
 static void terminus_close(struct card_object *object)
@@ -202,7 +202,7 @@ static void terminus_release(struct card_object *object)
 	hamlyn_terminus_put(terminus);
 }
 
-/* Closes a file's terminus, and answers it. */
+/* Closes a file's terminus, and returns it. */
 static struct hamlyn_terminus *terminus_take(struct hamlyn_file *file, u32 index)
 {
 	struct hamlyn_terminus *terminus;
@@ -243,7 +243,7 @@ void hamlyn_terminus_undo(struct hamlyn_file *file, void *argument)
 	terminus_destroy(file, create->terminus);
 }
 
-/* The terminus that a caller means, held for it; the card's lock is held. */
+/* Looks up a caller's terminus, and takes a reference; the card's lock is held. */
 static struct hamlyn_terminus *terminus_get(struct hamlyn_file *file, u32 index)
 {
 	struct hamlyn_terminus *terminus;
@@ -300,9 +300,7 @@ int hamlyn_terminus_arm(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/*
- * Whether what the terminus was armed for is there; if not, it stays armed. Needs the card's lock.
- */
+/* Checks for the event that was armed; if it is missing, stays armed. Needs the card's lock. */
 static __poll_t terminus_poll(struct card_object *object)
 {
 	struct hamlyn_terminus *terminus = container_of(object, struct hamlyn_terminus, object);

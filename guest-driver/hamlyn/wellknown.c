@@ -26,7 +26,7 @@ static_assert(sizeof(struct hamlyn_wire) + HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE 
 struct hamlyn_wellknown {
 	struct hamlyn_card *card;
 	struct peer_transport transport;
-	/* The owner of what is opened. */
+	/* The owner of the objects that are opened. */
 	struct hamlyn_file file;
 	struct hamlyn_terminus *terminus;
 	void __iomem *window;
@@ -36,7 +36,7 @@ struct hamlyn_wellknown {
 	struct hamlyn_queue *queue;
 	u32 cursor;
 	u32 pass;
-	/* On file.wait: has the queue looked at. */
+	/* On file.wait: starts a check of the queue. */
 	struct wait_queue_entry woken;
 	/* The slots' memory. */
 	void *page[HAMLYN_WELL_KNOWN_SLOTS];
@@ -48,7 +48,7 @@ static struct hamlyn_wellknown *wellknown_of(struct peer_transport *transport)
 }
 
 /*
- * Whether the card has memory for the driver's own objects and for one of each kind for processes.
+ * Returns whether the card has memory for the driver's objects and one of each kind for processes.
  */
 static bool wellknown_fits(const struct hamlyn_query *limits)
 {
@@ -60,8 +60,8 @@ static bool wellknown_fits(const struct hamlyn_query *limits)
 }
 
 /*
- * Whether the card has room for the driver's own objects and for at least one of each kind for
- * processes; and whether a message fits into one packet, so that it cannot be lost in part.
+ * Returns whether the card has room for the driver's own objects and for at least one of each kind
+ * for processes. Also, a message must fit into one packet, so that it cannot be lost in part.
  */
 static bool wellknown_has_room(const struct hamlyn_query *limits)
 {
@@ -75,7 +75,7 @@ u32 hamlyn_wellknown_slots(const struct hamlyn_card *card)
 	return wellknown_has_room(&card->limits) ? HAMLYN_WELL_KNOWN_SLOTS : 0;
 }
 
-/* What processes are told of the card: what the driver has is not theirs. */
+/* Subtracts the driver's own objects from what processes are told of the card. */
 void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query)
 {
 	if (!wellknown_has_room(&card->limits))
@@ -112,15 +112,15 @@ static bool wellknown_post(struct peer_transport *transport, u32 host, u32 entry
 	memcpy_toio(to, &request, sizeof(request));
 	memcpy_toio(to + sizeof(request), wire, sizeof(*wire));
 	memcpy_toio(to + sizeof(request) + sizeof(*wire), data, length);
-	wmb(); /* The card sees the whole request when it sees the tail. */
+	wmb(); /* The whole request is visible before the tail. */
 	writel(++own->tail, own->window + HAMLYN_WINDOW_TAIL);
-	mb(); /* Either the card sees the tail before it sleeps, or we see that it sleeps. */
+	mb(); /* The card sees the tail before it sleeps, or the driver sees it asleep. */
 	if (!readl(own->window + HAMLYN_WINDOW_AWAKE))
 		writel(1, own->doorbell);
 	return true;
 }
 
-/* The next notification's host and entry; false if there is none. */
+/* Returns the next notification's host and entry; false if there is none. */
 static bool wellknown_take(struct peer_transport *transport, u32 *host, u32 *entry)
 {
 	struct hamlyn_wellknown *own = wellknown_of(transport);
@@ -130,7 +130,7 @@ static bool wellknown_take(struct peer_transport *transport, u32 *host, u32 *ent
 	notification = hamlyn_queue_take(own->queue, &own->cursor, &own->pass);
 	if (!notification)
 		return false;
-	/* Slots are named by their hosts, and pointers count from the start of a metadata area. */
+	/* Slots are numbered by their hosts; pointers count from the start of a metadata area. */
 	*host = notification->slot % HAMLYN_WELL_KNOWN_SLOTS;
 	pointer = notification->metadata;
 	*entry = pointer / HAMLYN_METADATA_SIZE % WELLKNOWN_ENTRIES;
@@ -168,7 +168,7 @@ static void wellknown_reopen(struct peer_transport *transport, u32 host, u32 ent
 		wellknown_entry(wellknown_of(transport), host, entry);
 
 	WRITE_ONCE(metadata->accumulator, 0);
-	dma_mb(); /* Whoever finds it open finds it empty, and read. */
+	dma_mb(); /* An entry that is seen open is empty, and was read. */
 	WRITE_ONCE(metadata->one_shot, HAMLYN_ONE_SHOT_OPEN);
 }
 
@@ -198,7 +198,7 @@ static int wellknown_wake(struct wait_queue_entry *entry, unsigned int mode, int
 	return 1;
 }
 
-/* Once for a card, before it is started; freed with the card's structure. */
+/* Called once for a card, before it is started; freed with the card's structure. */
 int hamlyn_wellknown_init(struct hamlyn_card *card)
 {
 	struct hamlyn_wellknown *own = kzalloc(sizeof(*own), GFP_KERNEL);
@@ -226,7 +226,7 @@ static void __iomem *wellknown_map_doorbell(struct hamlyn_card *card, u32 termin
 		       HAMLYN_DOORBELL_SIZE);
 }
 
-/* Doorbells have changed places; the card's lock is held. */
+/* Follows doorbells that have moved; the card's lock is held. */
 void hamlyn_wellknown_doorbell(struct hamlyn_card *card)
 {
 	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
@@ -313,7 +313,7 @@ static int wellknown_open(struct hamlyn_wellknown *own)
 	return 0;
 }
 
-/* The card has been started. It works without connections, too. */
+/* Called when the card has been started. It works without connections, too. */
 void hamlyn_wellknown_start(struct hamlyn_card *card)
 {
 	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
@@ -331,7 +331,7 @@ void hamlyn_wellknown_start(struct hamlyn_card *card)
 	hamlyn_closed_release(&closed);
 }
 
-/* Gives all back, some of it to be released; the card's lock is held. */
+/* Closes everything, some of it to be released; the card's lock is held. */
 void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {
 	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;

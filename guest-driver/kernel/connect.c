@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /*
- * Connections, and the names that are listened to (sections 6.3 and 6.4 of the paper).
+ * Connections, and names with listeners (sections 6.3 and 6.4 of the paper).
  *
- * A connection carries no data. When it begins and ends each side can pass the other some private
- * bytes, a ticket perhaps, and each is told when the other is gone. It is live until it has ended
- * for either side. Messages that come for it later are ignored.
+ * A connection carries no data. When it begins and ends, each side can pass the other some private
+ * bytes, perhaps a ticket. Each is told when the other is gone. It is live until it has ended for
+ * either side. Later messages for it are ignored.
  */
 #include <linux/jhash.h>
 #include <linux/nospec.h>
@@ -31,9 +31,8 @@ void hamlyn_connection_put(struct hamlyn_connection *connection)
 }
 
 /*
- * A connection that has ended still counts for its user while we have something to tell the peer
- * about it, however long the peer makes that take. That its file is open does not count. The card's
- * lock is held.
+ * A connection that has ended still counts for its user while a message about it waits for the
+ * peer, however long that takes. An open file alone does not count. The card's lock is held.
  */
 void hamlyn_connection_settle(struct hamlyn_connection *connection)
 {
@@ -50,7 +49,7 @@ static void connection_trace(const struct hamlyn_connection *connection)
 				connection->peer->host, connection->state, connection->reason);
 }
 
-/* Makes a connection of memory that is all zero. */
+/* Initialises a connection in memory that is all zero. */
 static int connection_init(struct hamlyn_connection *connection, struct hamlyn_peer *peer,
 			   u32 state, struct hamlyn_share *share, bool privileged)
 {
@@ -60,10 +59,7 @@ static int connection_init(struct hamlyn_connection *connection, struct hamlyn_p
 	ret = hamlyn_share_take(share, HAMLYN_CONNECTIONS, privileged);
 	if (ret)
 		return ret;
-	/*
-	 * A number is used again late, so that a late message is not taken for another
-	 * connection's.
-	 */
+	/* A number is reused late, so that a late message is not taken for another connection's. */
 	ret = xa_alloc_cyclic(&system->connections, &connection->number, connection,
 			      XA_LIMIT(1, INT_MAX), &system->next_number, GFP_KERNEL);
 	if (ret < 0) {
@@ -74,7 +70,7 @@ static int connection_init(struct hamlyn_connection *connection, struct hamlyn_p
 	connection->share = share;
 	connection->counted = true;
 	kref_init(&connection->users);
-	kref_get(&connection->users); /* The table's. */
+	kref_get(&connection->users); /* For the table. */
 	connection->system = system;
 	connection->peer = peer;
 	connection->state = state;
@@ -100,7 +96,7 @@ static void connection_leave(struct hamlyn_connection *connection)
 	connection->listener = NULL;
 }
 
-/* Ends the connection for this reason, and wakes those who wait. */
+/* Ends the connection for this reason, and wakes waiting threads. */
 void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 {
 	bool unclaimed = connection->listener;
@@ -115,7 +111,7 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 	wake_up_all(&connection->wait);
 	hamlyn_connection_settle(connection);
 	hamlyn_connection_put(connection);
-	/* No peer knows of it yet, so no peer need be told. */
+	/* No peer knows of it yet, so none is told; drop the listener's reference. */
 	if (unclaimed)
 		hamlyn_connection_put(connection);
 }
@@ -136,7 +132,7 @@ static void connection_send(struct hamlyn_connection *connection, struct hamlyn_
 	hamlyn_peer_send(connection->peer, message);
 }
 
-/* A question has no name of its own: what it asks for is what it passes. */
+/* A question has no name of its own: the name that it asks for is its private data. */
 static void connection_put_request(struct hamlyn_connection *connection,
 				   const struct hamlyn_connect *connect)
 {
@@ -155,8 +151,7 @@ static void connection_put_request(struct hamlyn_connection *connection,
 }
 
 /*
- * Asks for a connection, made of memory that is all zero but for whether it is a question; the
- * card's lock is held.
+ * Requests a connection, in memory that is all zero except for @question; the card's lock is held.
  */
 int hamlyn_connection_request(struct hamlyn_system *system, struct hamlyn_share *share,
 			      bool privileged, const struct hamlyn_connect *connect,
@@ -181,7 +176,7 @@ int hamlyn_connection_request(struct hamlyn_system *system, struct hamlyn_share 
 	return 0;
 }
 
-/* Accepts or rejects what was asked for; the card's lock is held. */
+/* Accepts or rejects a request; the card's lock is held. */
 int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 			     const struct hamlyn_private *private)
 {
@@ -201,7 +196,7 @@ int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 	return 0;
 }
 
-/* Ends a connection from our side; the card's lock is held. */
+/* Ends a connection from this side; the card's lock is held. */
 int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 			    const struct hamlyn_private *private)
 {
@@ -209,7 +204,7 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 		return -ENOTCONN;
 	if (connection->state == HAMLYN_CONNECTION_REQUESTED)
 		return hamlyn_connection_answer(connection, HAMLYN_WIRE_REJECT, private);
-	/* Nobody remembers a question. */
+	/* The peer keeps no state of a question. */
 	if ((connection->state != HAMLYN_CONNECTION_CONNECTING ||
 	     !hamlyn_peer_withdraw(connection->peer, &connection->opening)) &&
 	    !connection->question)
@@ -219,7 +214,7 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 	return 0;
 }
 
-/* Its file is closed; the card's lock is held. */
+/* Called when its file is closed; the card's lock is held. */
 void hamlyn_connection_release(struct hamlyn_connection *connection)
 {
 	/* It may have ended already. */
@@ -227,7 +222,7 @@ void hamlyn_connection_release(struct hamlyn_connection *connection)
 	hamlyn_connection_put(connection);
 }
 
-/* How it stands; the card's lock is held. */
+/* Describes its state; the card's lock is held. */
 void hamlyn_connection_describe(const struct hamlyn_connection *connection,
 				struct hamlyn_connection_state *state)
 {
@@ -239,12 +234,12 @@ void hamlyn_connection_describe(const struct hamlyn_connection *connection,
 	memcpy(state->data, connection->data, sizeof(state->data));
 }
 
-/* A message says that there is no connection with number @to. */
+/* Sends a message that there is no connection with number @to. */
 static void connection_refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
 {
 	struct hamlyn_message *message = kzalloc(sizeof(*message), GFP_KERNEL);
 
-	/* If this cannot be sent, the asker gives up later. */
+	/* If this cannot be sent, the requester gives up later. */
 	if (!message)
 		return;
 	message->wire.kind = HAMLYN_WIRE_REJECT;
@@ -279,8 +274,8 @@ static void connection_keep(struct hamlyn_connection *connection, const struct h
 }
 
 /*
- * Whether a request is new, and not one that an earlier incarnation of ours took already. Marks it
- * as taken. Requests come in order.
+ * Returns whether a request is new, and was not taken by an earlier incarnation of this side. Marks
+ * it as taken. Requests come in order.
  */
 static bool request_is_new(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
@@ -298,7 +293,7 @@ static u32 connection_hash(const struct hamlyn_peer *peer, u32 remote)
 	return jhash_2words(peer->host, remote, peer->system->hash_seed);
 }
 
-/* A connection that was asked for is one of the listener's; false: there cannot be one more. */
+/* Gives a requested connection to the listener; false: there cannot be one more. */
 static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *listener,
 			 const struct hamlyn_wire *wire, const u8 *data)
 {
@@ -328,7 +323,7 @@ static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *
 	struct hamlyn_listener *listener;
 	bool new = request_is_new(peer, wire);
 
-	/* A question, which may be answered twice. */
+	/* This is a question, which may be answered twice. */
 	if (!wire->name_length) {
 		listener = listener_find(peer->system, data, wire->private_length);
 		connection_refuse(peer, wire->from,
@@ -336,7 +331,7 @@ static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *
 		return;
 	}
 	if (!new) {
-		/* A listener may have had it, but we have forgotten what came of it. */
+		/* A listener may have had it, but this side has forgotten the outcome. */
 		connection_refuse(peer, wire->from, HAMLYN_END_HOST_RESET);
 		return;
 	}
@@ -349,7 +344,7 @@ static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *
 		connection_refuse(peer, wire->from, HAMLYN_END_BACKLOG);
 }
 
-/* The asker has gone before it learned our number. */
+/* Finds a connection by its number at a requester that left before it learned the number here. */
 static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer, u32 remote)
 {
 	struct hamlyn_connection *connection;
@@ -361,7 +356,7 @@ static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer
 	return NULL;
 }
 
-/* Reasons that are the other operating system's own; any other is the listener's. */
+/* Returns whether a reason is the other operating system's own; any other is the listener's. */
 static bool reason_is_known(const struct hamlyn_connection *connection, u32 reason)
 {
 	switch (reason) {
@@ -384,7 +379,7 @@ static void connection_answered(struct hamlyn_connection *connection,
 		return;
 	connection_keep(connection, wire, data);
 	connection->user = wire->user;
-	/* Nobody accepts a question. */
+	/* A question is never accepted. */
 	if (wire->kind == HAMLYN_WIRE_ACCEPT && !connection->question) {
 		connection->remote = wire->from;
 		WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
@@ -406,9 +401,7 @@ static void connection_closed(struct hamlyn_connection *connection, const struct
 									     HAMLYN_END_DIED);
 }
 
-/*
- * Handles a message from a peer. Its lengths have been checked; one that makes no sense is ignored.
- */
+/* Handles a message from a peer. Its lengths have been checked; a senseless one is ignored. */
 void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 			       const u8 *data)
 {
@@ -436,7 +429,7 @@ void hamlyn_connection_message(struct hamlyn_peer *peer, const struct hamlyn_wir
 	}
 }
 
-/* Makes a listener of memory that is all zero. */
+/* Initialises a listener in memory that is all zero. */
 void hamlyn_listener_init(struct hamlyn_listener *listener, struct hamlyn_system *system,
 			  struct hamlyn_share *share, bool privileged)
 {
@@ -469,7 +462,7 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 	return 0;
 }
 
-/* The first of those that wait is the caller's, to be given a file; the card's lock is held. */
+/* Takes the first waiting request, for the caller to give it a file; the card's lock is held. */
 int hamlyn_listener_next(struct hamlyn_listener *listener, struct hamlyn_connection **next)
 {
 	if (listener->dead)
@@ -482,7 +475,7 @@ int hamlyn_listener_next(struct hamlyn_listener *listener, struct hamlyn_connect
 	return 0;
 }
 
-/* Frees the name, and refuses those who wait under it; the card's lock is held. */
+/* Frees the name, and refuses requests that wait under it; the card's lock is held. */
 void hamlyn_listener_close(struct hamlyn_listener *listener)
 {
 	struct hamlyn_connection *connection, *following;
@@ -497,7 +490,7 @@ void hamlyn_listener_close(struct hamlyn_listener *listener)
 	hamlyn_share_put(listener->share);
 }
 
-/* All listeners are dead. The card's lock is held. */
+/* Marks all listeners as dead. The card's lock is held. */
 void hamlyn_listeners_stop(struct hamlyn_system *system)
 {
 	struct hamlyn_listener *listener;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The files of connections and listeners: each has one of its own, so each can be polled, and a
- * process cannot die without the other side being told.
+ * The files of connections and listeners. Each has a file of its own, so it can be polled, and the
+ * other side is told if its process dies.
  */
 #include <linux/anon_inodes.h>
 #include <linux/capability.h>
@@ -12,7 +12,7 @@
 #include "hamlyn_connect.h"
 #include "hamlyn_core.h"
 
-/* Names that begin with it are for services that the machine's administrator has started. */
+/* Names with this prefix are for services that the machine's administrator has started. */
 #define RESERVED_PREFIX "system/"
 
 union argument {
@@ -27,8 +27,8 @@ static bool private_is_sound(const u8 *bytes, u32 length, u32 least, u32 limit)
 }
 
 /*
- * A file is made first, without the card's lock, as that may wait for memory. Then comes what it is
- * of, which always has a file so; from then on the file holds the card's structure.
+ * A file is made first, without the card's lock, as that may wait for memory. Its object comes
+ * next, and so always has a file; from then on the file holds the card's structure.
  */
 static void file_adopt(struct file *file, struct hamlyn_card *card, void *data)
 {
@@ -36,7 +36,7 @@ static void file_adopt(struct file *file, struct hamlyn_card *card, void *data)
 	file->private_data = data;
 }
 
-/* The caller's from now on. */
+/* Gives a file to the caller. */
 static int file_give(struct file *file)
 {
 	int fd = get_unused_fd_flags(O_CLOEXEC);
@@ -53,7 +53,7 @@ static int connection_release(struct inode *inode, struct file *filp)
 	struct hamlyn_connection *connection = filp->private_data;
 	struct hamlyn_card *card;
 
-	/* It has never been one's. */
+	/* The file never had a connection. */
 	if (!connection)
 		return 0;
 	card = connection->system->card;
@@ -63,7 +63,7 @@ static int connection_release(struct inode *inode, struct file *filp)
 	return 0;
 }
 
-/* Writable once it is established, readable once it has ended. */
+/* Writable once the connection is established, readable once it has ended. */
 static __poll_t connection_poll(struct file *filp, poll_table *table)
 {
 	struct hamlyn_connection *connection = filp->private_data;
@@ -200,7 +200,7 @@ int hamlyn_ask(struct hamlyn_file *file, void *argument)
 	return connection_open(file, connect, true);
 }
 
-/* The file has the first of those that wait. */
+/* Gives the file the first waiting request. */
 static int listener_claim(struct hamlyn_listener *listener, struct file *made)
 {
 	struct hamlyn_card *card = listener->system->card;
@@ -216,7 +216,7 @@ static int listener_claim(struct hamlyn_listener *listener, struct file *made)
 	return ret;
 }
 
-/* A request that is taken has a file and a number: those come first. */
+/* A request that is taken has a file and a descriptor: those come first. */
 static long listener_next(struct hamlyn_listener *listener)
 {
 	int fd = get_unused_fd_flags(O_CLOEXEC);
@@ -244,9 +244,7 @@ static void listener_free(struct hamlyn_listener *listener)
 	kfree(listener);
 }
 
-/*
- * Charges a request to the listener: a worker allocates it, and peers decide how many there are.
- */
+/* Charges a request to the listener: a worker allocates it, and peers decide how many there are. */
 struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener)
 {
 	return hamlyn_zalloc_charged(sizeof(struct hamlyn_connection), listener->memcg);
@@ -267,7 +265,7 @@ static int listener_release(struct inode *inode, struct file *filp)
 	return 0;
 }
 
-/* Readable while somebody asks for a connection. */
+/* Readable while there are requests. */
 static __poll_t listener_poll(struct file *filp, poll_table *table)
 {
 	struct hamlyn_listener *listener = filp->private_data;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
-/*
- * Areas of express memory and views of them: made, and given back.
- */
+/* Areas of express memory and views of them: how they begin and end. */
 #include <linux/nospec.h>
 #include <linux/random.h>
 
@@ -25,7 +23,7 @@ int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_expre
 		}
 		system->express = express;
 	}
-	/* All parts are of one host. */
+	/* All parts belong to one host. */
 	for (i = 0; i < ARRAY_SIZE(express->hosts); i++)
 		if (express->hosts[i].part.pages && express->own != own)
 			return -EINVAL;
@@ -48,7 +46,7 @@ int hamlyn_express_part(struct hamlyn_system *system, u32 host, u64 memory, u32 
 	return hamlyn_part_open(&with->part, memory, pages, express->own < host);
 }
 
-/* No part is there any more; whatever was arranged has been lost before. */
+/* Ends all parts, after everything that was arranged has been lost. */
 void hamlyn_express_stop(struct hamlyn_system *system)
 {
 	struct hamlyn_express *express = system->express;
@@ -60,7 +58,7 @@ void hamlyn_express_stop(struct hamlyn_system *system)
 	for (i = 0; i < ARRAY_SIZE(express->hosts); i++) {
 		struct hamlyn_express_end *end, *next;
 
-		/* Areas that processes have. */
+		/* Areas of processes remain. */
 		list_for_each_entry_safe(end, next, &express->hosts[i].ends, on_host) {
 			express->ops->withdraw(end);
 			hamlyn_express_close(system, end);
@@ -122,7 +120,7 @@ u32 hamlyn_express_place(const struct hamlyn_express_end *end, u32 page)
 {
 	const struct hamlyn_express_run *run = end->pages.run;
 
-	/* The caller has checked that it is one of its pages. */
+	/* The caller has checked that the page is in range. */
 	for (; page >= run->count; run++)
 		page -= run->count;
 	return run->first + page;
@@ -162,7 +160,7 @@ void hamlyn_express_forget(struct hamlyn_system *system, struct hamlyn_express_e
 	express->ops->drop(end);
 }
 
-/* Whether so many pages are free, and in the user's share of them. */
+/* Checks whether the pages are free, and within the user's share of them. */
 static int area_fits(const struct express_part *part, const struct hamlyn_express_end *area,
 		     bool privileged)
 {
@@ -207,7 +205,7 @@ int hamlyn_express_create(struct hamlyn_system *system, struct hamlyn_express_en
 	area->share = share;
 	area->key = (u64)get_random_u32() << 32 | get_random_u32();
 	ret = area_fits(&with->part, area, privileged);
-	/* Once it has settled there are more pages, and a share is of more. */
+	/* Once the host has settled, there are more pages, and the share is larger. */
 	if (ret && with->part.astray) {
 		if (with->settling)
 			return -EAGAIN;

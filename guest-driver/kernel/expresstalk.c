@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /*
- * What operating systems say to each other of areas of express memory and views of them.
+ * Messages between operating systems about areas of express memory and views of them.
  *
- * Messages to a host come once and in order, or the host is lost. So who is told that a view is
- * gone can rely on it; and who has lost a host asks it to settle. That it takes the question shows
- * that it has learned of our new incarnation, or we of its, and has ended all its views by that
- * (hamlyn_express_lost()).
+ * Messages to a host come once and in order, or the host is lost. So a host that is told that a
+ * view is gone can rely on it. A host that has lost another asks it to settle. If the other takes
+ * this question, it knows a new incarnation of the asking host, or that host knows a new one of it.
+ * By then it has ended all its views (hamlyn_express_lost()).
  */
 #include "hamlyn_expresshost.h"
 
-/*
- * How long a question may be without an answer before it is asked again, and before there is none.
- */
+/* Time without an answer until a question is repeated, and until it fails. */
 #define ASK_AGAIN HZ
 #define ASK_PATIENCE (8 * HZ)
 
-/*
- * What a user's processes have said counts as his while it waits; of @share none: it is the
- * driver's.
- */
+/* Sends a message. It counts against the user's @share while it waits; NULL: it is the driver's. */
 static int express_say(struct hamlyn_peer *peer, struct hamlyn_share *share, u32 what, u32 from,
 		       u32 to, const void *data, u32 length)
 {
@@ -53,8 +48,8 @@ static int express_say_of(struct hamlyn_system *system, const struct hamlyn_expr
 }
 
 /*
- * Says what is to be said to a host, as far as there is room, for each user and in all: the rest is
- * said when time has gone by.
+ * Sends messages to a host that are due, as far as there is room, for each user and in all. The
+ * next tick sends the rest.
  */
 static void express_tell(struct hamlyn_system *system, struct express_host *with)
 {
@@ -72,7 +67,7 @@ static void express_tell(struct hamlyn_system *system, struct express_host *with
 			end->said = true;
 			end->asked = jiffies;
 		}
-		/* Of a view that has ended this was the last. */
+		/* This was the last message about a view that has ended. */
 		if (end->say == HAMLYN_EXPRESS_SAY_UNMAP)
 			hamlyn_express_forget(system, end);
 		else
@@ -80,7 +75,7 @@ static void express_tell(struct hamlyn_system *system, struct express_host *with
 	}
 }
 
-/* What is to be said of it now takes the place of what has not been said yet. */
+/* Replaces the message about it that is due. */
 static void express_mean(struct hamlyn_system *system, struct hamlyn_express_end *end, u32 what)
 {
 	end->say = what;
@@ -104,7 +99,7 @@ int hamlyn_express_ask_settle(struct hamlyn_peer *peer, struct express_host *wit
 	return ret;
 }
 
-/* The area, or the view, that a host speaks of: one of that host's. */
+/* Finds the area, or the view, shared with a host, that the host's message refers to. */
 static struct hamlyn_express_end *express_meant(const struct hamlyn_system *system, u32 host,
 						u32 number, bool view)
 {
@@ -113,7 +108,7 @@ static struct hamlyn_express_end *express_meant(const struct hamlyn_system *syst
 	return end && end->host == host && end->view == view ? end : NULL;
 }
 
-/* What a message carries, of this size; none: it carries something else. */
+/* Returns the data of a message, of this size; NULL: it carries something else. */
 static const void *wire_carries(const struct hamlyn_wire *wire, const u8 *data, u32 size)
 {
 	return wire->private_length == size && !wire->name_length ? data : NULL;
@@ -129,7 +124,7 @@ static u32 express_refusal(const struct hamlyn_system *system, struct hamlyn_pee
 		return HAMLYN_EXPRESS_REFUSED_MEMORY;
 	if (!area || area->state != EXPRESS_OPEN || area->key != ask->key)
 		return HAMLYN_EXPRESS_REFUSED_ACCESS;
-	/* The same one may have asked twice. */
+	/* The same view may have asked twice. */
 	if (area->astray || (area->other && area->other != wire->from))
 		return HAMLYN_EXPRESS_REFUSED_BUSY;
 	return 0;
@@ -147,22 +142,22 @@ static void said_map(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, c
 	memcpy(&ask, data, sizeof(ask));
 	refused.why = express_refusal(system, peer, wire, &ask);
 	if (refused.why) {
-		/* If there is no room for it, it will be asked again. */
+		/* If there is no room for it, the view's host will ask again. */
 		express_say(peer, NULL, HAMLYN_EXPRESS_SAY_REFUSED, wire->to, wire->from, &refused,
 			    sizeof(refused));
 		return;
 	}
 	area = express_meant(system, peer->host, wire->to, false);
-	/* As long as it has a view it depends on the host. */
+	/* While the area has a view, it depends on the host. */
 	hamlyn_peer_watch(peer);
 	area->other = wire->from;
 	hamlyn_express_state(system, area, HAMLYN_EXPRESS_SAY_PAGES);
 }
 
 /*
- * Whether an area of the host's is thought to have a view here that there is not: it asked twice
- * and was granted by the second, or before one of us lost the other. Then its pages are not seen
- * here, and the host is told so.
+ * Returns whether the host believes that its area has a view here which does not exist. The view
+ * asked twice and was granted by the second answer, or before one side lost the other. Then no
+ * process here sees the pages, and the host is told so.
  */
 static bool view_is_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
@@ -176,7 +171,7 @@ static bool view_is_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wir
 	return true;
 }
 
-/* The view that a message answers; none if it waits for no answer of that area. */
+/* Finds the view that a message answers; NULL if it waits for no answer about that area. */
 static struct hamlyn_express_end *view_asking(const struct hamlyn_peer *peer,
 					      const struct hamlyn_wire *wire)
 {
@@ -188,7 +183,7 @@ static struct hamlyn_express_end *view_asking(const struct hamlyn_peer *peer,
 static void said_pages(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
 {
 	struct hamlyn_system *system = peer->system;
-	/* A look at the link may find that all is lost. */
+	/* Check the link first: this may find that all is lost. */
 	bool here = hamlyn_express_here(system);
 	struct hamlyn_express_end *view = view_asking(peer, wire);
 	int count = -EHOSTUNREACH;
@@ -236,7 +231,7 @@ static void said_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 
 	if (view_is_gone(peer, wire))
 		return;
-	/* One that has ended before is about to say so. */
+	/* A view that has ended before is about to report that. */
 	if (view->state != EXPRESS_ENDED)
 		hamlyn_express_view_cut(peer->system, view, -EACCES);
 }
@@ -304,7 +299,7 @@ void hamlyn_express_message(struct hamlyn_peer *peer, const struct hamlyn_wire *
 	}
 }
 
-/* An area whose host is lost: nobody can say what became of its view, if it had one. */
+/* Handles an area whose host is lost: it is unknown what became of its view, if it had one. */
 static void area_lost(struct hamlyn_system *system, struct hamlyn_express_end *area)
 {
 	area->astray = area->astray || area->other;
@@ -318,8 +313,8 @@ static void area_lost(struct hamlyn_system *system, struct hamlyn_express_end *a
 }
 
 /*
- * What we knew of each other is forgotten: it sees nothing of ours that it did not before, and we
- * nothing of its. One that has started anew is asked once more to settle, if it had been.
+ * Forgets what was arranged with a host. It sees no pages that it did not see before, and this host
+ * none of its pages. A host that has restarted is asked once more to settle, if it had been.
  */
 void hamlyn_express_lost(struct hamlyn_peer *peer, bool ask_again)
 {
@@ -343,7 +338,7 @@ void hamlyn_express_lost(struct hamlyn_peer *peer, bool ask_again)
 	system->express->ops->news(system);
 }
 
-/* A host that has not settled yet. */
+/* Handles a host that has not settled yet. */
 static void express_ask_again(struct hamlyn_peer *peer, struct express_host *with)
 {
 	if (!with->settling)
@@ -369,7 +364,7 @@ void hamlyn_express_tick(struct hamlyn_peer *peer)
 	list_for_each_entry_safe(end, next, &with->ends, on_host) {
 		if (!end->view || end->state != EXPRESS_ASKING || !end->said)
 			continue;
-		/* It is alive, but knows nothing of such questions. */
+		/* The host is alive, but does not know such questions. */
 		if (time_after(jiffies, end->since + ASK_PATIENCE)) {
 			hamlyn_express_view_end(system, end, -EHOSTUNREACH);
 			express_mean(system, end, HAMLYN_EXPRESS_SAY_UNMAP);
@@ -393,7 +388,7 @@ bool hamlyn_express_depends(const struct hamlyn_peer *peer)
 	if (with->settling)
 		return true;
 	/*
-	 * An area that the other has no view of does not: else a host that is lost would be lost
+	 * An area without a view does not depend on the host: otherwise a lost host would be lost
 	 * again at each tick.
 	 */
 	list_for_each_entry(end, &with->ends, on_host)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * Operating system to operating system (sections 6.3 and 6.4 of the paper), from the bottom up:
+ * Communication between operating systems (sections 6.3 and 6.4 of the paper), from the bottom up:
  *
  *   hamlyn_transport.h  how messages get from one to the other: each card has its own way
  *   system.c       this operating system, as others see it through one card
- *   peer.c         a remote operating system: messages to it and from it, each once and in order,
- *                  whether it lives, and whether it is still the same
- *   connect.c      connections and the names that are listened to
+ *   peer.c         a remote operating system: messages to and from it, each once and in order,
+ *                  whether it is alive, and whether it is still the same
+ *   connect.c      connections, and names with listeners
  *   express.c      express memory: areas, and views of them
- *   expresstalk.c  and what operating systems say to each other of them
- *   part.c         whose the pages of a part are
- *   connectfile.c  their files
+ *   expresstalk.c  messages between operating systems about them
+ *   part.c         owners of the pages of a part
+ *   connectfile.c  files of connections and listeners
  *
  * The card's lock guards all of it. The protocol is in docs/connections.md.
  *
- * What a remote operating system says is not believed but checked. It can open and end connections
- * with processes of this host, and no more; what it costs is bounded by what is here.
+ * What a remote operating system sends is not trusted but checked. It can open and end connections
+ * with processes of this host, and no more; its costs are bounded here.
  *
  * All but connectfile.c is compiled a second time, for programs (guest-driver/host): there the
- * seeded simulation tries it under every misfortune. So it knows no card, and asks no more of the
- * kernel than
+ * seeded simulation tests it under every kind of fault. So it knows no card, and needs no more of
+ * the kernel than
  *
  *   mutex (and lockdep_assert_held), list, hashtable with jhash, xarray with xa_alloc_cyclic, kref,
  *   kzalloc and kfree, wait queues that are woken, work and delayed work on system_highpri_wq,
@@ -56,11 +56,11 @@ struct mem_cgroup;
 struct hamlyn_message {
 	struct list_head on_peer;
 	/*
-	 * Whose part it is, held for it. None: it was allocated, and is freed; a refusal, the
-	 * card's own, or of express memory.
+	 * The connection that it is part of, with a reference. NULL: it was allocated, and is
+	 * freed; it is a refusal, or a message of the card or of express memory.
 	 */
 	struct hamlyn_connection *connection;
-	/* Who has said it, if it is a user's and no connection's. */
+	/* The share of the user that sent it, if it belongs to a user and to no connection. */
 	struct hamlyn_share *share;
 	/* It may have arrived. */
 	bool flown;
@@ -68,78 +68,75 @@ struct hamlyn_message {
 	u8 data[HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE];
 };
 
-/* A remote operating system, or our own, which is reached in the same way. */
+/* A remote operating system, or this one, which is reached in the same way. */
 struct hamlyn_peer {
 	struct hamlyn_system *system;
 	u32 host;
 
-	/* Incarnations of our side and of the other, which may be unknown: 0. */
+	/* Incarnations of this side and of the other, which is 0 while unknown. */
 	u64 mine;
 	u64 theirs;
-	/* Messages that have not been acknowledged; the first has this number, so many are sent. */
+	/* Unacknowledged messages; the number of the first, and how many of them have been sent. */
 	struct list_head queue;
 	u32 first;
 	u32 flying;
 	u32 queued;
-	/* Of these, what is no connection's. */
+	/* Those of them that belong to no connection. */
 	u32 loose;
-	/* The number of the message that is to come next, and the places that have one. */
+	/* The number of the message that comes next, and the places that have one. */
 	u32 expected;
 	unsigned long arrived;
-	/*
-	 * Requests that were put to it. Neither this nor what follows is forgotten with an
-	 * incarnation.
-	 */
+	/* Number of requests sent to it. This and what follows is kept across incarnations. */
 	u32 requests;
-	/* The last request taken from it, and the origin of its incarnation then; 0: none was. */
+	/* The last request taken from it, and the origin of its incarnation then; 0: none. */
 	u32 asked;
 	u32 asked_origin;
-	/* It is to hear from us, and in which entry. */
+	/* An acknowledgement to it is due, and in which entry. */
 	bool answer;
 	u32 turn;
-	/* When it was last heard of, and when messages and probes were last sent, in jiffies. */
+	/* When it was last heard from, and when messages and probes were last sent, in jiffies. */
 	unsigned long heard;
 	unsigned long sent;
 	unsigned long probed;
 	/* When it last acknowledged something, or there was nothing to acknowledge. */
 	unsigned long moved;
-	/* Those that have not ended. */
+	/* Connections that have not ended. */
 	struct list_head connections;
 };
 
-/* Buckets for names, and for peers' numbers, as powers of two. */
+/* Number of buckets for names, and for peers' numbers, as powers of two. */
 #define HAMLYN_HASH_BITS 10
 
 struct hamlyn_system {
-	/* What its connections' files hold. */
+	/* The card, which its connections' files hold. */
 	struct hamlyn_card *card;
 	struct mutex *lock;
 	int number;
-	/* Others can be reached, by the transport. */
+	/* Others can be reached through the transport. */
 	bool open;
 	struct peer_transport *transport;
-	/* None: there has never been express memory. */
+	/* NULL: there has never been express memory. */
 	struct hamlyn_express *express;
-	/* Looks at what has arrived. */
+	/* Handles what has arrived. */
 	struct work_struct look;
 	/*
-	 * Looks at the time while a peer is to be watched; when it last did, and whom it begins
-	 * with.
+	 * Checks peers at intervals while one is watched; when it last ran, and the peer that comes
+	 * first.
 	 */
 	struct delayed_work tick;
 	unsigned long ticked;
 	unsigned int turn;
-	/* Host ids are below it, as the switch says; 0: not known. */
+	/* Host ids are below it, as the switch reports; 0: unknown. */
 	u32 hosts;
-	/* The handshake timer had run out. */
+	/* The handshake timer has expired. */
 	bool lapsed;
 
-	/* What incarnations are made of: a random number, and how many there have been. */
+	/* Incarnations consist of a random number, and of a count. */
 	u32 origin;
 	u32 incarnations;
 	struct hamlyn_peer peers[HAMLYN_WELL_KNOWN_SLOTS];
 
-	/* Listeners by name, and connections that were asked for by their number there. */
+	/* Listeners by name, and requested connections by their number at the peer. */
 	DECLARE_HASHTABLE(listeners, HAMLYN_HASH_BITS);
 	DECLARE_HASHTABLE(remotes, HAMLYN_HASH_BITS);
 	u32 hash_seed;
@@ -150,17 +147,17 @@ struct hamlyn_system {
 
 struct hamlyn_listener {
 	struct hamlyn_system *system;
-	/* Whose it is, and whose the requests are that come to it. */
+	/* The share of the listener and of the requests that come to it. */
 	struct hamlyn_share *share;
 	bool privileged;
-	/* What the memory of such requests is charged to (connectfile.c). */
+	/* The memory cgroup to which such requests are charged (connectfile.c). */
 	struct mem_cgroup *memcg;
 	/* The card was reset since. */
 	bool dead;
 	struct hlist_node by_name;
 	u32 name_length;
 	u8 name[HAMLYN_MAX_NAME];
-	/* Connections that were asked for and not taken yet. */
+	/* Connections that were requested and not taken yet. */
 	u32 backlog;
 	u32 waiting;
 	struct list_head requests;
@@ -168,28 +165,28 @@ struct hamlyn_listener {
 };
 
 struct hamlyn_connection {
-	/* Its file's or its listener's, the table's until it ends, each queued message's. */
+	/* References: its file or listener, the table until it ends, and each queued message. */
 	struct kref users;
 	struct hamlyn_system *system;
-	/* Whose it is, and whether it counts as his: until it has ended, and that has been said. */
+	/* Its user's share, and whether it counts there: until it ended and the peer was told. */
 	struct hamlyn_share *share;
 	bool counted;
 	struct hamlyn_peer *peer;
 	struct list_head on_peer;
-	/* Whose requests it is among. */
+	/* The listener whose request it is. */
 	struct hamlyn_listener *listener;
 	struct list_head on_listener;
 	u32 state;
 	u32 reason;
-	/* It only asks whether somebody listens, and ends with the answer. */
+	/* It only asks whether there is a listener, and ends with the answer. */
 	bool question;
-	/* Its numbers here and there. */
+	/* Its numbers here and at the peer. */
 	u32 number;
 	u32 remote;
 	struct hlist_node by_remote;
 	/* The peer's user, as hamlyn_wire.user. */
 	u32 user;
-	/* What the peer passed last. */
+	/* Private data that the peer passed last. */
 	u32 length;
 	u8 data[HAMLYN_MAX_PRIVATE];
 	wait_queue_head_t wait;
@@ -236,7 +233,7 @@ void hamlyn_listener_close(struct hamlyn_listener *listener);
 void hamlyn_listeners_stop(struct hamlyn_system *system);
 bool hamlyn_system_has_host(const struct hamlyn_system *system, u32 host);
 
-/* connectfile.c: memory for a request, all zero, charged to who listens. */
+/* connectfile.c: zeroed memory for a request, charged to the listener. */
 struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener);
 
 #endif /* _HAMLYN_CONNECT_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * Express memory between operating systems: which pages of the part that two hosts share belong to
- * whom (docs/express.md). The card's lock guards all of it.
+ * Express memory between operating systems: the owners of the pages in the part that two hosts
+ * share (docs/express.md). The card's lock guards all of it.
  *
  * The core knows where the memory is, and what processes see of it; here are only numbers of pages.
  * So this is compiled for programs as well, like the rest of the folder.
@@ -21,106 +21,103 @@ struct hamlyn_share;
 struct hamlyn_system;
 struct hamlyn_wire;
 
-/* How an area or a view stands. */
+/* State of an area or a view. */
 enum express_state {
 	/* A view that waits for the other host's answer. */
 	EXPRESS_ASKING,
 	/* Its process has its pages. */
 	EXPRESS_OPEN,
-	/* It has not any more. */
+	/* Its process no longer has them. */
 	EXPRESS_ENDED,
 };
 
-/* An area of this host's, or a view that a process of this host has of another's. */
+/* An area of this host, or a view that a process of this host has of another host's area. */
 struct hamlyn_express_end {
 	struct list_head on_host;
 	bool view;
 	enum express_state state;
 	u32 host;
 	/*
-	 * Its number here, from 1; and that of a view's area there, or of the view that an area has
-	 * there: 0, none.
+	 * Its number here, from 1; and the number there of a view's area, or of the view that an
+	 * area has there: 0, none.
 	 */
 	u32 number;
 	u32 other;
 	u64 key;
-	/* Of a view: known once it is open. */
+	/* For a view: known once it is open. */
 	u32 count;
 	struct hamlyn_express_pages pages;
-	/* Of an area: its host was lost, so nobody has said whether its view is gone. */
+	/* For an area: its host was lost, so it is unknown whether its view is gone. */
 	bool astray;
-	/* Of a view: the other host may know of it, since when it was asked for, and when last. */
+	/* For a view: the other host may know of it; when it was first requested, and when last. */
 	bool said;
 	unsigned long since;
 	unsigned long asked;
-	/* What is still to be said of it, HAMLYN_EXPRESS_SAY_*; 0: nothing. */
+	/* The message about it that is due, HAMLYN_EXPRESS_SAY_*; 0: none. */
 	struct list_head on_untold;
 	u32 say;
 	/* Why a view has ended. */
 	int error;
-	/*
-	 * Whose it is, for whom the pages of an area are counted, and what waits to be said of it.
-	 */
+	/* Its user's share, which an area's pages and messages that wait count against. */
 	struct hamlyn_share *share;
 };
 
 struct hamlyn_express_ops {
-	/* One more needs it, or one less. */
+	/* Takes, or drops, a reference. */
 	void (*hold)(struct hamlyn_express_end *end);
 	void (*drop)(struct hamlyn_express_end *end);
 	/*
-	 * It has ended without its process' doing: when this returns that does not see the pages
-	 * any more.
+	 * It has ended without its process's doing: on return the process no longer sees the pages.
 	 */
 	void (*withdraw)(struct hamlyn_express_end *end);
 	/*
-	 * A view has been answered or has ended, or more pages of a host's may be free: who waits
-	 * is to look.
+	 * A view has been answered or has ended, or more pages of a host may be free: waiters must
+	 * check.
 	 */
 	void (*news)(struct hamlyn_system *system);
 };
 
 /*
- * There is express memory of host @own's. Its parts follow (hamlyn_express_part()); none is there
- * at first. -ENOMEM; -EINVAL: parts of another id are there.
+ * Begins express memory of host @own. Its parts follow (hamlyn_express_part()); there are none at
+ * first. -ENOMEM; -EINVAL if there are parts of another id.
  */
 int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_express_ops *ops,
 			 u32 own);
 /*
- * The part with another host is there, with so many pages. What earlier drivers left of it has to
- * be settled.
+ * Adds the part with another host, of @pages pages. What earlier drivers left in it has to be
+ * settled.
  */
 int hamlyn_express_part(struct hamlyn_system *system, u32 host, u64 memory, u32 pages);
-/* There is none any more: all ends with it, connections too, so that others know. */
+/* Ends all express memory, and all connections too, so that other hosts learn of it. */
 void hamlyn_express_stop(struct hamlyn_system *system);
-/* With the system. */
+/* Called when the system ends. */
 void hamlyn_express_free(struct hamlyn_system *system);
-/* Whether there is any, for the host that the link is of. */
+/* Returns whether there is any, for the link's host id. */
 bool hamlyn_express_is(const struct hamlyn_system *system);
 
 /*
  * Takes pages for an area, whose memory is all zero. -EHOSTUNREACH, -EINVAL, -ENOSPC, -EDQUOT,
- * -ENOMEM; -EAGAIN: the host is being asked to settle what it had; with @again after news of that.
- * -EHOSTDOWN: it was lost meanwhile, or knows nothing of such questions; -ENOBUFS: too much waits
- * for it.
+ * -ENOMEM. -EAGAIN: the host is being asked to settle what it had; retry with @again after news of
+ * that. -EHOSTDOWN: it was lost meanwhile, or does not know such questions. -ENOBUFS: too much
+ * waits for it.
  */
 int hamlyn_express_create(struct hamlyn_system *system, struct hamlyn_express_end *area, u32 host,
 			  u32 pages, struct hamlyn_share *share, bool privileged, bool again);
-/* Asks for a view, whose memory is all zero, of area @other. -EHOSTUNREACH, -ENOMEM. */
+/* Requests a view, whose memory is all zero, of area @other. -EHOSTUNREACH, -ENOMEM. */
 int hamlyn_express_map(struct hamlyn_system *system, struct hamlyn_express_end *view, u32 host,
 		       u32 other, u64 key, struct hamlyn_share *share);
-/* Its process does not see it any more. */
+/* Closes an area or a view, which its process no longer sees. */
 void hamlyn_express_close(struct hamlyn_system *system, struct hamlyn_express_end *end);
-/* The area or view with this number; none if it has ended and nothing is to be said of it. */
+/* Returns the area or view with this number; NULL if it ended and no message about it is due. */
 struct hamlyn_express_end *hamlyn_express_find(const struct hamlyn_system *system, u32 number);
-/* Page @page of an area or a view, as a page of the part. */
+/* Returns page @page of an area or a view, as a page of the part. */
 u32 hamlyn_express_place(const struct hamlyn_express_end *end, u32 page);
 void hamlyn_express_describe(const struct hamlyn_system *system, const struct hamlyn_share *share,
 			     bool privileged, struct hamlyn_express_query *query);
 
 /*
- * For peer.c: a message about express memory; the host is lost, or with @ask_again has started
- * anew; a quarter of a second has gone by; it is to be watched.
+ * For peer.c: a message about express memory has come; the host is lost, or has restarted
+ * (@ask_again); a quarter of a second has passed; whether the host must be watched.
  */
 void hamlyn_express_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 			    const u8 *data);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * What the two files of express memory share: express.c, who has which pages, and expresstalk.c,
- * what operating systems say to each other of them. The card's lock guards all of it.
+ * What the two files of express memory share: express.c, owners of pages, and expresstalk.c,
+ * messages between operating systems about them. The card's lock guards all of it.
  */
 #ifndef _HAMLYN_EXPRESSHOST_H
 #define _HAMLYN_EXPRESSHOST_H
@@ -14,18 +14,18 @@
 
 struct express_host {
 	struct express_part part;
-	/* It has been asked to settle, and since when and when last. */
+	/* It has been asked to settle; when first, and when last. */
 	bool settling;
 	unsigned long since;
 	unsigned long asked;
-	/* Areas and views, and those of which something is to be said. */
+	/* Areas and views, and those with a message that is due. */
 	struct list_head ends;
 	struct list_head untold;
 };
 
 struct hamlyn_express {
 	const struct hamlyn_express_ops *ops;
-	/* The host that the parts are of. */
+	/* The host that the parts belong to. */
 	u32 own;
 	/* Areas and views by number. */
 	struct xarray ends;
@@ -40,20 +40,17 @@ static inline struct express_host *express_host_of(const struct hamlyn_system *s
 }
 
 /*
- * express.c: whether the link has the host id that the parts are of; those of another are of no
- * use.
+ * express.c: returns whether the link has the host id that the parts belong to; otherwise they are
+ * of no use.
  */
 bool hamlyn_express_here(const struct hamlyn_system *system);
-/* What there is with a host; none: there is no part. */
+/* Returns the state with a host; NULL if there is no part. */
 struct express_host *hamlyn_express_with(const struct hamlyn_system *system, u32 host);
-/*
- * Nothing is to be said of it any more, its number may be another's, and an area's pages do not
- * count as its user's.
- */
+/* Drops messages about it and frees its number; an area's pages no longer count for its user. */
 void hamlyn_express_forget(struct hamlyn_system *system, struct hamlyn_express_end *end);
 /*
- * A view is its process' no more, for this reason; and the other host is told, if it may have heard
- * of it.
+ * Ends a process's view, with this error. hamlyn_express_view_cut() also tells the other host, if
+ * it may know of the view.
  */
 void hamlyn_express_view_end(struct hamlyn_system *system, struct hamlyn_express_end *view,
 			     int error);
@@ -61,11 +58,11 @@ void hamlyn_express_view_cut(struct hamlyn_system *system, struct hamlyn_express
 			     int error);
 
 /*
- * expresstalk.c: what is to be said of it now takes the place of what has not been said yet, and is
- * said. Then it, and any view of that host's that has ended, may be gone.
+ * expresstalk.c: replaces the message about it that is due, and sends it. Afterwards it, and any
+ * view of that host that has ended, may be gone.
  */
 void hamlyn_express_state(struct hamlyn_system *system, struct hamlyn_express_end *end, u32 what);
-/* Asks a host to settle what it had of ours before it was lost. */
+/* Asks a host to settle what it had of this host's before it was lost. */
 int hamlyn_express_ask_settle(struct hamlyn_peer *peer, struct express_host *with);
 
 #endif /* _HAMLYN_EXPRESSHOST_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * The pages of a part of express memory: whose each of them is. Half of them are this host's to
- * give, the other half the other's.
+ * The pages of a part of express memory, and the state of each. This host assigns one half of them,
+ * the other host the other half.
  */
 #ifndef _HAMLYN_PART_H
 #define _HAMLYN_PART_H
@@ -14,35 +14,35 @@ struct express_part {
 	/* Which memory; 0: there is none, and all is 0. */
 	u64 memory;
 	u32 pages;
-	/* The first of this host's half. */
+	/* The first page of this host's half. */
 	u32 ours;
 	/* By page. */
 	u8 *state;
-	/* Pages of ours in each state, and of theirs that views have. */
+	/* This host's pages in each state, and the other host's pages that views have. */
 	u32 used;
 	u32 leaving;
 	u32 astray;
 	u32 viewed;
 };
 
-/* All of ours are astray at first. @lower: this host has the lower id of the two. */
+/* Starts with this host's pages astray. @lower: this host has the lower id of the two. */
 int hamlyn_part_open(struct express_part *part, u64 memory, u32 pages, bool lower);
 void hamlyn_part_close(struct express_part *part);
-/* Pages that could be taken. */
+/* Returns how many pages can be taken. */
 u32 hamlyn_part_free(const struct express_part *part);
-/* Takes @count of ours. -ENOSPC: not so many are free, or in too many pieces. */
+/* Takes @count of this host's pages. -ENOSPC: fewer are free, or in too many pieces. */
 int hamlyn_part_take(struct express_part *part, u32 count, struct hamlyn_express_pages *pages);
-/* Pages that were taken: they are somebody's no more, but may be seen by the other host. */
+/* Releases pages that were taken, but that the other host may still see. */
 void hamlyn_part_leave(struct express_part *part, const struct hamlyn_express_pages *pages);
-/* Nobody can tell how long. */
+/* The same, if it is unknown for how long. */
 void hamlyn_part_lose(struct express_part *part, const struct hamlyn_express_pages *pages);
-/* Nobody sees them any more. */
+/* Frees pages that the other host no longer sees. */
 void hamlyn_part_give(struct express_part *part, const struct hamlyn_express_pages *pages);
-/* Nobody sees any more what was astray. */
+/* Frees what was astray, as the other host no longer sees it. */
 void hamlyn_part_settle(struct express_part *part);
 /*
- * A view gets these pages of theirs, which the other host has named: how many they are. -EPROTO: it
- * named others, or what another view has.
+ * Gives a view pages of the other host, which that has named, and returns their number. -EPROTO: it
+ * named others, or pages of another view.
  */
 int hamlyn_part_view(struct express_part *part, const struct hamlyn_express_pages *pages);
 void hamlyn_part_unview(struct express_part *part, const struct hamlyn_express_pages *pages);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * This operating system as others see it through one card: what the core and a card's folder tell
- * it. Calls on connections come by their files (connectfile.c).
+ * This operating system as others see it through one card: the interface to the core and a card's
+ * folder. Calls on connections come through their files (connectfile.c).
  */
 #ifndef _HAMLYN_SYSTEM_H
 #define _HAMLYN_SYSTEM_H
@@ -16,10 +16,10 @@ struct mutex;
 struct peer_transport;
 
 /**
- * hamlyn_system_create() - make this operating system's part for one card
+ * hamlyn_system_create() - create this operating system's part for one card
  * @card: the card, which its connections' files hold
  * @lock: the card's lock, which guards all of it
- * @number: what the card is called in traces
+ * @number: the card's number in traces
  *
  * Return: the system, or NULL without memory.
  */
@@ -34,7 +34,7 @@ void hamlyn_system_cancel(struct hamlyn_system *system);
 void hamlyn_system_free(struct hamlyn_system *system);
 
 /**
- * hamlyn_system_open() - begin: other hosts can be reached, and remember nothing of us
+ * hamlyn_system_open() - begin: other hosts can be reached, and remember nothing of this one
  * @system: the system; its lock is held
  * @transport: how they are reached
  */
@@ -47,9 +47,9 @@ void hamlyn_system_open(struct hamlyn_system *system, struct peer_transport *tra
 void hamlyn_system_stop(struct hamlyn_system *system);
 
 /**
- * hamlyn_system_set_hosts() - say which hosts there can be
+ * hamlyn_system_set_hosts() - set which hosts there can be
  * @system: the system; its lock is held
- * @hosts: number of the switch's ports, which host ids are below; 0: not known
+ * @hosts: number of the switch's ports, which host ids are below; 0: unknown
  */
 void hamlyn_system_set_hosts(struct hamlyn_system *system, u32 hosts);
 bool hamlyn_system_is_open(const struct hamlyn_system *system);
@@ -63,7 +63,7 @@ struct hamlyn_card *hamlyn_system_card(const struct hamlyn_system *system);
 void hamlyn_system_lost(struct hamlyn_system *system, u32 reason);
 
 /**
- * hamlyn_system_reborn() - forget what other hosts were told, as after a restored image of memory
+ * hamlyn_system_reborn() - forget what other hosts were told, as after a restored memory image
  * @system: the system; its lock is held
  */
 void hamlyn_system_reborn(struct hamlyn_system *system);
@@ -72,8 +72,8 @@ void hamlyn_system_reborn(struct hamlyn_system *system);
  * hamlyn_system_say() - send a message of the card's own to a host's operating system
  * @system: the system; its lock is held
  * @host: the host
- * @wire: the message's words, with the length of @data
- * @data: what belongs to it
+ * @wire: the message's head, with the length of @data
+ * @data: the message's data
  *
  * The message is sent until it has arrived, or the transport is told that the host is lost.
  *
@@ -88,8 +88,8 @@ int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamly
  * @system: the system; its lock is held
  * @share: the user's share
  * @host: the host
- * @wire: the message's words
- * @data: what belongs to it
+ * @wire: the message's head
+ * @data: the message's data
  *
  * Return: as hamlyn_system_say(); -ENOBUFS also if too many of the user's messages wait for the
  * host. Those of other users, and the driver's own, still find room.
@@ -98,15 +98,14 @@ int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *sha
 			  const struct hamlyn_wire *wire, const void *data);
 
 /**
- * hamlyn_system_watch() - watch whether a host lives, as the transport is about to arrange
- * something
+ * hamlyn_system_watch() - watch whether a host is alive, before the transport arranges something
  * @system: the system; its lock is held
  * @host: the host
  */
 void hamlyn_system_watch(struct hamlyn_system *system, u32 host);
 
 /**
- * hamlyn_system_lose() - take a host for lost that is alive and does not do what it must
+ * hamlyn_system_lose() - treat a host as lost that is alive and does not do what it must
  * @system: the system; its lock is held
  * @host: the host
  */
@@ -120,13 +119,13 @@ void hamlyn_system_lose(struct hamlyn_system *system, u32 host);
 unsigned long hamlyn_system_patience(void);
 
 /**
- * hamlyn_system_arrived() - have messages that have arrived looked at
+ * hamlyn_system_arrived() - start the handling of messages that have arrived
  * @system: the system; any context
  */
 void hamlyn_system_arrived(struct hamlyn_system *system);
 
 /**
- * hamlyn_system_lapsed() - end all connections: the card discarded messages while we stood still
+ * hamlyn_system_lapsed() - end all connections: messages were discarded while this host stood still
  * @system: the system; any context
  */
 void hamlyn_system_lapsed(struct hamlyn_system *system);

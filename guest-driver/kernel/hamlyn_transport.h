@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * How operating systems reach each other: what a card gives this folder.
+ * How operating systems reach each other: what a card provides to this folder.
  *
  * A host has 2 * HAMLYN_WELL_KNOWN_PLACES entries for each other host. The first half are for
  * messages with data, the others for messages without. The card locks an entry with its message, so
- * that it stays as it is until it is opened again; what comes for a locked entry is lost. The card
- * vouches for which host a message is from, and that it is from that host's operating system; for
+ * that it does not change until it is opened again; a message for a locked entry is lost. The card
+ * guarantees which host a message is from, and that it is from that host's operating system, but
  * nothing else. Its lock is held in all of these.
  */
 #ifndef _HAMLYN_TRANSPORT_H
@@ -17,23 +17,22 @@ struct hamlyn_wire;
 struct peer_transport;
 
 /**
- * struct peer_transport_ops - how messages get to other operating systems and from them
- * @link: returns whether the link is up, and this host's id then. Losses that it finds are
- *	reported by hamlyn_system_lost() before it returns
+ * struct peer_transport_ops - how messages get to and from other operating systems
+ * @link: returns whether the link is up, and this host's id then. Losses that it detects are
+ * 	reported by hamlyn_system_lost() before it returns
  * @post: posts a message for @entry of another host; false: there is no room now
  * @take: takes the next message that has arrived: its sender, below HAMLYN_WELL_KNOWN_SLOTS, and
- *	its entry; false: there is none
- * @more: returns whether there is one. If not, hamlyn_system_arrived() is called when one
- *	arrives
+ * 	its entry; false: there is none
+ * @more: returns whether there is one. If not, hamlyn_system_arrived() is called when one arrives
  * @read: copies a message's head, and returns its data. Both are the sender's, so unchecked
- * @reopen: lets a message come into an entry again, after it has been read
- * @message: handles a message of hamlyn_system_say(). Each comes once and in order; the answer
- *	may be said at once
- * @lost: a host is lost, has begun anew, or may have forgotten us: nothing is arranged with it
- *	any more, and what was still to be said to it has been dropped. It may be called for a host
- *	with which nothing was arranged. Nothing may be said in it
- * @dropped: a message of hamlyn_system_say() is dropped, as its host is lost; it may have
- *	arrived. May be NULL. Nothing may be said in it
+ * @reopen: lets a message into an entry again, after it has been read
+ * @message: handles a message of hamlyn_system_say(). Each comes once and in order; the answer may
+ * 	be sent at once
+ * @lost: a host is lost, has restarted, or may have forgotten this one: nothing is arranged with it
+ * 	now, and messages that waited for it have been dropped. It may be called for a host with
+ * 	which nothing was arranged. Must not send anything
+ * @dropped: a message of hamlyn_system_say() is dropped, as its host is lost; it may have arrived.
+ * 	May be NULL. Must not send anything
  * @depends: returns whether something is arranged with a host, which is watched then
  *
  * The card's lock is held in all of them. @message, @lost and @depends are for cards whose
@@ -58,7 +57,7 @@ struct peer_transport_ops {
 };
 
 /**
- * struct peer_transport - first part of a card's own structure for it
+ * struct peer_transport - part of a card's own structure for it
  * @ops: the card's functions
  */
 struct peer_transport {

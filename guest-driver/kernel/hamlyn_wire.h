@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * What operating systems say to each other: struct hamlyn_wire, HAMLYN_WIRE_* and
- * HAMLYN_WELL_KNOWN_*.
+ * Messages between operating systems: struct hamlyn_wire, HAMLYN_WIRE_* and HAMLYN_WELL_KNOWN_*.
  *
- * It is generated into one header with a card's contract. Nothing else of that header is used in
- * this folder.
+ * They are generated into one header with a card's contract. This folder uses nothing else of that
+ * header.
  */
 #ifndef _HAMLYN_WIRE_H
 #define _HAMLYN_WIRE_H

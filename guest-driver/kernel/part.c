@@ -6,18 +6,18 @@
 
 enum page_state {
 	/*
-	 * Ours: nobody's; an area's; one that was, until the other host confirms; and where nobody
-	 * can say until it settles.
+	 * This host's: free; an area's; a closed area's, until the other host confirms; and in an
+	 * unknown state until it settles.
 	 */
 	PAGE_FREE,
 	PAGE_USED,
 	PAGE_LEAVING,
 	PAGE_ASTRAY,
-	/* Theirs: a view has it. Those that no view has are free. */
+	/* The other host's: a view has it. Those that no view has are free. */
 	PAGE_VIEWED,
 };
 
-/* Into one state, from any other: and counted there. */
+/* Moves a page from any state to another, and counts it there. */
 static void part_set(struct express_part *part, u32 page, enum page_state state)
 {
 	u32 *const counts[] = {
@@ -70,9 +70,7 @@ u32 hamlyn_part_free(const struct express_part *part)
 	return part->pages / 2 - part->used - part->leaving - part->astray;
 }
 
-/*
- * The shortest run of free pages that has so many, or else the longest; of no pages: there is none.
- */
+/* Returns the shortest run of at least @wanted free pages, or else the longest; it may be empty. */
 static struct hamlyn_express_run part_find(const struct express_part *part, u32 wanted)
 {
 	struct hamlyn_express_run best = {}, run = {};
@@ -163,7 +161,7 @@ int hamlyn_part_view(struct express_part *part, const struct hamlyn_express_page
 		count += done;
 		if (done && done == pages->run[i].count)
 			continue;
-		/* What was taken for it goes back. */
+		/* Give back what was taken for it. */
 		for (; done; done--)
 			part_set(part, pages->run[i].first + done - 1, PAGE_FREE);
 		while (i--)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /*
- * A remote operating system: messages to it and from it, each once and in order; whether it is
- * alive; whether it has started anew.
+ * A remote operating system: messages to and from it, each once and in order; whether it is alive;
+ * whether it has restarted.
  *
- * The fabric loses nothing, but cards discard while their host is not there. So a message is kept
- * and sent again until it has been acknowledged. Each side has an incarnation, a number that
- * changes whenever that side loses its memory. When one side sees the other's number change, it
- * ends all connections between them.
+ * The fabric loses nothing, but cards discard packets while their host is not there. So a message
+ * is kept and sent again until it has been acknowledged. Each side has an incarnation, a number
+ * that changes whenever that side loses its memory. When one side sees the other's number change,
+ * it ends all connections between them.
  */
 #include <linux/bitops.h>
 #include <linux/cleanup.h>
@@ -15,13 +15,13 @@
 #include "hamlyn_connect.h"
 #include "hamlyn_express.h"
 
-/* How often peers are looked after, and how long a message may be without acknowledgement. */
+/* Interval of checks of peers, and time until an unacknowledged message is sent again. */
 #define PEER_TICK (HZ / 4)
 /* Probes within the time after which a peer is given up: some may be late. */
 #define PEER_PROBES 8
 /*
- * Messages that may wait for a peer which does not take them, beside those of connections. Of
- * refusals what is over is not said; of the card's own it is told.
+ * Limit of messages that wait for a peer which does not take them, beside those of connections.
+ * Excess refusals are dropped; the card gets an error for an excess message of its own.
  */
 #define PEER_MAX_QUEUED 256
 
@@ -40,7 +40,7 @@ unsigned long hamlyn_peer_patience(void)
 	return peer_patience();
 }
 
-/* One after the other, so that a later one is told from an earlier; never 0. */
+/* Incarnations are numbered, so that a later one is told from an earlier; never 0. */
 static u64 peer_make_incarnation(struct hamlyn_system *system)
 {
 	return (u64)system->origin << 32 | ++system->incarnations;
@@ -56,7 +56,7 @@ void hamlyn_peer_init(struct hamlyn_system *system, u32 host)
 	INIT_LIST_HEAD(&peer->connections);
 }
 
-/* Lets a message come into an entry again. */
+/* Lets a message into an entry again. */
 static void peer_reopen(struct hamlyn_peer *peer, u32 entry)
 {
 	struct peer_transport *transport = peer->system->transport;
@@ -77,7 +77,7 @@ static void peer_restart(struct hamlyn_peer *peer)
 	peer->expected = 0;
 }
 
-/* It can be reached from now on; its entries are empty. */
+/* The peer can be reached from now on; its entries are empty. */
 void hamlyn_peer_open(struct hamlyn_peer *peer)
 {
 	peer->arrived = 0;
@@ -100,7 +100,7 @@ static void peer_drop(struct hamlyn_peer *peer, struct hamlyn_message *message)
 	hamlyn_connection_put(message->connection);
 }
 
-/* Takes back a message that was never sent. False: it may have arrived, or is not on its way. */
+/* Takes back a message that was never sent. False: it may have arrived, or is not queued. */
 bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *message)
 {
 	if (list_empty(&message->on_peer) || message->flown)
@@ -109,7 +109,7 @@ bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *messa
 	return true;
 }
 
-/* The card's own part of the driver hears of what is dropped that it had said. */
+/* Tells the card's folder that a message of its own is dropped. */
 static void peer_tell_dropped(struct hamlyn_peer *peer, const struct hamlyn_message *message)
 {
 	struct peer_transport *transport = peer->system->transport;
@@ -118,9 +118,7 @@ static void peer_tell_dropped(struct hamlyn_peer *peer, const struct hamlyn_mess
 		transport->ops->dropped(transport, peer->host, &message->wire, message->data);
 }
 
-/*
- * What was arranged with it of express memory, and by the card's own part of the driver, is void.
- */
+/* Voids what was arranged with the peer about express memory, and by the card's folder. */
 static void peer_tell_lost(struct hamlyn_peer *peer, bool ask_again)
 {
 	struct peer_transport *transport = peer->system->transport;
@@ -131,8 +129,8 @@ static void peer_tell_lost(struct hamlyn_peer *peer, bool ask_again)
 }
 
 /*
- * Ends all connections with a peer, and drops the messages that still wait to be sent to it.
- * Requests that it has not acknowledged are kept if they may be put to its next incarnation.
+ * Ends all connections with a peer, and drops the messages that wait for it. Unacknowledged
+ * requests are kept if they may be sent to its next incarnation.
  */
 static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
 {
@@ -153,7 +151,7 @@ static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
 	peer_tell_lost(peer, ask_again);
 }
 
-/* We do not know any more what the peer has been told: this is a new incarnation. */
+/* Starts a new incarnation, as this side no longer knows what the peer has been told. */
 void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason)
 {
 	peer_forget(peer, reason, false);
@@ -180,9 +178,7 @@ static void peer_post_ack(struct hamlyn_peer *peer, u32 kind)
 	peer_post(peer, HAMLYN_PEER_PLACES + peer->turn++ % HAMLYN_PEER_PLACES, &wire, NULL);
 }
 
-/*
- * Sends messages from the one at a position in the queue on, as far as there are places for them.
- */
+/* Sends messages from a position in the queue on, as far as there are places for them. */
 static void peer_fly(struct hamlyn_peer *peer, u32 from)
 {
 	struct hamlyn_message *message;
@@ -195,7 +191,7 @@ static void peer_fly(struct hamlyn_peer *peer, u32 from)
 			continue;
 		message->wire.sequence = peer->first + position - 1;
 		message->flown = true;
-		/* One that finds no room will be sent again. */
+		/* A message that finds no room will be sent again. */
 		peer_post(peer, message->wire.sequence % HAMLYN_PEER_PLACES, &message->wire,
 			  message->data);
 		peer->sent = jiffies;
@@ -212,7 +208,7 @@ static bool peer_is_watched(const struct hamlyn_peer *peer)
 	       (transport->ops->depends && transport->ops->depends(transport, peer->host));
 }
 
-/* There is about to be something that depends on the peer. */
+/* Called before something depends on the peer. */
 void hamlyn_peer_watch(struct hamlyn_peer *peer)
 {
 	if (peer_is_watched(peer))
@@ -223,7 +219,7 @@ void hamlyn_peer_watch(struct hamlyn_peer *peer)
 		peer->system->ticked = jiffies;
 }
 
-/* Takes a message to be sent; one that stands for itself may be dropped. */
+/* Queues a message; one without a connection may be dropped. */
 void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 {
 	if (message->connection) {
@@ -243,7 +239,7 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 		peer_fly(peer, peer->flying);
 }
 
-/* Takes a message that is no connection's, if not too many wait, nor too many of one user's. */
+/* Queues a message without a connection, unless too many wait, or too many of one user's. */
 int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
 		    const struct hamlyn_wire *wire, const void *data)
 {
@@ -269,7 +265,7 @@ int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
 	return 0;
 }
 
-/* Messages before @expected have arrived there. */
+/* Messages before @expected have arrived at the peer. */
 static void peer_acknowledged(struct hamlyn_peer *peer, u32 expected)
 {
 	u32 count = expected - peer->first;
@@ -284,7 +280,7 @@ static void peer_acknowledged(struct hamlyn_peer *peer, u32 expected)
 	peer_fly(peer, peer->flying);
 }
 
-/* It is earlier than the one that is known, and was overtaken on its way. */
+/* Returns whether a message is from before the known incarnation, and was overtaken. */
 static bool peer_is_stale(const struct hamlyn_peer *peer, u64 incarnation)
 {
 	return upper_32_bits(incarnation) == upper_32_bits(peer->theirs) &&
@@ -292,10 +288,10 @@ static bool peer_is_stale(const struct hamlyn_peer *peer, u64 incarnation)
 }
 
 /*
- * Whether a message goes from the peer's present incarnation to our present one. It also tells what
- * the peer knows of us. Any other message is answered, so that the peer learns the numbers, but not
- * taken: sequence numbers count between two incarnations, and the message may have been meant for
- * an earlier one.
+ * Returns whether a message goes from the peer's current incarnation to the current one here. If
+ * so, handles its acknowledgement. Any other message is answered, so that the peer learns the
+ * numbers, but not taken. Sequence numbers count between two incarnations, and the message may have
+ * been meant for an earlier one.
  */
 static bool peer_is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 {
@@ -306,8 +302,8 @@ static bool peer_is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *
 		if (peer->theirs) {
 			peer_forget(peer, HAMLYN_END_HOST_RESET, true);
 			/*
-			 * Which of two origins is the later nobody can tell: if this one is not,
-			 * then the other must know that its numbers are forgotten, too.
+			 * It is unknown which of two origins is later. If this one is not, the
+			 * later one must learn that its numbers are forgotten, too.
 			 */
 			if (upper_32_bits(peer->theirs) != upper_32_bits(wire->incarnation))
 				peer->mine = peer_make_incarnation(peer->system);
@@ -347,7 +343,7 @@ static void peer_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wir
 		transport->ops->message(transport, peer->host, wire, data);
 }
 
-/* Takes the messages that are next, as far as they are there. */
+/* Takes the messages that are next, as far as they have arrived. */
 static void peer_take(struct hamlyn_peer *peer)
 {
 	u32 place = peer->expected % HAMLYN_PEER_PLACES;
@@ -364,7 +360,7 @@ static void peer_take(struct hamlyn_peer *peer)
 	}
 }
 
-/* A message is whole in an entry, and stays as it is until that is opened again. */
+/* Handles a complete message in an entry, which does not change until it is opened again. */
 void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 {
 	struct hamlyn_wire wire;
@@ -376,7 +372,7 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 		peer_reopen(peer, entry);
 		return;
 	}
-	/* It may make us forget what was before it, but not itself. */
+	/* The message may discard what came before it, but not itself. */
 	if (peer_is_current(peer, &wire)) {
 		peer->answer = true;
 		if (wire.sequence - peer->expected < HAMLYN_PEER_PLACES &&
@@ -389,7 +385,7 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 	peer_reopen(peer, entry);
 }
 
-/* Tells a peer what has arrived from it, if it is to be told. */
+/* Acknowledges what has arrived from a peer, if that is due. */
 void hamlyn_peer_answer(struct hamlyn_peer *peer)
 {
 	if (!peer->answer)
@@ -399,8 +395,8 @@ void hamlyn_peer_answer(struct hamlyn_peer *peer)
 }
 
 /*
- * One that is heard but acknowledges nothing is as good as lost: else it would keep what waits for
- * it.
+ * A peer that sends but acknowledges nothing counts as lost: otherwise messages would wait for it
+ * forever.
  */
 static bool peer_is_lost(const struct hamlyn_peer *peer)
 {
@@ -416,7 +412,7 @@ static void peer_tick(struct hamlyn_peer *peer)
 	}
 	if (peer->flying && time_after_eq(jiffies, peer->sent + PEER_TICK))
 		peer_fly(peer, 0);
-	/* In any case: a place may still hold what an earlier incarnation of ours sent. */
+	/* In any case: a place may still hold what an earlier incarnation of this side sent. */
 	if (time_after_eq(jiffies, peer->probed + peer_patience() / PEER_PROBES)) {
 		peer->probed = jiffies;
 		peer_post_ack(peer, HAMLYN_WIRE_PROBE);
@@ -424,7 +420,7 @@ static void peer_tick(struct hamlyn_peer *peer)
 	hamlyn_express_tick(peer);
 }
 
-/* Sends again what was not acknowledged, and finds out which peers have died. */
+/* Sends unacknowledged messages again, and detects peers that have died. */
 void hamlyn_peers_tick(struct work_struct *work)
 {
 	struct hamlyn_system *system =
@@ -436,10 +432,10 @@ void hamlyn_peers_tick(struct work_struct *work)
 	guard(mutex)(system->lock);
 	if (!system->open)
 		return;
-	/* This host stood still itself, which says nothing of others. */
+	/* This host itself stood still, which proves nothing about others. */
 	late = time_after(jiffies, system->ticked + peer_patience() / 2);
 	system->ticked = jiffies;
-	/* Each is the first in turn, as there may not be room for all. */
+	/* Each is first in turn, as there may not be room for all. */
 	system->turn++;
 	for (i = 0; i < ARRAY_SIZE(system->peers); i++) {
 		peer = &system->peers[(system->turn + i) % ARRAY_SIZE(system->peers)];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /*
- * This operating system as others see it through one card: begins and ends, and has what arrives
- * looked at.
+ * This operating system as others see it through one card: its start and end, and the handling of
+ * what arrives.
  */
 #include <linux/cleanup.h>
 #include <linux/nospec.h>
@@ -11,10 +11,10 @@
 #include "hamlyn_connect.h"
 #include "hamlyn_express.h"
 
-/* Looked at in a row, with the card's lock held. */
+/* Messages handled in a row, with the card's lock held. */
 #define SYSTEM_BATCH 256
 
-/* Takes what has arrived, and tells those who sent it. */
+/* Takes what has arrived, and acknowledges it to the senders. */
 static void system_look(struct work_struct *work)
 {
 	struct hamlyn_system *system = container_of(work, struct hamlyn_system, look);
@@ -36,7 +36,7 @@ static void system_look(struct work_struct *work)
 	} while (left && transport->ops->more(transport));
 	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
 		hamlyn_peer_answer(&system->peers[i]);
-	/* Others want the lock, too. */
+	/* Other threads need the lock, too. */
 	if (!left)
 		queue_work(system_highpri_wq, &system->look);
 }
@@ -52,7 +52,7 @@ void hamlyn_system_lapsed(struct hamlyn_system *system)
 	queue_work(system_highpri_wq, &system->look);
 }
 
-/* Never 0: that is unknown. */
+/* Never 0, which means unknown. */
 static u32 system_make_origin(void)
 {
 	return get_random_u32() | 1;
@@ -165,7 +165,7 @@ void hamlyn_system_set_hosts(struct hamlyn_system *system, u32 hosts)
 	system->hosts = hosts;
 }
 
-/* Whether there can be such a host. The switch says how many there can be, if it says anything. */
+/* Returns whether there can be such a host. The switch may report how many there can be. */
 bool hamlyn_system_has_host(const struct hamlyn_system *system, u32 host)
 {
 	return host < ARRAY_SIZE(system->peers) && (!system->hosts || host < system->hosts);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hosts that hold this one up. The operating system of another host may take to answer as long as
- * it may be without a sign of life (the module's parameter peer_timeout):
+ * Hosts that delay this one. The operating system of another host may take to answer as long as it
+ * may be without a sign of life (the module's parameter peer_timeout):
  *
  *   asked for                           if it does not answer
  *   pages of a mapping (MAP, AGAIN)     the mapping ends
  *   UNMAP, after GONE                   the host is taken for lost, and so are its mappings
  *
- * Time is counted in looks. A machine that stood still itself so blames no other host.
+ * Time is counted in checks. So a machine that stood still itself does not give up other hosts.
  */
 #include "shrimp.h"
 
 #define LOOKS 8
 
-/* An answer is awaited from now on. */
+/* Starts the checks, as an answer is awaited from now on. */
 void shrimp_answers_expect(struct hamlyn_card *card)
 {
 	if (card->live)
@@ -47,7 +47,7 @@ static bool look_at_mappings(struct hamlyn_card *card)
 	return more;
 }
 
-/* Adds the hosts that keep exports from ending. Returns whether any export still has time. */
+/* Adds hosts that keep exports from ending to @late. Returns whether any export still has time. */
 static bool look_at_exports(struct hamlyn_card *card, u64 *late)
 {
 	struct shrimp_export_object *export;
@@ -100,8 +100,8 @@ void shrimp_answers_look(struct work_struct *work)
 }
 
 /*
- * The card may have cut hosts off that stopped this one's processors. What is mapped there leads
- * nowhere any more: processes find that out by SHRIMP_IOC_STATE. With the lock held.
+ * The card may have cut off hosts that stalled this one's processors. Mappings to them lead nowhere
+ * from then on: processes detect that by SHRIMP_IOC_STATE. The card's lock is held.
  */
 void shrimp_cut_off(struct hamlyn_card *card)
 {
@@ -116,7 +116,7 @@ void shrimp_cut_off(struct hamlyn_card *card)
 		lose(card, news, "takes too little of what is sent to it");
 }
 
-/* Whether nothing can be sent to a host for a while. With the lock held. */
+/* Returns whether nothing can be sent to a host for a while. The card's lock is held. */
 bool shrimp_is_cut_off(struct hamlyn_card *card, u32 host)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);

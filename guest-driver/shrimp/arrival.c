@@ -2,14 +2,14 @@
 /*
  * Reported arrivals (section 4.2): messages of operating systems, and what processes wait for.
  *
- * A process asks the card for a report of the next arrival for a page of its own, by the page's
+ * A process asks the card for a report of the next arrival in a page of its own, through the page's
  * command page (export.c). The driver takes the report, counts it, and wakes the process.
  */
 #include <linux/hrtimer.h>
 
 #include "shrimp.h"
 
-/* Somebody may wait for what has arrived in a page. */
+/* Handles an arrival in a page, for which a thread may wait. */
 static void arrival_tell(struct hamlyn_card *card, u32 pfn)
 {
 	const struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
@@ -29,12 +29,12 @@ static void arrival_tell(struct hamlyn_card *card, u32 pfn)
 	}
 }
 
-/* Looked at together. */
+/* Number of records handled together. */
 #define BATCH 64
 
 /*
- * Takes records that are there, and tells the card so: after that it reports each of the pages
- * again. Only then may they be looked at, or what arrives meanwhile is overlooked.
+ * Takes the available records, and reports this to the card. From then on it reports each of the
+ * pages again. They may be checked only after that, or arrivals in between are missed.
  */
 static u32 arrivals_take(struct hamlyn_card *card, u32 *pages)
 {
@@ -53,7 +53,7 @@ static u32 arrivals_take(struct hamlyn_card *card, u32 *pages)
 		++*taken;
 	}
 	writel(*taken, card->registers + SHRIMP_REG_ARRIVALS_TAKEN);
-	/* The card has it when this is answered. It raises the vector for what there is more. */
+	/* The card has it when this is answered. It raises the vector again if there are more. */
 	readl(card->registers + SHRIMP_REG_IN_FILL);
 	return found;
 }
@@ -63,7 +63,7 @@ void shrimp_raised(struct hamlyn_card *card, unsigned int vector)
 	u32 pages[BATCH], found, i;
 
 	/*
-	 * The processor waits until the Outgoing FIFO drains (section 4): the card answers no load
+	 * The processor waits until the Outgoing FIFO drains (section 4). The card answers no load
 	 * before, and cuts off a destination that takes too long. Others need the lock meanwhile.
 	 */
 	if (vector == SHRIMP_VECTOR_OUTGOING)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exports: buffers that others may map.
+ * Exports: buffers that other hosts may map.
  *
- * When an export ends, nothing arrives in it any more. But stores of its mappers may still be on
- * their way, and if its pages were exported anew they would be taken for stores to that. So its
- * pages stay as they are until each mapper has said that it stores no more (section 4.4), or is
- * lost: a host that was lost has to ask anew for whatever it maps, behind all that it had sent.
+ * When an export ends, nothing more arrives in it. But stores of its mappers may still be in
+ * flight. If its pages were exported again, these would be taken for stores to the new export. So
+ * its pages stay until each mapper has reported that it has stopped storing (section 4.4), or is
+ * lost. A host that was lost has to ask again for whatever it maps, after all that it had sent.
  *
- * The process has the command pages of the export's pages, by which it asks for reports of arrivals
- * (section 4.2). A page that leaves takes its command page with it.
+ * The process has the command pages of the export's pages, to ask for reports of arrivals (section
+ * 4.2). A page that leaves takes its command page with it.
  */
 #include <linux/memcontrol.h>
 #include <linux/random.h>
@@ -30,7 +30,7 @@ static void export_free(struct kref *users)
 	struct shrimp_export_object *export =
 		container_of(users, struct shrimp_export_object, object.users);
 
-	/* One that was never opened was not released either. */
+	/* An export that was never opened was not released either. */
 	shrimp_paging_forget(export);
 	hamlyn_pages_free(export->memory);
 	bitmap_free(export->leaving);
@@ -39,9 +39,7 @@ static void export_free(struct kref *users)
 	kfree(export);
 }
 
-/*
- * An export that nobody knows yet, of memory that is pinned: a page that may leave does so later.
- */
+/* Allocates an export that is not known yet, of pinned memory: pages that may leave do so later. */
 static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
 						 const struct shrimp_export *argument)
 {
@@ -78,7 +76,7 @@ static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
 	return_ptr(export);
 }
 
-/* Gives it a number and its pages. */
+/* Allots a number, and claims the pages. */
 static int export_open(struct shrimp_export_object *export)
 {
 	struct hamlyn_file *file = export->object.file;
@@ -136,7 +134,7 @@ int shrimp_export(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* Nobody stores to it any more: its pages and its number may be another's. */
+/* No host stores to it now: its pages and its number may get another owner. */
 void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *export)
 {
 	list_del_init(&export->on_untold);
@@ -187,7 +185,7 @@ static void export_release(struct card_object *object)
 	hamlyn_object_put(object);
 }
 
-/* The export that a caller means, held for it. */
+/* Looks up the caller's export, and takes a reference. */
 struct shrimp_export_object *shrimp_export_get(struct hamlyn_file *file, u32 index)
 {
 	struct shrimp_export_object *export;
@@ -203,8 +201,8 @@ struct shrimp_export_object *shrimp_export_get(struct hamlyn_file *file, u32 ind
 }
 
 /*
- * Waits until each host that has mapped it has said that it stores no more, or is lost, which one
- * is that does not say so in time (answers.c). Its memory can be exported again then.
+ * Waits until each host that has mapped it has reported that stores have stopped, or is lost. One
+ * that is late counts as lost (answers.c). The memory can be exported again then.
  */
 int shrimp_unexport(struct hamlyn_file *file, void *argument)
 {
@@ -219,7 +217,7 @@ int shrimp_unexport(struct hamlyn_file *file, void *argument)
 	scoped_class(hamlyn_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
-		/* Another thread may have been quicker. */
+		/* Another thread may have been faster. */
 		if (!export->object.open)
 			return -ENOENT;
 		export_close(&export->object);
@@ -245,7 +243,7 @@ static int export_mmap(struct card_object *object, struct vm_area_struct *vma, u
 	return hamlyn_mmap_card(vma, object);
 }
 
-/* The command page; the spare page of one that will not come back. */
+/* Returns the command page, or the spare page if the page will not come back. */
 static resource_size_t export_place(const struct card_object *object, u64 offset)
 {
 	const struct shrimp_export_object *export = export_of(object);

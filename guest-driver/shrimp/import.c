@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Imports: who has mapped an export, and what is said to them. A page is mapped in for a host only
- * while a mapping of that host is known that may store to it.
+ * Imports: hosts that have mapped an export, and messages to them. A page is mapped in for a host
+ * only while a mapping of that host is known that may store to it.
  *
- * A page is given up in three steps (the second policy of section 4.4): each mapping that may store
- * to it is told not to, each says that it does not any more, behind all its stores, and only then
- * the page is nobody's (paging.c). A mapping that wants it again asks.
+ * A page is given up in three steps (the second policy of section 4.4). Each mapping that may store
+ * to it is told not to. Each reports, after all its stores, that it has stopped. Only then the page
+ * has no owner (paging.c). A mapping that needs it again asks.
  */
 #include "shrimp.h"
 
-/* Of an export. */
+/* Limit for an export. */
 #define MAX_IMPORTS 256
 
-/* Whether a mapping may store to a page of the export. */
+/* Returns whether a mapping may store to a page of the export. */
 static bool import_stores(const struct shrimp_import *import, u32 page)
 {
 	return page - import->first < import->count &&
 	       test_bit(page - import->first, import->stores);
 }
 
-/* The hosts that may store to a page. */
+/* Returns the hosts that may store to a page. */
 static u64 export_nodes(const struct shrimp_export_object *export, u32 page)
 {
 	const struct shrimp_import *import;
@@ -33,7 +33,7 @@ static u64 export_nodes(const struct shrimp_export_object *export, u32 page)
 	return nodes;
 }
 
-/* Whether stores to a page may still be on their way. */
+/* Returns whether stores to a page may still be in flight. */
 bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page)
 {
 	const struct shrimp_import *import;
@@ -44,7 +44,7 @@ bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page)
 	return false;
 }
 
-/* The card does as the imports say, for a page; shrimp_send_entries() completes it. */
+/* Shows the imports of a page to the card; shrimp_send_entries() completes it. */
 static int export_show_page(struct hamlyn_card *card, struct shrimp_export_object *export, u32 page)
 {
 	if (!export->memory->page[page])
@@ -76,7 +76,7 @@ static void import_free(struct hamlyn_card *card, struct shrimp_export_object *e
 	kfree(import);
 }
 
-/* Continues after mappings were removed and the card was told: gives pages up, or ends the export. */
+/* Called after mappings were removed and the card was told: gives pages up, or ends the export. */
 static void export_left(struct hamlyn_card *card, struct shrimp_export_object *export)
 {
 	if (export->object.open) {
@@ -87,7 +87,7 @@ static void export_left(struct hamlyn_card *card, struct shrimp_export_object *e
 	}
 }
 
-/* A mapping stores to it no more. */
+/* Called when a mapping has stopped storing to it. */
 static void import_drop(struct hamlyn_card *card, struct shrimp_export_object *export,
 			struct shrimp_import *import)
 {
@@ -108,7 +108,7 @@ static struct shrimp_import *import_find(struct shrimp_export_object *export, u3
 	return NULL;
 }
 
-/* One that has no page yet, of @total. */
+/* Adds an import that has none of @total pages yet. */
 static struct shrimp_import *import_add(struct hamlyn_card *card,
 					struct shrimp_export_object *export,
 					u32 host, u32 mapping, u32 first, u32 total)
@@ -136,7 +136,7 @@ static struct shrimp_import *import_add(struct hamlyn_card *card,
 	return import;
 }
 
-/* Whether a mapping may have what it asks for, and which pages of the export that are. */
+/* Returns why a mapping may not have what it asks for, or 0 and the pages of the export. */
 static u32 export_allows(const struct shrimp_export_object *export, u32 host,
 			 const struct shrimp_ask *ask, u32 *first, u32 *count)
 {
@@ -156,7 +156,7 @@ static u32 export_allows(const struct shrimp_export_object *export, u32 host,
 	return ask->first < *count ? 0 : SHRIMP_REFUSED_RANGE;
 }
 
-/* There is something to be said to mappings of an export, for which there was no room. */
+/* Something must be told to mappings of an export, for which there was no room. */
 static void export_tell_later(struct hamlyn_card *card, struct shrimp_export_object *export)
 {
 	if (list_empty(&export->on_telling))
@@ -165,8 +165,8 @@ static void export_tell_later(struct hamlyn_card *card, struct shrimp_export_obj
 }
 
 /*
- * Says why a mapping gets no pages; false: not now. One that never had all of them comes to
- * nothing.
+ * Tells a mapping why it gets no pages; false: not now. A mapping that never had all of them is
+ * removed.
  */
 static bool import_refuse(struct hamlyn_card *card, struct shrimp_export_object *export,
 			  struct shrimp_import *import)
@@ -188,8 +188,8 @@ static bool import_refuse(struct hamlyn_card *card, struct shrimp_export_object 
 }
 
 /*
- * Maps the pages in that a mapping has asked for. Who waits for a word in one asks for a report of
- * what arrives there only then: the card reports nothing of a page that is not mapped in.
+ * Maps in the pages that a mapping has asked for. Only then do threads that wait for a word in one
+ * ask for a report of arrivals: the card reports nothing of a page that is not mapped in.
  */
 static int import_open(struct hamlyn_card *card, struct shrimp_export_object *export,
 		       struct shrimp_import *import)
@@ -238,7 +238,7 @@ static bool import_answer(struct hamlyn_card *card, struct shrimp_export_object 
 	return true;
 }
 
-/* What was asked for is in memory, or is refused. */
+/* Answers requests for pages that are in memory, or that are refused. */
 void shrimp_imports_answer(struct hamlyn_card *card, struct shrimp_export_object *export)
 {
 	struct shrimp_import *import, *next;
@@ -248,7 +248,7 @@ void shrimp_imports_answer(struct hamlyn_card *card, struct shrimp_export_object
 			export_tell_later(card, export);
 }
 
-/* A page that cannot be had: whoever has asked for it is told why. */
+/* Refuses a page that is unavailable: imports that have asked for it are told why. */
 void shrimp_imports_refuse(struct shrimp_export_object *export, u32 page, u32 why)
 {
 	struct shrimp_import *import;
@@ -259,7 +259,7 @@ void shrimp_imports_refuse(struct shrimp_export_object *export, u32 page, u32 wh
 }
 
 /*
- * The first page that somebody has asked for and that is not in memory; none: as many as there are.
+ * Returns the first page that was asked for and is not in memory, or the number of pages if none.
  */
 u32 shrimp_imports_wanted(const struct shrimp_export_object *export)
 {
@@ -275,7 +275,7 @@ u32 shrimp_imports_wanted(const struct shrimp_export_object *export)
 	return export->memory->count;
 }
 
-/* Whether somebody waits for an answer about a page. */
+/* Returns whether an import waits for an answer about a page. */
 bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page)
 {
 	const struct shrimp_import *import;
@@ -287,8 +287,8 @@ bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page)
 }
 
 /*
- * A host's mapping wants pages of an export, which are mapped in for it. Says why not; nothing of
- * the mapping is known then.
+ * Handles a host's mapping that wants pages of an export, and maps them in for it. Returns why not;
+ * nothing of the mapping is known then.
  */
 u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
 		  const struct shrimp_ask *ask)
@@ -299,7 +299,7 @@ u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
 
 	refused = export_allows(export, host, ask, &first, &count);
 	if (refused) {
-		/* The mapping comes to nothing: it does not say so itself. */
+		/* The mapping is abandoned, and does not report that itself. */
 		if (ask->first)
 			shrimp_import_end(card, host, index, mapping);
 		return refused;
@@ -321,7 +321,7 @@ u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
 	return 0;
 }
 
-/* The import of a host's mapping, if that is there. */
+/* Returns the import of a host's mapping, if it exists. */
 static struct shrimp_import *import_get(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
 					struct shrimp_export_object **export)
 {
@@ -335,7 +335,7 @@ static bool part_is_of(const struct shrimp_part *part, const struct shrimp_impor
 	       part->count <= import->total - part->first;
 }
 
-/* A host's mapping wants pages again that it may not store to any more. */
+/* Handles a host's mapping that wants pages again which it may not store to now. */
 void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
 			 const struct shrimp_part *part)
 {
@@ -343,7 +343,7 @@ void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapp
 	struct shrimp_import *import = import_get(card, host, index, mapping, &export);
 	u32 end;
 
-	/* One that is closed has told the mapping so. */
+	/* A closed export has told the mapping so. */
 	if (!import || !export->object.open || !import->complete || import->asked_count ||
 	    !part_is_of(part, import) || part->count > SHRIMP_PIECE)
 		return;
@@ -356,7 +356,7 @@ void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapp
 		export_tell_later(card, export);
 }
 
-/* Who may store to a page is to be told not to. */
+/* Mappings that may store to a page must be told not to. */
 void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export,
 			       u32 page)
 {
@@ -369,7 +369,7 @@ void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_ob
 		list_add_tail(&export->on_telling, &shrimp_parts(card)->telling_exports);
 }
 
-/* The page stays: who has not been told yet goes on. */
+/* The page stays: mappings that have not been told yet go on. */
 void shrimp_imports_revalidate(struct shrimp_export_object *export, u32 page)
 {
 	struct shrimp_import *import;
@@ -400,7 +400,7 @@ static bool import_tell(struct hamlyn_card *card, struct shrimp_export_object *e
 	return true;
 }
 
-/* Says to the mappings of an export what is still to be said; false: not all of it yet. */
+/* Tells the mappings of an export what is due; false: not all of it yet. */
 bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_export_object *export)
 {
 	struct shrimp_import *import, *next;
@@ -416,7 +416,7 @@ bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_export_object *
 	return all;
 }
 
-/* A mapping has said that it does not store to pages any more, behind its last store. */
+/* Handles a mapping's report, after its last store, that it has stopped storing to pages. */
 void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
 			       const struct shrimp_part *part)
 {
@@ -436,7 +436,7 @@ void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u3
 	shrimp_paging_look(export);
 }
 
-/* A host's mapping is no more. */
+/* Called when a host's mapping has ended. */
 void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mapping)
 {
 	struct shrimp_export_object *export;
@@ -466,7 +466,7 @@ static void export_lost(struct hamlyn_card *card, struct shrimp_export_object *e
 		export_left(card, export);
 }
 
-/* A host is lost, and has nothing mapped any more. */
+/* Called when a host is lost, and has nothing mapped. */
 void shrimp_imports_lost(struct hamlyn_card *card, u32 host)
 {
 	struct shrimp_export_object *export;

@@ -2,8 +2,7 @@
 /*
  * What the operator may set while the card runs (sections 4 and 4.1): the FIFOs' thresholds, in
  * bytes, and how long a packet of blocked-write waits for the next store, in microseconds. The card
- * takes the nearest value that is possible. A reset of the card sets them to what it was started
- * with.
+ * takes the nearest possible value. A reset of the card restores the values of its start.
  */
 #include <linux/sysfs.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Mappings: buffers of processes here that are mapped out to exports. The process has the command
- * pages and the window pages of the pages that its buffer touches, and these themselves, at offsets
- * of mmap(2), and nobody else has (section 4.2). Any of them may be withdrawn for a while
+ * Mappings: buffers of processes here that are mapped out to exports. Only the process has the
+ * command pages and window pages of the pages that its buffer touches, and these themselves
+ * (section 4.2). It maps them at offsets of mmap(2). Any of them may be withdrawn for a while
  * (withdraw.c).
  */
 #include "shrimp.h"
@@ -10,10 +10,10 @@
 static_assert(SHRIMP_MAX_BUFFER + HAMLYN_PAGE_SIZE <= SHRIMP_MAP_WINDOW);
 static_assert(SHRIMP_MEMORY_OFFSET == 2 * SHRIMP_MAP_WINDOW);
 static_assert(3 * SHRIMP_MAP_WINDOW <= HAMLYN_MAP_STRIDE);
-/* Mappings that are asked for at once of one host: the answers have room with it. A user's part. */
+/* Limits of requests to a host at once, so that the answers find room; and of one user's part. */
 #define MAX_ASKING 32
 #define MAX_ASKING_EACH 8
-/* A turn is waited for as long as others may need for their answers. */
+/* Limit of the wait for a turn, in multiples of the time that others may need for their answers. */
 #define TURNS 4
 
 #define mapping_of(of) container_of(of, struct shrimp_mapping_object, object)
@@ -38,7 +38,7 @@ static void mapping_free(struct kref *users)
 DEFINE_FREE(mapping_put, struct shrimp_mapping_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
-/* A mapping that nobody knows yet, of pinned memory. */
+/* Allocates a mapping that is not known yet, of pinned memory. */
 static struct shrimp_mapping_object *mapping_alloc(struct hamlyn_file *file,
 						   const struct shrimp_map *argument)
 {
@@ -70,7 +70,7 @@ static struct shrimp_mapping_object *mapping_alloc(struct hamlyn_file *file,
 	return_ptr(mapping);
 }
 
-/* Gives it a number and its pages. */
+/* Allots a number, and claims the pages. */
 static int mapping_open(struct shrimp_mapping_object *mapping)
 {
 	struct hamlyn_file *file = mapping->object.file;
@@ -96,7 +96,7 @@ give_back:
 	return ret;
 }
 
-/* It is not asked for any more: it is another's turn. */
+/* The request has ended: another may take its turn. */
 static void mapping_answered(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
@@ -106,7 +106,7 @@ static void mapping_answered(struct hamlyn_card *card, const struct shrimp_mappi
 	wake_up_all(&parts->turn);
 }
 
-/* Whether a user may ask a host for one more mapping now. */
+/* Returns whether a user may request one more mapping from a host now. */
 static bool mapping_may_ask(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
 {
 	const struct shrimp_mapping_object *other;
@@ -124,7 +124,7 @@ static bool mapping_may_ask(struct hamlyn_card *card, const struct shrimp_mappin
 	return own < MAX_ASKING_EACH;
 }
 
-/* It comes to nothing, or to an end: what is stored goes nowhere. Says whether it was anything. */
+/* Ends a mapping or its request: stores go nowhere. Returns false if it had ended before. */
 static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
 			 u32 state)
 {
@@ -143,13 +143,13 @@ static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object 
 	parts->arranged[mapping->host]--;
 	mapping->error = error;
 	mapping->state = state;
-	/* Whoever sees that it has ended sees why. */
+	/* A reader that sees that it has ended sees why. */
 	smp_store_release(&mapping->progress, SHRIMP_ENDED);
 	wake_up_all(&mapping->wait);
 	return true;
 }
 
-/* The exporter is to be told, as soon as there is room for it. */
+/* The exporter must be told, as soon as there is room for it. */
 static void mapping_tell(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
 {
 	mapping->tell = true;
@@ -157,7 +157,7 @@ static void mapping_tell(struct hamlyn_card *card, struct shrimp_mapping_object 
 	list_add_tail(&mapping->on_untold, &shrimp_parts(card)->untold_mappings);
 }
 
-/* The exporter has been told, or need not be. Then the number may be another's. */
+/* The exporter has been told, or need not be. Then the number may get another owner. */
 void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
 {
 	list_del_init(&mapping->on_untold);
@@ -167,7 +167,7 @@ void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object 
 	hamlyn_object_put(&mapping->object);
 }
 
-/* Asks the exporter. -EAGAIN: too many are asking already, until @turns is another. */
+/* Asks the exporter. -EAGAIN: too many wait already, until parts->turns is not @turns. */
 static int mapping_begin(struct shrimp_mapping_object *mapping, u32 *turns)
 {
 	struct hamlyn_file *file = mapping->object.file;
@@ -221,9 +221,7 @@ static void mapping_close(struct card_object *object)
 
 static void mapping_release(struct card_object *object)
 {
-	/*
-	 * Not later: a mapping of the process' may hold the object, and unbinding waits for this.
-	 */
+	/* Not later: a mapping of the process may hold the object, and unbinding waits for this. */
 	hamlyn_pages_unmap(mapping_of(object)->memory);
 	hamlyn_object_put(object);
 }
@@ -346,7 +344,7 @@ int shrimp_state(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* The mapping that a host speaks of; none if it is not one to that host, or has ended. */
+/* Finds the mapping that a host's message means; NULL if it is not to that host, or has ended. */
 static struct shrimp_mapping_object *mapping_meant(struct hamlyn_card *card, u32 host, u32 index)
 {
 	struct shrimp_mapping_object *mapping = xa_load(&shrimp_parts(card)->mappings, index);
@@ -355,7 +353,7 @@ static struct shrimp_mapping_object *mapping_meant(struct hamlyn_card *card, u32
 										       NULL;
 }
 
-/* It ends from this side, and the exporter is told. */
+/* Ends a mapping from this side, and tells the exporter. */
 static void mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
 			u32 state)
 {
@@ -363,7 +361,7 @@ static void mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *
 		mapping_tell(card, mapping);
 }
 
-/* The exporter has not answered in time (answers.c). */
+/* Called when the exporter has not answered in time (answers.c). */
 void shrimp_mapping_late(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
 {
 	mapping_cut(card, mapping, -ETIMEDOUT, SHRIMP_STATE_LOST);
@@ -375,13 +373,13 @@ int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mappi
 {
 	struct shrimp_out out = { .page = to, .node = mapping->host, .mode = mapping->mode };
 
-	/* That one is for the operating system alone. */
+	/* That page is for the operating system alone. */
 	if (to >= SHRIMP_SYSTEM_PAGE)
 		return -EPROTO;
 	return shrimp_set_out(card, shrimp_pfn(mapping->memory, page), mapping, &out);
 }
 
-/* The next pages of a mapping that is being made. */
+/* Takes the next pages of a mapping that is being made. */
 static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
 			const struct shrimp_pages *pages)
 {
@@ -404,12 +402,12 @@ static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *
 	/* A caller that sees this sees what the mapping has become: shrimp_map(). */
 	smp_store_release(&mapping->progress, SHRIMP_MAPPED);
 	wake_up_all(&mapping->wait);
-	/* Somebody may have touched what was withdrawn meanwhile. */
+	/* A thread may have touched what was withdrawn meanwhile. */
 	shrimp_withdraw_look(card, mapping);
 	return 0;
 }
 
-/* The exporter has named pages: maps ours out to them. */
+/* The exporter has named pages: maps those of this host out to them. */
 void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
 			  const struct shrimp_pages *pages)
 {
@@ -427,7 +425,7 @@ void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
 }
 
 /*
- * There are no pages for a mapping, or not again for one that had them: that one says that it ends.
+ * There are no pages for a mapping, or not again for one that had them, which reports that it ends.
  */
 void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 why)
 {
@@ -450,7 +448,7 @@ void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 w
 	shrimp_tell(card);
 }
 
-/* The exporter wants to use pages for something else. */
+/* Called when the exporter wants to use pages for something else. */
 void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
 			       const struct shrimp_part *part)
 {
@@ -460,7 +458,7 @@ void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u3
 		shrimp_withdraw(card, mapping, part);
 }
 
-/* The exporter has taken an export back, and waits until we have let go of it. */
+/* The exporter has taken an export back, and waits until this host has released it. */
 void shrimp_mappings_gone(struct hamlyn_card *card, u32 host, u32 export)
 {
 	struct shrimp_mapping_object *mapping;
@@ -472,7 +470,7 @@ void shrimp_mappings_gone(struct hamlyn_card *card, u32 host, u32 export)
 	shrimp_tell(card);
 }
 
-/* The host knows of no mapping any more, and nothing can be said to it. */
+/* Called when the host knows no mapping now, and nothing can be sent to it. */
 void shrimp_mappings_lost(struct hamlyn_card *card, u32 host)
 {
 	struct shrimp_mapping_object *mapping;

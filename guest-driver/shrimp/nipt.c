@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The page table (sections 3.1 and 3.2 of the paper): what the card has of it, and whose the parts
- * of a page are. A page has two parts at most each way, so two buffers in it must touch.
+ * The page table (sections 3.1 and 3.2 of the paper): what the card has of it, and the owners of
+ * the parts of a page. A page has two parts at most each way, so two buffers in it must touch.
  */
 #include "shrimp.h"
 
-/* The first byte of the second part. */
+/* Returns the first byte of the second part. */
 static u32 *page_split(struct shrimp_page *page, enum shrimp_way way)
 {
 	return way == SHRIMP_OUT ? &page->entry.split_out : &page->entry.split_in;
@@ -17,7 +17,7 @@ u32 shrimp_pfn(const struct hamlyn_pages *memory, u32 page)
 }
 
 /*
- * Whether the card has a page in its table, under the number that the processor has for it: it sees
+ * Checks that the card has a page in its table, under the processor's number for it: the card sees
  * addresses on the bus. The memory is mapped for the card.
  */
 static int page_check(struct hamlyn_card *card, const struct hamlyn_pages *memory, unsigned long i)
@@ -49,7 +49,7 @@ int shrimp_memory_check(struct hamlyn_card *card, const struct hamlyn_pages *mem
 	return 0;
 }
 
-/* The page, which is made if there is none. */
+/* Returns the page, which is created if there is none. */
 static struct shrimp_page *page_get(struct hamlyn_card *card, u32 pfn)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
@@ -68,7 +68,7 @@ static struct shrimp_page *page_get(struct hamlyn_card *card, u32 pfn)
 	return page;
 }
 
-/* It is forgotten if it is nobody's. */
+/* Frees the page if it has no owner. */
 static void page_put(struct hamlyn_card *card, u32 pfn, struct shrimp_page *page)
 {
 	if (page->system || page->owner[SHRIMP_OUT][0] || page->owner[SHRIMP_OUT][1] ||
@@ -78,7 +78,7 @@ static void page_put(struct hamlyn_card *card, u32 pfn, struct shrimp_page *page
 	kfree(page);
 }
 
-/* Makes the bytes from @from to @to of a page a part of it; -EBUSY: they cannot be one. */
+/* Makes bytes @from to @to of a page a part of it; -EBUSY: they cannot be one. */
 static int page_claim(struct shrimp_page *page, enum shrimp_way way, u32 from, u32 to, void *owner)
 {
 	void **owners = page->owner[way];
@@ -91,7 +91,7 @@ static int page_claim(struct shrimp_page *page, enum shrimp_way way, u32 from, u
 	/* A buffer that has a page twice: its parts could not be told from each other. */
 	if (owners[!part] == owner)
 		return -EBUSY;
-	/* What the other part has, stays. */
+	/* The other part must keep what it has. */
 	if (owners[!part] && *split != edge)
 		return -EBUSY;
 	*split = edge;
@@ -104,7 +104,7 @@ static int page_part(const struct shrimp_page *page, enum shrimp_way way, const 
 	return page->owner[way][0] == owner ? 0 : 1;
 }
 
-/* The part is nobody's any more, and maps nothing. */
+/* Removes the owner of a part, which maps nothing. */
 static void page_disclaim(struct hamlyn_card *card, u32 pfn, enum shrimp_way way, void *owner)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
@@ -131,7 +131,7 @@ static int memory_claim_page(struct hamlyn_card *card, const struct hamlyn_pages
 	return ret;
 }
 
-/* Has a page in a buffer that was given up; it is pinned, and the caller's if this fails. */
+/* Puts a page that was given up back into a buffer; it is pinned, and the caller's on failure. */
 int shrimp_page_take_back(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
 			  struct page *page, void *owner)
 {
@@ -145,7 +145,7 @@ int shrimp_page_take_back(struct hamlyn_card *card, struct hamlyn_pages *memory,
 	return ret;
 }
 
-/* Takes a page that is mapped in for nobody out of a buffer: it is the caller's, to be unpinned. */
+/* Takes a page that is mapped in for no host out of a buffer; the caller has to unpin it. */
 struct page *shrimp_page_give_up(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
 				 void *owner)
 {
@@ -153,7 +153,7 @@ struct page *shrimp_page_give_up(struct hamlyn_card *card, struct hamlyn_pages *
 	return hamlyn_pages_give_up(memory, i);
 }
 
-/* Whether nobody but its owner needs a page that is mapped in. */
+/* Returns whether only its owner needs a page that is mapped in. */
 bool shrimp_page_is_only(struct hamlyn_card *card, u32 pfn, const void *owner)
 {
 	const struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
@@ -162,7 +162,7 @@ bool shrimp_page_is_only(struct hamlyn_card *card, u32 pfn, const void *owner)
 	       !page->owner[SHRIMP_IN][!page_part(page, SHRIMP_IN, owner)];
 }
 
-/* Makes all of a buffer its owner's, or nothing. */
+/* Claims all of a buffer for its owner, or nothing. */
 int shrimp_claim(struct hamlyn_card *card, const struct hamlyn_pages *memory, enum shrimp_way way,
 		 void *owner)
 {
@@ -190,7 +190,7 @@ void shrimp_disclaim(struct hamlyn_card *card, const struct hamlyn_pages *memory
 			page_disclaim(card, shrimp_pfn(memory, i), way, owner);
 }
 
-/* A page of the driver's own that a host's operating system sends to. */
+/* Claims a page of the driver's own that a host's operating system sends to. */
 int shrimp_claim_system(struct hamlyn_card *card, u32 pfn, u32 host)
 {
 	struct shrimp_page *page = page_get(card, pfn);
@@ -229,8 +229,8 @@ static void batch_add(struct hamlyn_card *card, u32 pfn, const struct shrimp_pag
  * shrimp_send_entries() - have the card set the entries that have been collected
  * @card: the card; its lock is held
  *
- * Callers of shrimp_set_out() and shrimp_set_in() call this before they use what the entries allow
- * or give away what they took back, and before they drop the lock.
+ * Callers of shrimp_set_out() and shrimp_set_in() call this before they drop the lock. They do so
+ * before they use what the entries allow, or give away what they took back.
  *
  * Return: 0 or an error of hamlyn_command(). A card that keeps a page mapped has been stopped.
  */
@@ -245,7 +245,7 @@ int shrimp_send_entries(struct hamlyn_card *card)
 	batch->unmaps = false;
 	if (!count)
 		return 0;
-	/* It may have failed in the middle of what is done here. */
+	/* The card may have failed in the middle of this. */
 	if (!card->live)
 		return -ENODEV;
 	ret = hamlyn_command(card, SHRIMP_COMMAND_SET_ENTRIES, count, batch->entries,
@@ -272,7 +272,7 @@ static int page_set(struct hamlyn_card *card, u32 pfn, const struct shrimp_page 
 static const u64 withheld[] = { SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1 };
 
 /*
- * Maps the owner's part of a page out, or not any more; @out is zero then. shrimp_send_entries()
+ * Maps the owner's part of a page out, or unmaps it if @out is zero. shrimp_send_entries()
  * completes it.
  */
 int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct shrimp_out *out)
@@ -293,14 +293,14 @@ int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct 
 }
 
 /**
- * shrimp_withhold() - send nothing of some pages until they are mapped out anew
+ * shrimp_withhold() - send nothing from some pages until they are mapped out again
  * @card: the card; its lock is held
  * @memory: the owner's buffer
  * @owner: the owner of parts of the pages that are mapped out
  * @pages: numbers of the pages in the buffer
  * @count: number of pages, at most SHRIMP_MAX_ENTRIES
  *
- * Return: a bit for each page of which something is still sent, as a transfer from it is under way.
+ * Return: a bit for each page from which something is still sent, as a transfer is in progress.
  */
 u64 shrimp_withhold(struct hamlyn_card *card, const struct hamlyn_pages *memory, const void *owner,
 		    const u32 *pages, u32 count)
@@ -313,7 +313,7 @@ u64 shrimp_withhold(struct hamlyn_card *card, const struct hamlyn_pages *memory,
 	for (i = 0; i < count; i++) {
 		pfn = shrimp_pfn(memory, pages[i]);
 		page = xa_load(&shrimp_parts(card)->nipt, pfn);
-		/* A page that is not mapped out: what there is of the batch must not be sent. */
+		/* A page that is not mapped out: the batch so far must not be sent. */
 		if (!page) {
 			shrimp_parts(card)->batch.count = 0;
 			return U64_MAX;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What the core knows of a SHRIMP card. */
+/* The operations of a SHRIMP card that the core calls. */
 #include <linux/devm-helpers.h>
 
 #include "shrimp.h"
@@ -47,7 +47,7 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	       hamlyn_card_check_limit(card, "columns", own->columns, 1, U16_MAX);
 }
 
-/* Window pages are for processes; command pages for both. */
+/* Processes map window pages; both map command pages. */
 static int ops_map(struct hamlyn_card *card)
 {
 	u64 commands = (u64)shrimp_table(card) * HAMLYN_PAGE_SIZE;
@@ -82,7 +82,7 @@ static bool card_snoops(const struct hamlyn_card *card)
 
 static void ops_announce(const struct hamlyn_card *card)
 {
-	/* Whether stores are snooped is not known before a page is mapped out. */
+	/* Whether stores are snooped is unknown before a page is mapped out. */
 	dev_info(&card->pdev->dev, "%s: %u pages, %u columns\n", dev_name(&card->dev),
 		 shrimp_table(card), ((const struct shrimp_query *)card->limits.card)->columns);
 }
@@ -101,7 +101,7 @@ static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
 	return SHRIMP_MAX_OBJECTS;
 }
 
-/* It has no words of its own that would have to be cleared. */
+/* The card has no words of its own to clear. */
 static void ops_reset(struct hamlyn_card *card)
 {
 }
@@ -146,7 +146,7 @@ const struct card_ops shrimp_card_ops = {
 	.model = SHRIMP_MODEL,
 	.name = "shrimp",
 	.abi_version = SHRIMP_ABI_VERSION,
-	/* SET_ENTRIES came with it. */
+	/* It added SET_ENTRIES. */
 	.abi_minor = 3,
 	.statistics = SHRIMP_STATISTICS,
 	.commands = commands,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Exports whose pages come and go (the second policy of section 4.4). They are all pinned at first.
- * When the kernel is short of memory it asks for some: no mapping may store to them any more then
- * (import.c), and once that is so they are unpinned, as any page of the process is. A page that a
- * mapping wants again is pinned again, wherever it is then.
+ * When the kernel is short of memory, it asks for some. Mappings may then not store to them
+ * (import.c), and once none does they are unpinned, as any page of the process is. A page that a
+ * mapping needs again is pinned again, wherever it is then.
  *
- * What may take long, as it may wait for a disk or for whoever the memory comes from, is done by
- * work of each export's own, without the card's lock.
+ * Slow steps, which may wait for a disk or for the provider of the memory, are work of each export,
+ * without the card's lock.
  */
 #include <linux/delay.h>
 #include <linux/devm-helpers.h>
@@ -18,9 +18,9 @@
 
 #include "shrimp.h"
 
-/* Pages that an export's work handles before it is another's turn. */
+/* Pages that an export's work handles before the next export's turn. */
 #define BATCH 32
-/* How often a process' lock is tried, a millisecond apart. */
+/* How often a process's lock is tried, a millisecond apart. */
 #define LOCK_TRIES 1000
 
 static u64 export_address(const struct shrimp_export_object *export, u32 page)
@@ -30,8 +30,8 @@ static u64 export_address(const struct shrimp_export_object *export, u32 page)
 
 /*
  * The process unmaps addresses or moves them. What is mapped there later is not what was exported:
- * pages of it that have left do not come back. It may be called with the card's lock held, and
- * takes none.
+ * pages that have left do not come back. This may be called with the card's lock held, and takes
+ * none.
  */
 static bool paging_unmapped(struct mmu_interval_notifier *notifier,
 			    const struct mmu_notifier_range *range, unsigned long sequence)
@@ -50,7 +50,7 @@ static bool paging_unmapped(struct mmu_interval_notifier *notifier,
 
 static const struct mmu_interval_notifier_ops paging_notifier = { .invalidate = paging_unmapped };
 
-/* Has the export's work look for something to do. */
+/* Has the export's work check for something to do. */
 static void paging_start(struct shrimp_export_object *export)
 {
 	kref_get(&export->object.users);
@@ -58,7 +58,7 @@ static void paging_start(struct shrimp_export_object *export)
 		hamlyn_object_put(&export->object);
 }
 
-/* A page that is to leave and that nobody stores to; none: as many as there are. */
+/* Returns a page that must leave and that no host stores to, or the number of pages if none. */
 static u32 paging_left(const struct shrimp_export_object *export)
 {
 	u32 page;
@@ -69,16 +69,14 @@ static u32 paging_left(const struct shrimp_export_object *export)
 	return export->memory->count;
 }
 
-/* Somebody stores no more to some page. */
+/* Called when a host has stopped storing to some page. */
 void shrimp_paging_look(struct shrimp_export_object *export)
 {
 	if (export->leaving && paging_left(export) < export->memory->count)
 		paging_start(export);
 }
 
-/*
- * Whether pages are in memory; if not, they are brought there, and the imports are answered then.
- */
+/* Returns whether pages are in memory; if not, they are brought there and the imports answered. */
 bool shrimp_paging_has(struct shrimp_export_object *export, u32 first, u32 count)
 {
 	u32 i;
@@ -92,7 +90,7 @@ bool shrimp_paging_has(struct shrimp_export_object *export, u32 first, u32 count
 	return true;
 }
 
-/* A page does not leave after all: somebody wants it. */
+/* Keeps a page that was to leave, as it is wanted. */
 void shrimp_paging_stay(struct shrimp_export_object *export, u32 page)
 {
 	if (!export->leaving || !__test_and_clear_bit(page, export->leaving))
@@ -101,7 +99,7 @@ void shrimp_paging_stay(struct shrimp_export_object *export, u32 page)
 	shrimp_imports_revalidate(export, page);
 }
 
-/* Gives up one page that nobody stores to any more; false: there is none. */
+/* Gives up one page that no host stores to; false: there is none. */
 static bool paging_release(struct shrimp_export_object *export)
 {
 	struct hamlyn_card *card = export->card;
@@ -125,9 +123,9 @@ static bool paging_release(struct shrimp_export_object *export)
 }
 
 /*
- * Whether a page of the process' can be brought into memory by the kernel alone: it is still what
- * was exported, and no file system, and so no user's program, has to be waited for. With the
- * process' lock held.
+ * Returns whether the kernel alone can bring a page of the process into memory. It must still be
+ * what was exported, and must not wait for a file system, and so for a user's program. The
+ * process's lock is held.
  */
 static bool paging_may_fault(const struct shrimp_export_object *export, struct mm_struct *mm, u32 i)
 {
@@ -140,7 +138,7 @@ static bool paging_may_fault(const struct shrimp_export_object *export, struct m
 		(shmem_mapping(vma->vm_file->f_mapping) || is_vm_hugetlb_page(vma)));
 }
 
-/* Whoever holds the process' lock may wait for something that never comes. */
+/* A thread that holds the process's lock may wait for something that never comes. */
 static int paging_lock(struct mm_struct *mm)
 {
 	unsigned int tries;
@@ -156,8 +154,8 @@ static int paging_lock(struct mm_struct *mm)
 }
 
 /*
- * Pins a page of the exporting process, for whoever needs it. With the lock held throughout, a
- * process that handles its own faults is not waited for.
+ * Pins a page of the exporting process. With the lock held throughout, this does not wait for a
+ * process that handles its own faults.
  */
 static int paging_pin(struct shrimp_export_object *export, u32 i, struct page **page)
 {
@@ -178,7 +176,7 @@ static int paging_pin(struct shrimp_export_object *export, u32 i, struct page **
 	return ret == 1 ? 0 : ret ?: -EFAULT;
 }
 
-/* The page is there, but for whoever was quicker; with the card's lock held. */
+/* Adds the page, unless another thread was faster; the card's lock is held. */
 static int paging_take_back(struct shrimp_export_object *export, u32 i, struct page *page)
 {
 	struct hamlyn_card *card = export->card;
@@ -212,9 +210,7 @@ int shrimp_paging_bring(struct shrimp_export_object *export, u32 i)
 	return ret == -EEXIST ? 0 : ret;
 }
 
-/*
- * Brings back one page that somebody has asked for, or answers all if they are there; then false.
- */
+/* Brings back one page that was asked for, or answers all if they are there; then false. */
 static bool paging_fetch(struct shrimp_export_object *export)
 {
 	struct hamlyn_card *card = export->card;
@@ -254,7 +250,7 @@ static void paging_work(struct work_struct *work)
 	hamlyn_object_put(&export->object);
 }
 
-/* Makes an export one whose pages may leave, before they are pinned. */
+/* Lets pages of an export leave, before they are pinned. */
 int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address, u64 length)
 {
 	u64 first = address - offset_in_page(address);
@@ -269,7 +265,7 @@ int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address, u64 
 	INIT_WORK(&export->work, paging_work);
 	ret = mmu_interval_notifier_insert(&export->notifier, current->mm, first,
 					   (u64)count * HAMLYN_PAGE_SIZE, &paging_notifier);
-	/* Nothing is to be removed then (shrimp_paging_forget). */
+	/* Nothing must be removed then (shrimp_paging_forget). */
 	if (ret)
 		export->notifier.mm = NULL;
 	return ret;
@@ -292,7 +288,7 @@ int shrimp_paging_check(const struct shrimp_export_object *export)
 	return ret;
 }
 
-/* The process' memory is not watched any more. Without the card's lock, the first time. */
+/* Stops watching the process's memory. Without the card's lock, the first time. */
 void shrimp_paging_forget(struct shrimp_export_object *export)
 {
 	if (!export->notifier.mm)
@@ -301,7 +297,7 @@ void shrimp_paging_forget(struct shrimp_export_object *export)
 	export->notifier.mm = NULL;
 }
 
-/* It is open, with all its pages; and it is closed. With the card's lock held. */
+/* Counts an export's pages as it opens, and uncounts them as it closes. The card's lock is held. */
 void shrimp_paging_begin(struct shrimp_export_object *export)
 {
 	if (export->leaving)
@@ -318,7 +314,7 @@ void shrimp_paging_end(struct shrimp_export_object *export)
 			atomic_long_dec(&shrimp_parts(export->card)->pageable);
 }
 
-/* Whether a page can be asked for now. What is mapped out as well is pinned for that. */
+/* Returns whether a page can be asked for now. One that is also mapped out is pinned for that. */
 static bool paging_may_leave(const struct shrimp_export_object *export, u32 i)
 {
 	return export->memory->page[i] && !test_bit(i, export->leaving) &&
@@ -326,7 +322,7 @@ static bool paging_may_leave(const struct shrimp_export_object *export, u32 i)
 	       shrimp_page_is_only(export->card, shrimp_pfn(export->memory, i), export);
 }
 
-/* Asks for pages of an export; how many more are wanted. */
+/* Asks for pages of an export; returns how many more are wanted. */
 static long paging_leave(struct shrimp_export_object *export, long wanted)
 {
 	u32 i;
@@ -343,9 +339,7 @@ static long paging_leave(struct shrimp_export_object *export, long wanted)
 	return wanted;
 }
 
-/*
- * The next export, from the one with this number on, gives up what is wanted; false: there is none.
- */
+/* Has the next export, from parts->hand on, give up what is wanted; false: there is none. */
 static bool reclaim_next(struct shrimp_parts *parts, long *wanted)
 {
 	struct shrimp_export_object *export;
@@ -362,7 +356,7 @@ static bool reclaim_next(struct shrimp_parts *parts, long *wanted)
 	return true;
 }
 
-/* The kernel wants pages: from one export after the other, and from the first on if need be. */
+/* The kernel wants pages: asks each export in turn, and starts over from the first if need be. */
 static void reclaim_work(struct work_struct *work)
 {
 	struct shrimp_parts *parts = container_of(work, struct shrimp_parts, reclaim);
@@ -387,14 +381,14 @@ static unsigned long reclaim_count(struct shrinker *shrinker, struct shrink_cont
 }
 
 /*
- * Whoever is short of memory may hold the card's lock, and cannot wait for other hosts: none of it
- * is free yet.
+ * A thread that is short of memory may hold the card's lock, and cannot wait for other hosts: none
+ * of it is free yet.
  */
 static unsigned long reclaim_scan(struct shrinker *shrinker, struct shrink_control *control)
 {
 	struct shrimp_parts *parts = shrinker->private_data;
 
-	/* Not the sum: many that are a little short are not one that is very. */
+	/* Not the sum: many small shortages are not one large one. */
 	if (atomic_long_read(&parts->wanted) < (long)control->nr_to_scan)
 		atomic_long_set(&parts->wanted, control->nr_to_scan);
 	queue_work(parts->paging, &parts->reclaim);
@@ -409,7 +403,7 @@ static void paging_stop(void *data)
 	destroy_workqueue(parts->paging);
 }
 
-/* When the driver is bound. */
+/* Called when the driver is bound. */
 int shrimp_paging_init(struct hamlyn_card *card)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
@@ -431,10 +425,10 @@ int shrimp_paging_init(struct hamlyn_card *card)
 	return devm_add_action_or_reset(&card->pdev->dev, paging_stop, parts);
 }
 
-/* Anybody may read, in as many threads as he likes: one of them at a time wants a card's lock. */
+/* Any user may read in any number of threads: only one at a time waits for a card's lock. */
 static DEFINE_MUTEX(readers);
 
-/* How many pages exports have given up and have back, and how often a store has waited for one. */
+/* Shows how many pages exports gave up and have back, and how often a store has waited for one. */
 static ssize_t paging_show(struct device *dev, struct device_attribute *attribute, char *text)
 {
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);

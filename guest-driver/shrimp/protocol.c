@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What drivers say to each other about exports and mappings: SHRIMP_SAY_*. What another host's says
- * is not believed but checked.
+ * Messages between drivers about exports and mappings: SHRIMP_SAY_*. Those of another host are not
+ * trusted but checked.
  */
 #include "shrimp.h"
 
-/* How soon it is tried again to say what there was no room for. */
+/* Delay until a message that found no room is tried again. */
 #define AGAIN (HZ / 20)
 
 static int say(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire, const void *data)
@@ -63,14 +63,14 @@ static bool tell_mapping(struct hamlyn_card *card, struct shrimp_mapping_object 
 	return true;
 }
 
-/* Has it tried again soon to say what there was no room for. */
+/* Has messages that found no room tried again soon. */
 void shrimp_tell_again(struct hamlyn_card *card)
 {
 	if (card->live)
 		queue_delayed_work(system_freezable_wq, &shrimp_parts(card)->tell, AGAIN);
 }
 
-/* Says of pages what is still to be said, behind which an end may follow. */
+/* Sends messages about pages that are due; a message about an end may follow them. */
 static bool tell_of_pages(struct hamlyn_card *card)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
@@ -85,7 +85,7 @@ static bool tell_of_pages(struct hamlyn_card *card)
 	return all;
 }
 
-/* Says what is still to be said, now or later. */
+/* Sends messages that are due, now or later. */
 void shrimp_tell(struct hamlyn_card *card)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
@@ -110,7 +110,7 @@ void shrimp_tell_later(struct work_struct *work)
 		shrimp_tell(&parts->card);
 }
 
-/* A host asks for pages of an export. */
+/* Handles a host's request for pages of an export. */
 static void message_map(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *asked,
 			const struct shrimp_ask *ask)
 {
@@ -123,12 +123,12 @@ static void message_map(struct hamlyn_card *card, u32 host, const struct hamlyn_
 		.private_length = sizeof(refused),
 	};
 
-	/* Who asks for more at once than he may gets no answer. */
+	/* A host that asks for more at once than it may gets no answer. */
 	if (refused.why)
 		say(card, host, &wire, &refused);
 }
 
-/* What is behind a message's head, if there is as much as there has to be. */
+/* Copies a message's data, if there is enough of it. */
 static bool message_has(const struct hamlyn_wire *wire, const u8 *data, void *into, size_t size)
 {
 	if (wire->private_length < size)
@@ -183,8 +183,8 @@ void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire
 }
 
 /*
- * Nothing is arranged with a host any more. When the card has failed this may come in the middle of
- * anything: then it is all ended later, when the files and the driver's own are.
+ * Called when nothing is arranged with a host any longer. When the card has failed this may come in
+ * the middle of anything: then all ends later, with the files and the driver's own objects.
  */
 void shrimp_lost(struct hamlyn_card *card, u32 host)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The SHRIMP card: what its files share.
+ * The SHRIMP card: declarations that its files share.
  *
- *   ops.c        what the core knows of it
- *   nipt.c       the page table: the driver's own copy, and whose the parts of a page are
- *   export.c     buffers that others may map
- *   import.c     who has
+ *   ops.c        operations that the core calls
+ *   nipt.c       the page table: the driver's own copy, and the owners of the parts of a page
+ *   export.c     buffers that other hosts may map
+ *   import.c     hosts that have
  *   paging.c     exports whose pages come and go
- *   mapping.c    buffers of ours that are mapped to those of others
+ *   mapping.c    buffers here that are mapped to other hosts' exports
  *   withdraw.c   pages of these whose page there is gone for a while
  *   answers.c    how long other hosts may take to answer, and those that take too little
  *   knobs.c      thresholds and times that the operator sets
- *   protocol.c   what drivers say to each other about them
- *   arrival.c    reported arrivals, and who sleeps until there is one
+ *   protocol.c   messages between drivers about exports and mappings
+ *   arrival.c    reported arrivals, and threads that sleep until there is one
  *   transport.c  how operating systems reach each other: a page for each host, each way
  *
  * The card's lock guards all of it.
@@ -32,10 +32,7 @@ static_assert(SHRIMP_HOSTS <= SHRIMP_IN_NODES);
 
 struct shrimp_own;
 
-/*
- * Entries of the page table that go to the card in one command. Empty while the card's lock is
- * free.
- */
+/* Page table entries that go to the card in one command. Empty while the card's lock is free. */
 struct shrimp_batch {
 	u32 count;
 	/* The card must not go on if it refuses them. */
@@ -45,10 +42,10 @@ struct shrimp_batch {
 
 struct shrimp_parts {
 	struct hamlyn_card card;
-	/* BAR 2 on the bus, and the command pages of it as the driver sees them. */
+	/* Bus address of BAR 2, and the driver's mapping of its command pages. */
 	resource_size_t memory;
 	void __iomem *commands;
-	/* Entries of the page table that are not empty, or whose page is somebody's. */
+	/* Entries of the page table that are not empty, or whose page has an owner. */
 	struct xarray nipt;
 	struct shrimp_batch batch;
 	struct xarray exports;
@@ -56,30 +53,29 @@ struct shrimp_parts {
 	u32 next_export;
 	u32 next_mapping;
 	/*
-	 * How many imports and mappings there are with each host; and how many mappings are asked
-	 * for.
+	 * Number of imports and mappings with each host, and of mappings that are being requested.
 	 */
 	u32 arranged[SHRIMP_HOSTS];
 	u32 asking[SHRIMP_HOSTS];
 	/*
-	 * Callers that wait until fewer mappings are asked for; the number of requests that have
+	 * Callers that wait until fewer mappings are requested; the number of requests that have
 	 * ended.
 	 */
 	wait_queue_head_t turn;
 	u32 turns;
-	/* Looks for hosts that have not answered in time (answers.c). */
+	/* Checks for hosts that have not answered in time (answers.c). */
 	struct delayed_work answers;
 	/* Hosts that the card was seen to have cut off, a bit each. */
 	u64 cut_off;
-	/* Exports and mappings whose end is still to be told, as there was no room for it. */
+	/* Exports and mappings whose end must still be told, as there was no room for it. */
 	struct list_head untold_exports;
 	struct list_head untold_mappings;
-	/* And those with something to be said of some of their pages. */
+	/* Those with something to be told about some of their pages. */
 	struct list_head telling_exports;
 	struct list_head telling_mappings;
 	struct delayed_work tell;
 	/*
-	 * Pages of exports that the kernel may ask for, and for how many it has asked (paging.c).
+	 * Pages of exports that the kernel may ask for, and how many it has asked for (paging.c).
 	 */
 	struct shrinker *shrinker;
 	struct workqueue_struct *paging;
@@ -88,7 +84,7 @@ struct shrimp_parts {
 	atomic_long_t wanted;
 	/* The export that is asked next. */
 	unsigned long hand;
-	/* For who looks: pages that were given up, and came back; and how often somebody waited. */
+	/* Statistics: pages that were given up, and came back; and how often a thread waited. */
 	u64 given_up;
 	u64 brought_back;
 	u64 awaited;
@@ -107,8 +103,8 @@ struct shrimp_import {
 	/* The mapping's number there. */
 	u32 mapping;
 	/*
-	 * Pages of the export: the first, how many there are, how many have been named yet; and if
-	 * all.
+	 * Pages of the export: the first, how many there are, how many have been named; and if all
+	 * have.
 	 */
 	u32 first;
 	u32 total;
@@ -118,7 +114,7 @@ struct shrimp_import {
 	u32 asked_first;
 	u32 asked_count;
 	u32 refused;
-	/* By page: it may store to it; it is to be told that it may not; it has been told. */
+	/* By page: it may store to it; it must be told that it may not; it has been told. */
 	unsigned long *stores;
 	unsigned long *untold;
 	unsigned long *told;
@@ -127,10 +123,10 @@ struct shrimp_import {
 
 struct shrimp_export_object {
 	struct card_object object;
-	/* Also when its file has gone. */
+	/* Also valid when its file has gone. */
 	struct hamlyn_card *card;
 	struct hamlyn_pages *memory;
-	/* The share that is charged for it until it is gone, and the cgroup charged for its imports. */
+	/* The share charged for it until it is gone, and the cgroup charged for its imports. */
 	struct hamlyn_share *share;
 	struct mem_cgroup *memcg;
 	u64 nodes;
@@ -138,22 +134,21 @@ struct shrimp_export_object {
 	struct list_head imports;
 	u32 imported;
 	/*
-	 * Somebody waits for a word, or until all imports have gone; and how often something
-	 * arrived.
+	 * Threads that wait for a word, or until all imports have gone; and the number of arrivals.
 	 */
 	wait_queue_head_t wait;
 	atomic_t arrivals;
-	/* It is closed, and these hosts are still to be told; and nobody has it mapped any more. */
+	/* Once closed: hosts that must still be told; and whether no host still has it mapped. */
 	u64 untold;
-	/* How often answers.c has looked since it was closed. */
+	/* Number of checks by answers.c since it was closed. */
 	u8 looks;
 	bool gone;
 	struct list_head on_untold;
-	/* Something is to be said to its imports. */
+	/* On the list while its imports must be told something. */
 	struct list_head on_telling;
 	/*
-	 * If pages may leave: which are about to; which addresses the process has unmapped since;
-	 * where the first page is in its process; what tells of that, and what brings pages back.
+	 * If pages may leave: those about to; addresses that the process has unmapped since; the
+	 * first page's address in its process; what reports unmapping, and what brings pages back.
 	 */
 	unsigned long *leaving;
 	unsigned long *unmapped;
@@ -177,20 +172,20 @@ struct shrimp_mapping_object {
 	u64 offset;
 	u32 mode;
 	enum shrimp_progress progress;
-	/* How many pages are known. */
+	/* Number of pages that are known. */
 	u32 known;
-	/* How often answers.c has looked since something was asked. */
+	/* Number of checks by answers.c since something was requested. */
 	u8 looks;
-	/* Why it ended: an error for who asked, and SHRIMP_STATE_*. */
+	/* Why it ended: an error for the caller, and SHRIMP_STATE_*. */
 	int error;
 	u32 state;
 	wait_queue_head_t wait;
-	/* The exporter has to be told of the end, and has not been. */
+	/* The exporter must be told of the end, and has not been. */
 	bool tell;
 	struct list_head on_untold;
 	/*
-	 * If pages may be withdrawn, by page: it is; the card is still to be told; the exporter is;
-	 * it is to be asked for; somebody waits for the answer. And what has been asked for.
+	 * If pages may be withdrawn, by page: it is; the card must still be told; the exporter must
+	 * be; it must be asked for; a thread waits for the answer. And what has been asked for.
 	 */
 	unsigned long *withdrawn;
 	unsigned long *closing;
@@ -201,11 +196,11 @@ struct shrimp_mapping_object {
 	struct list_head on_telling;
 };
 
-/* Offsets of mmap(2), from a mapping's own; a third is SHRIMP_MEMORY_OFFSET. */
+/* Offsets for mmap(2), relative to a mapping's own; a third is SHRIMP_MEMORY_OFFSET. */
 #define SHRIMP_MAP_COMMANDS 0
 #define SHRIMP_MAP_WINDOW (5ULL << 20)
 
-/* The first pages of a set that follow each other; false: it has none. */
+/* Finds the first pages of a set that follow each other; false: it has none. */
 static inline bool shrimp_next_part(const unsigned long *pages, u32 count, struct shrimp_part *part)
 {
 	part->first = find_first_bit(pages, count);
@@ -213,7 +208,7 @@ static inline bool shrimp_next_part(const unsigned long *pages, u32 count, struc
 	return part->first < count;
 }
 
-/* What could not be said may be said later. */
+/* Returns whether what could not be sent may be sent later. */
 static inline bool shrimp_is_busy(int ret)
 {
 	return ret == -ENOBUFS || ret == -ENOMEM;
@@ -223,7 +218,7 @@ static inline bool shrimp_is_busy(int ret)
 enum shrimp_way { SHRIMP_OUT, SHRIMP_IN };
 struct shrimp_page {
 	struct shrimp_entry entry;
-	/* Whose the parts are: a mapping's going out, an export's coming in. */
+	/* Owners of the parts: of those going out a mapping, of those coming in an export. */
 	void *owner[2][2];
 	/* The host whose operating system's messages come here, plus one. */
 	u32 system;

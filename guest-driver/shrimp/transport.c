@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How operating systems reach each other: a page that is mapped out, by deliberate update, to the
- * page that the other host's has for this one's, wherever that is. A message is a record at one of
- * the page's places (core/hamlyn_records.h).
+ * other host's page for this one, wherever that is. A message is a record at one of the page's
+ * places (core/hamlyn_records.h).
  */
 #include <linux/nospec.h>
 
 #include "hamlyn_records.h"
 #include "shrimp.h"
 
-/* In one page. */
+/* They fill one page. */
 #define ARRIVALS (HAMLYN_PAGE_SIZE / SHRIMP_ARRIVAL_SIZE)
 
 static_assert(SHRIMP_HOSTS == HAMLYN_RECORD_HOSTS);
@@ -19,7 +19,7 @@ static_assert(sizeof(struct shrimp_arrival) == SHRIMP_ARRIVAL_SIZE);
 struct shrimp_own {
 	struct hamlyn_card *card;
 	struct hamlyn_records records;
-	/* The owner of what is opened. */
+	/* The owner of the objects that are opened. */
 	struct hamlyn_file file;
 	/* A page for each host, each way; and the arrival queue. */
 	struct hamlyn_pages *out;
@@ -85,14 +85,14 @@ static const struct peer_transport_ops own_transport = {
 	.depends = own_depends,
 };
 
-/* Something has arrived in the page that a host's operating system sends to. */
+/* Called when something has arrived in the page that a host's operating system sends to. */
 void shrimp_own_arrived(struct hamlyn_card *card, u32 host)
 {
 	shrimp_parts(card)->own->records.news |= BIT_ULL(array_index_nospec(host, SHRIMP_HOSTS));
 	hamlyn_system_arrived(card->system);
 }
 
-/* The arrival queue, and how many records of it have been taken; none: it is not open. */
+/* Returns the arrival queue, and how many of its records have been taken; NULL: it is not open. */
 const struct shrimp_arrival *shrimp_own_arrivals(struct hamlyn_card *card, u32 *count, u32 **taken)
 {
 	struct shrimp_own *own = shrimp_parts(card)->own;
@@ -104,7 +104,7 @@ const struct shrimp_arrival *shrimp_own_arrivals(struct hamlyn_card *card, u32 *
 	return page_address(own->ring->page[0]);
 }
 
-/* Once for a card, before it is started. */
+/* Called once for a card, before it is started. */
 int shrimp_own_init(struct hamlyn_card *card)
 {
 	struct shrimp_own *own = kvzalloc(sizeof(*own), GFP_KERNEL);
@@ -124,7 +124,7 @@ void shrimp_own_free(struct hamlyn_card *card)
 	kvfree(shrimp_parts(card)->own);
 }
 
-/* Memory of the driver's own that the card can reach, under the same addresses. */
+/* Allocates memory of the driver's own that the card can reach, under the same addresses. */
 static int own_memory(struct shrimp_own *own, u32 pages, struct hamlyn_pages **memory)
 {
 	struct hamlyn_pages *made = hamlyn_pages_alloc(&own->file, (u64)pages * HAMLYN_PAGE_SIZE);
@@ -135,7 +135,7 @@ static int own_memory(struct shrimp_own *own, u32 pages, struct hamlyn_pages **m
 	return hamlyn_pages_map(made, own->card) ?: shrimp_memory_check(own->card, made);
 }
 
-/* The pages that messages to and from a host go by. */
+/* Opens the pages for messages to and from a host. */
 static int own_open_host(struct shrimp_own *own, u32 host)
 {
 	struct shrimp_system_page in = { .page = shrimp_pfn(own->in, host), .mapped = 1 };
@@ -171,14 +171,14 @@ static int own_open(struct shrimp_own *own)
 	for (host = 0; host < SHRIMP_HOSTS && !ret; host++)
 		ret = own_open_host(own, host);
 	if (ret)
-		/* It must not keep what is given back. */
+		/* The card must not keep what is released. */
 		hamlyn_card_fail(card);
 	else
 		hamlyn_system_open(card->system, &own->records.transport);
 	return ret;
 }
 
-/* The card has been started. Without this there are neither connections nor mappings. */
+/* Called when the card has been started. Without this there are no connections and no mappings. */
 void shrimp_own_start(struct hamlyn_card *card)
 {
 	struct shrimp_own *own = shrimp_parts(card)->own;
@@ -199,7 +199,7 @@ static void own_give_back(struct hamlyn_pages **memory)
 	*memory = NULL;
 }
 
-/* Ends what is arranged with others, and gives all back; the card's lock is held. */
+/* Ends what is arranged with others, and releases everything; the card's lock is held. */
 void shrimp_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
 {
 	struct shrimp_own *own = shrimp_parts(card)->own;

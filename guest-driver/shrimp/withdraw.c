@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Pages of mappings that are withdrawn: the exporter is about to use its page for something else
- * (the second policy of section 4.4). The process loses the pages by which it stores; what it had
- * stored is sent as ever; then the card sends nothing more, and the exporter is told so, behind all
- * of that. Who touches one of the pages asks the exporter, and waits until it has a page for it
- * again.
+ * (the second policy of section 4.4). The process loses the pages through which it stores; what it
+ * had stored is sent as usual. Then the card sends nothing more, and the exporter is told so, after
+ * all of that. A thread that touches one of the pages asks the exporter, and waits until it has a
+ * page for it again.
  */
 #include "shrimp.h"
 
@@ -16,7 +16,7 @@ static u32 withdrawn_page(u64 offset)
 	return offset % FACE / HAMLYN_PAGE_SIZE;
 }
 
-/* Makes a mapping one whose pages may be withdrawn, before anybody knows it. */
+/* Lets pages of a mapping be withdrawn, before it is known. */
 int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping)
 {
 	u32 bits = BITS_TO_LONGS(mapping->memory->count) * BITS_PER_LONG;
@@ -31,7 +31,7 @@ int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping)
 	return 0;
 }
 
-/* Has the card send nothing more of some pages; false: of some it still does. */
+/* Stops the card's sending from some pages; false: it still sends from some. */
 static bool withdraw_close_some(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
 				const u32 *pages, u32 count)
 {
@@ -47,7 +47,7 @@ static bool withdraw_close_some(struct hamlyn_card *card, struct shrimp_mapping_
 	return !busy;
 }
 
-/* The card sends no more of pages that nobody can store to; false: of some it still does. */
+/* Stops the card's sending from pages that cannot be stored to; false: it still sends from some. */
 static bool withdraw_close(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
 {
 	u32 pages[SHRIMP_MAX_ENTRIES], count = 0, page;
@@ -78,7 +78,7 @@ static bool withdraw_say(struct hamlyn_card *card, const struct shrimp_mapping_o
 	return !shrimp_is_busy(hamlyn_system_say(card->system, mapping->host, &wire, part));
 }
 
-/* Tells the exporter which pages are not stored to any more; false: not of all yet. */
+/* Tells the exporter that stores to pages have stopped; false: not of all yet. */
 static bool withdraw_acknowledge(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_part part;
@@ -91,7 +91,7 @@ static bool withdraw_acknowledge(struct hamlyn_card *card, struct shrimp_mapping
 	return true;
 }
 
-/* Asks for pages that are touched, behind what is said of them; false: not yet. */
+/* Asks for pages that are touched, after all messages about them; false: not yet. */
 static bool withdraw_ask(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_part part;
@@ -109,10 +109,10 @@ static bool withdraw_ask(struct hamlyn_card *card, struct shrimp_mapping_object 
 	return true;
 }
 
-/* Says to the exporter what is still to be said; false: not all of it yet. */
+/* Tells the exporter what is due; false: not all of it yet. */
 bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
 {
-	/* Nothing is asked for before all is said that may be about the same pages. */
+	/* Nothing is asked for before all is told that may be about the same pages. */
 	bool all = withdraw_close(card, mapping) && withdraw_acknowledge(card, mapping) &&
 		   withdraw_ask(card, mapping);
 
@@ -130,7 +130,7 @@ void shrimp_withdraw_look(struct hamlyn_card *card, struct shrimp_mapping_object
 	shrimp_tell_again(card);
 }
 
-/* The exporter wants pages for something else. */
+/* Called when the exporter wants to use pages for something else. */
 void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
 		     const struct shrimp_part *part)
 {
@@ -139,7 +139,7 @@ void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *map
 	u64 size = (u64)part->count * HAMLYN_PAGE_SIZE;
 	u32 i;
 
-	/* A process that can store as it likes keeps the pages. */
+	/* A process that can store at any time keeps the pages. */
 	if (!mapping->withdrawn || !part->count || part->first >= mapping->known ||
 	    part->count > mapping->known - part->first)
 		return;
@@ -151,7 +151,7 @@ void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *map
 	shrimp_withdraw_look(card, mapping);
 }
 
-/* The exporter has pages again. -EPROTO: for something else than it was asked for. */
+/* Called when the exporter has pages again. -EPROTO: not for what it was asked for. */
 int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
 			 const struct shrimp_pages *pages)
 {
@@ -179,7 +179,7 @@ int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object 
 	return 0;
 }
 
-/* The mapping has ended: nothing is said of pages any more, and nobody waits for any. */
+/* The mapping has ended: drops its messages about pages; no thread waits for any. */
 void shrimp_withdraw_end(struct shrimp_mapping_object *mapping)
 {
 	list_del_init(&mapping->on_telling);
@@ -205,8 +205,8 @@ bool shrimp_withdraw_ready(struct card_object *object, u64 offset)
 }
 
 /*
- * Waits for the answer, not for the page: that may have been withdrawn again before the waiter
- * runs, and nobody asks for it then before it is touched again.
+ * Waits for the answer, not for the page. That may have been withdrawn again before the waiter
+ * runs, and it is not asked for again before it is touched.
  */
 void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int state)
 {
