@@ -47,7 +47,7 @@ fn impatient(vms: usize) -> Result<Turn> {
 fn names_requests_and_answers() -> Result<()> {
     let lab = lab(2);
     let (mut server, mut client) = connected(&lab, 1, 0)?;
-    // Who is not there, who is there already, who does not want to, who has enough.
+    // No listener, a name in use, a rejection, a full backlog.
     let refused = |reason: &str, text: &str| json!({ "refused": reason, "private": text });
     client.expect("connect 1 nobody", &refused("no_name", ""))?;
     server.fails("listen svc", "in use")?;
@@ -58,14 +58,14 @@ fn names_requests_and_answers() -> Result<()> {
     server.expect("listen small 1", &json!({ "listening": "small" }))?;
     client.expect("ask 1 small", &json!({ "asked": "small" }))?;
     client.expect("connect 1 small", &refused("backlog_full", ""))?;
-    // What is given up before it is accepted leaves its place to another.
-    // Host 1 hears of it before it answers what is asked next.
+    // A request that is cancelled before it is accepted frees its place in the backlog.
+    // Host 1 receives the cancellation before it answers the next request.
     client.expect("forget", &json!({ "forgotten": true }))?;
     client.expect("connect 1 nobody", &refused("no_name", ""))?;
     client.begin("connect 1 small second")?;
     server.expect("accept small", &json!({ "connection": 2, "host": 0, "private": "second" }))?;
     ensure!(client.answer()? == json!({ "connection": 2, "private": "" }));
-    // Who waits for a listener that goes is refused; who was accepted stays.
+    // A request that waits for a closed listener is refused; an accepted connection stays.
     let received = || -> Result<_> { Ok(lab.card_counters(1)?["card"]["messages_received"].as_u64()) };
     let before = received()?;
     client.begin("connect 1 small third")?;
