@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The first program of docs/programming.md, in C; it talks with the Rust one, too. */
+/* The first program of docs/programming.md, in C. It can exchange messages with the Rust one. */
 /* Build it: cc c-hello.c $(pkg-config --cflags --libs hamlyn) */
 #include <hamlyn.h>
 
@@ -14,7 +14,7 @@ static void must(int outcome)
 	}
 }
 
-/* Makes room, says how to get there, and prints what comes. */
+/* Creates a receiver, prints its seed, and prints what arrives. */
 static void receive(const struct hamlyn_manager *manager)
 {
 	struct hamlyn_stream_receiver *stream;
@@ -36,7 +36,7 @@ static void receive(const struct hamlyn_manager *manager)
 	hamlyn_stream_receiver_destroy(stream);
 }
 
-/* Grows from the receiver's seed. */
+/* Creates the sender from the receiver's seed, and sends one message. */
 static void send_to(const struct hamlyn_manager *manager, const char *text)
 {
 	struct hamlyn_stream_sender *stream;

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The message-passing primitives of section 5.2 of the SHRIMP paper, for programs in C: single and double buffering, deliberate update,
- * csend and crecv. Memory is laid out as by the library's module hamlyn::shrimp::primitives, whose pages say when to use which: so
- * either end may be a program in C or in Rust.
+ * Message-passing primitives of section 5.2 of the SHRIMP paper, for programs in C: single and
+ * double buffering, deliberate update, csend and crecv. The memory layout is that of the library's
+ * module hamlyn::shrimp::primitives, so either end may be a program in C or in Rust. The module's
+ * documentation describes when to use which primitive.
  *
- * A primitive is plain loads and stores in the program itself; only who has to wait makes a call. Whoever is at the other end is not
- * trusted: what it stores as a flag or a length is loaded once, and checked. Calls return 0 or what they say, or -errno: -ETIMEDOUT,
- * -EPROTO for nonsense of the other end's, -EMSGSIZE for what does not fit, -ECONNRESET or -EHOSTDOWN if the other end is gone.
+ * A primitive consists of plain loads and stores in the program itself. Only a wait calls the
+ * library. The other end is not trusted: a flag or length that it stores is loaded once, and
+ * checked.
  *
- * This header is for x86-64, whose stores others see in the order of the program.
+ * Functions return 0, or the value that their comment describes, or a negative errno:
+ * -ETIMEDOUT                  the wait has timed out
+ * -EPROTO                     the other end has stored an invalid value
+ * -EMSGSIZE                   the message does not fit
+ * -ECONNRESET or -EHOSTDOWN   the other end is gone
+ *
+ * This header is for x86-64, where stores become visible in program order.
  */
 
 #ifndef SHRIMP_PRIMITIVES_H
@@ -19,16 +26,16 @@
 #include <string.h>
 #include "shrimp.h"
 
-/* Off the fast path. */
+/* A function off the fast path. */
 #define SHRIMP_SLOW static __attribute__((noinline, cold, unused))
 
-/* On it: part of the program's own code. */
+/* A function on the fast path: inlined into the program's own code. */
 #define SHRIMP_FAST static inline __attribute__((always_inline))
 
-/* Neither loads nor stores are moved over it by the compiler. */
+/* Compiler barrier: the compiler moves neither loads nor stores across it. */
 #define SHRIMP_IN_ORDER() __asm__ volatile("" ::: "memory")
 
-/* Copies bytes, 8 at a time, in rising order. */
+/* Copies bytes, 8 at a time, in ascending order. */
 SHRIMP_FAST void shrimp_copy(void *to, const void *from, size_t length)
 {
 	size_t words = length / 8, left = length % 8;
@@ -38,7 +45,8 @@ SHRIMP_FAST void shrimp_copy(void *to, const void *from, size_t length)
 }
 
 /*
- * One end of a channel: a receive buffer, and a send buffer that is mapped for automatic update to the other's, from its byte 0 on.
+ * One end of a channel: a receive buffer, and a send buffer. The send buffer is mapped for
+ * automatic update to the other end's receive buffer, starting at its byte 0.
  */
 struct shrimp_end {
 	unsigned char *own, *out;
@@ -48,10 +56,13 @@ struct shrimp_end {
 	int timeout_ms;
 };
 
-/* How often who waits asks whether the other end still is there. */
+/* Interval at which a wait checks that the other end is still there, in milliseconds. */
 #define SHRIMP_LIFE_MS 100
 
-/* Milliseconds of the monotonic clock: clock_gettime(2), which not every standard that a program is compiled by declares. */
+/*
+ * Returns the monotonic clock in milliseconds. Makes the system call of clock_gettime(2) directly,
+ * because some of the standards that a program may be compiled by do not declare the function.
+ */
 SHRIMP_SLOW int64_t shrimp_now_ms(void)
 {
 	struct { int64_t seconds, nanoseconds; } now = {0, 0};
@@ -61,13 +72,13 @@ SHRIMP_SLOW int64_t shrimp_now_ms(void)
 	return now.seconds * 1000 + now.nanoseconds / 1000000;
 }
 
-/* The end of a wait of timeout_ms that begins now; a negative one has no end. */
+/* Returns the deadline of a wait of timeout_ms that begins now; a negative one never expires. */
 SHRIMP_SLOW int64_t shrimp_deadline(int timeout_ms)
 {
 	return timeout_ms < 0 ? INT64_MAX : shrimp_now_ms() + timeout_ms;
 }
 
-/* Milliseconds until a deadline, 0 to limit_ms. */
+/* Returns the milliseconds until a deadline, from 0 to limit_ms. */
 SHRIMP_SLOW int shrimp_left_ms(int64_t deadline, int limit_ms)
 {
 	int64_t left = deadline - shrimp_now_ms();
@@ -76,9 +87,12 @@ SHRIMP_SLOW int shrimp_left_ms(int64_t deadline, int limit_ms)
 }
 
 /*
- * Makes an end of two buffers, which must outlive it. A primitive that waits longer than timeout_ms for the other end fails with
- * -ETIMEDOUT; -1 is no limit. Each 2,048 bytes of a long message of shrimp_nx may take so long. -EINVAL: the send buffer is mapped for deliberate update, or either buffer does
- * not begin where a page does.
+ * Initializes an end from two buffers, which must outlive it. A primitive that waits longer than
+ * timeout_ms for the other end fails with -ETIMEDOUT; -1 means no limit. For a long message of
+ * shrimp_nx, the timeout applies to each 2,048 bytes.
+ *
+ * Fails with -EINVAL if the send buffer is mapped for deliberate update, or if either buffer does
+ * not begin at a page boundary.
  */
 SHRIMP_SLOW int shrimp_end_init(struct shrimp_end *end, const struct shrimp_receive_buffer *own,
 				const struct shrimp_send_buffer *out, int timeout_ms)
@@ -119,7 +133,10 @@ SHRIMP_SLOW int shrimp_end_check(const struct shrimp_send_buffer *out)
 	}
 }
 
-/* Returns 1 when the word of the own memory is another than `value`, and 0 after so long. Fails if the other end is gone. */
+/*
+ * Waits at most limit_ms until the word at `offset` of the end's own memory differs from `value`.
+ * Returns 1 if it differs, or 0 after limit_ms. Fails if the other end is gone.
+ */
 SHRIMP_SLOW int shrimp_end_changes(const struct shrimp_end *end, size_t offset, uint32_t value, int limit_ms)
 {
 	uint32_t now;
@@ -130,13 +147,17 @@ SHRIMP_SLOW int shrimp_end_changes(const struct shrimp_end *end, size_t offset, 
 	outcome = shrimp_end_check(end->out_buffer);
 	if (outcome >= 0)
 		return 0;
-	/* Who is gone may have stored something since that look, and it is here before he is known to be gone. */
+	/*
+	 * The other end may have stored something after the last look, before it was lost. Its
+	 * stores arrive before its loss is known.
+	 */
 	return __atomic_load_n((const uint32_t *)(const void *)(end->own + offset), __ATOMIC_ACQUIRE) != value ? 1 : outcome;
 }
 
 /*
- * Returns when it is another. The caller has looked before: -ETIMEDOUT if the deadline is over. So a loop of looks and waits ends, also
- * if the other end changes the word all the time.
+ * Blocks until the word at `offset` differs from `value`. Fails with -ETIMEDOUT if the deadline has
+ * passed, without a look at the word: the caller has looked before. So a loop of looks and waits
+ * ends even if the other end changes the word all the time.
  */
 SHRIMP_SLOW int shrimp_end_wait(const struct shrimp_end *end, size_t offset, uint32_t value, int64_t deadline)
 {
@@ -160,7 +181,7 @@ struct shrimp_single {
 	const struct shrimp_end *end;
 };
 
-/* Where a message begins, and the flag's value while the buffer is free. */
+/* Offset of a message, and value of the flag while the buffer is free. */
 #define SHRIMP_SINGLE_DATA 64
 #define SHRIMP_SINGLE_FREE UINT32_C(0x80000000)
 
@@ -175,18 +196,18 @@ SHRIMP_FAST int shrimp_single_init(struct shrimp_single *single, const struct sh
 	single->data = data + SHRIMP_SINGLE_DATA;
 	single->capacity = (uint32_t)(length - SHRIMP_SINGLE_DATA) & ~7u;
 	single->end = end;
-	/* What the other may have sent already stays. */
+	/* Keep a value that the other end may have sent already. */
 	__atomic_compare_exchange_n(single->own, &never, SHRIMP_SINGLE_FREE, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 	return 0;
 }
 
-/* Who sends: messages are stored at `data`. */
+/* Initializes the sending side. The program stores messages at `data`. */
 SHRIMP_FAST int shrimp_single_sender(struct shrimp_single *single, const struct shrimp_end *end)
 {
 	return shrimp_single_init(single, end, end->out, end->out_length);
 }
 
-/* Who receives: messages are found at `data`. */
+/* Initializes the receiving side. The program finds messages at `data`. */
 SHRIMP_FAST int shrimp_single_receiver(struct shrimp_single *single, const struct shrimp_end *end)
 {
 	return shrimp_single_init(single, end, end->own, end->own_length);
@@ -231,7 +252,7 @@ SHRIMP_SLOW int64_t shrimp_single_until_full(const uint32_t *flag, uint32_t capa
 	return length > capacity ? -EPROTO : (int64_t)length;
 }
 
-/* The sender: waits until the buffer is free. */
+/* Sender: blocks until the buffer is free. */
 SHRIMP_FAST int shrimp_single_wait_free(const struct shrimp_single *single)
 {
 	SHRIMP_IN_ORDER();
@@ -241,13 +262,13 @@ SHRIMP_FAST int shrimp_single_wait_free(const struct shrimp_single *single)
 	return 0;
 }
 
-/* The sender: tells the receiver that a message of so many bytes, 1 to `capacity`, is in the buffer. */
+/* Sender: notifies the receiver of a message of `length` bytes, 1 to `capacity`. */
 SHRIMP_FAST void shrimp_single_send(const struct shrimp_single *single, uint32_t length)
 {
 	shrimp_single_flag(single, length);
 }
 
-/* The receiver: waits for a message, and returns how many bytes it has. */
+/* Receiver: blocks until a message arrives, and returns its length in bytes. */
 SHRIMP_FAST int64_t shrimp_single_wait(const struct shrimp_single *single)
 {
 	uint32_t length;
@@ -260,13 +281,16 @@ SHRIMP_FAST int64_t shrimp_single_wait(const struct shrimp_single *single)
 	return length;
 }
 
-/* The receiver: gives the buffer back. */
+/* Receiver: frees the buffer. */
 SHRIMP_FAST void shrimp_single_release(const struct shrimp_single *single)
 {
 	shrimp_single_flag(single, SHRIMP_SINGLE_FREE);
 }
 
-/* Single buffering with copy: returns how many bytes the message has. One that does not fit in `room` stays. */
+/*
+ * Single buffering with copy: blocks until a message arrives, copies it, and frees the buffer.
+ * Returns the length of the message in bytes. A message that does not fit in `room` is kept.
+ */
 SHRIMP_FAST int64_t shrimp_single_receive(const struct shrimp_single *single, void *to, size_t room)
 {
 	int64_t length = shrimp_single_wait(single);
@@ -281,9 +305,13 @@ SHRIMP_FAST int64_t shrimp_single_receive(const struct shrimp_single *single, vo
 }
 
 /*
- * Double buffering (Figure 6): two halves, which are used in turn. In case 1 both sides swap, and a barrier of the program's is
- * between; in case 2 the sender announces, and the receiver waits and takes, and a barrier says that a half is free; in case 3 the
- * sender waits until it is free, stores, and sends, and the receiver waits and releases.
+ * Double buffering (Figure 6): two halves, which are used in turn. The program's loop determines
+ * the case:
+ *
+ * Case 1: both sides swap, with a barrier of the program in between.
+ * Case 2: the sender announces. The receiver waits and takes. A barrier shows that a half is free.
+ * Case 3: the sender waits until a half is free, stores, and sends. The receiver waits and
+ *   releases.
  */
 struct shrimp_double {
 	unsigned char *own, *out;
@@ -293,7 +321,7 @@ struct shrimp_double {
 
 #define SHRIMP_DOUBLE_DATA 64
 
-/* For messages of so many bytes each, on either side: up to 2 MiB. */
+/* Initializes either side for messages of `bytes` bytes each, at most 2 MiB. */
 SHRIMP_FAST int shrimp_double_init(struct shrimp_double *halves, const struct shrimp_end *end, size_t bytes)
 {
 	size_t stride = 2 * SHRIMP_DOUBLE_DATA;
@@ -312,12 +340,13 @@ SHRIMP_FAST int shrimp_double_init(struct shrimp_double *halves, const struct sh
 	return 0;
 }
 
-/* Where the sender stores the next message, and where the receiver finds it. */
+/* Returns the address where the sender stores the next message. */
 SHRIMP_FAST unsigned char *shrimp_double_to(const struct shrimp_double *halves)
 {
 	return halves->out + halves->at + SHRIMP_DOUBLE_DATA;
 }
 
+/* Returns the address where the receiver finds the next message. */
 SHRIMP_FAST const unsigned char *shrimp_double_from(const struct shrimp_double *halves)
 {
 	return halves->own + halves->at + SHRIMP_DOUBLE_DATA;
@@ -345,20 +374,23 @@ SHRIMP_SLOW int shrimp_double_until(const struct shrimp_end *end, size_t at, int
 	return 0;
 }
 
-/* Goes on with the other half. */
+/* Continues with the other half. */
 SHRIMP_FAST void shrimp_double_swap(struct shrimp_double *halves)
 {
 	halves->at ^= halves->stride;
 }
 
-/* Case 2: tells that the message is there, and goes on with the other half. */
+/* Case 2: notifies the receiver of the message, and continues with the other half. */
 SHRIMP_FAST void shrimp_double_announce(struct shrimp_double *halves)
 {
 	shrimp_double_flag(halves->out + halves->at, 1);
 	shrimp_double_swap(halves);
 }
 
-/* Case 3, before the half is used: waits until the receiver is done with what was in it. */
+/*
+ * Case 3, before the half is used: blocks until the receiver has finished with the half's previous
+ * message.
+ */
 SHRIMP_FAST int shrimp_double_wait_free(const struct shrimp_double *halves)
 {
 	SHRIMP_IN_ORDER();
@@ -368,14 +400,14 @@ SHRIMP_FAST int shrimp_double_wait_free(const struct shrimp_double *halves)
 	return 0;
 }
 
-/* Case 3: tells that the message is there, and goes on with the other half. */
+/* Case 3: notifies the receiver of the message, and continues with the other half. */
 SHRIMP_FAST void shrimp_double_send(struct shrimp_double *halves)
 {
 	shrimp_double_flag(halves->own + halves->at, 1);
 	shrimp_double_announce(halves);
 }
 
-/* Cases 2 and 3: waits until the message is there. */
+/* Cases 2 and 3: blocks until the message has arrived. */
 SHRIMP_FAST int shrimp_double_wait(const struct shrimp_double *halves)
 {
 	SHRIMP_IN_ORDER();
@@ -385,14 +417,14 @@ SHRIMP_FAST int shrimp_double_wait(const struct shrimp_double *halves)
 	return 0;
 }
 
-/* Case 2: is done with the message, and goes on with the other half. */
+/* Case 2: finishes with the message, and continues with the other half. */
 SHRIMP_FAST void shrimp_double_take(struct shrimp_double *halves)
 {
 	shrimp_double_flag(halves->own + halves->at, 0);
 	shrimp_double_swap(halves);
 }
 
-/* Case 3: is done with the message, tells the sender so, and goes on with the other half. */
+/* Case 3: finishes with the message, notifies the sender, and continues with the other half. */
 SHRIMP_FAST void shrimp_double_release(struct shrimp_double *halves)
 {
 	shrimp_double_flag(halves->own + halves->at, 0);
@@ -401,7 +433,8 @@ SHRIMP_FAST void shrimp_double_release(struct shrimp_double *halves)
 }
 
 /*
- * Deliberate-update transfer (section 4.3), of blocks of words of 4 bytes. Nobody else may send of this buffer meanwhile.
+ * Deliberate-update transfer (section 4.3) of blocks of 4-byte words. Nothing else may send from
+ * this buffer in the meantime.
  */
 struct shrimp_update {
 	uint32_t *commands, *last;
@@ -409,7 +442,10 @@ struct shrimp_update {
 	const struct shrimp_send_buffer *buffer;
 };
 
-/* Of a buffer that is mapped for deliberate update, and begins where a page does. */
+/*
+ * Initializes transfers from a buffer that is mapped for deliberate update, and begins at a page
+ * boundary.
+ */
 SHRIMP_FAST int shrimp_update_init(struct shrimp_update *update, const struct shrimp_send_buffer *buffer)
 {
 	struct shrimp_memory memory;
@@ -425,13 +461,16 @@ SHRIMP_FAST int shrimp_update_init(struct shrimp_update *update, const struct sh
 	return 0;
 }
 
-/* Several pages, or an engine that is busy: then by the library. */
+/* Sends a block through the library: one that crosses pages, or for which the engine was busy. */
 SHRIMP_SLOW int shrimp_update_pages(const struct shrimp_send_buffer *buffer, size_t first, uint32_t words)
 {
 	return first > SIZE_MAX / 8 ? -EINVAL : shrimp_send(buffer, 4 * first, (size_t)4 * words);
 }
 
-/* Sends a block of so many words from `first` on, at least one. It returns when the last page's transfer has begun. */
+/*
+ * Sends a block of `words` words, at least one, starting at word `first`. Returns when the last
+ * page's transfer has begun.
+ */
 SHRIMP_FAST int shrimp_update_send(struct shrimp_update *update, size_t first, uint32_t words)
 {
 	size_t last = first + words - 1;
@@ -451,7 +490,10 @@ SHRIMP_FAST int shrimp_update_send(struct shrimp_update *update, size_t first, u
 	return 0;
 }
 
-/* 1 if the card has read what was sent last; 0 if its engine is busy, which may be with another's. */
+/*
+ * Returns 1 if the card has read the last block that was sent, or 0 if its engine is busy, maybe
+ * with another transfer.
+ */
 SHRIMP_FAST int shrimp_update_is_done(const struct shrimp_update *update)
 {
 	int is_done;
@@ -463,21 +505,25 @@ SHRIMP_FAST int shrimp_update_is_done(const struct shrimp_update *update)
 	return is_done;
 }
 
-/* In what a command page says. */
+/* Fields of the value of a command page: the BASE flag, and the number of words left. */
 #define SHRIMP_UPDATE_BASE UINT32_C(0x40000000)
 #define SHRIMP_UPDATE_LEFT UINT32_C(0xffff)
-/* The most transfers that can be ahead of one. */
+/* Maximum number of transfers that can be ahead of another one. */
 #define SHRIMP_UPDATE_AHEAD 64
 
-/* What was seen of a transfer that is waited for. */
+/* What a wait for a transfer has seen so far. */
 struct shrimp_update_seen {
 	uint32_t left, others;
 	int itself;
 };
 
 /*
- * Whether a transfer is done, by what the command page says where it began. The engine is free then; or it has had this transfer, and has
- * another's; or it has had more of others' than can be ahead.
+ * Returns 1 if a transfer is done. `says` is the command page's value at the word where the
+ * transfer began. The transfer is done in any of these cases:
+ *
+ * - The engine is free.
+ * - The engine has worked on this transfer, and now works on another one.
+ * - The engine has worked on more other transfers than can be ahead of this one.
  */
 SHRIMP_SLOW int shrimp_update_has_ended(struct shrimp_update_seen *seen, uint32_t says)
 {
@@ -489,7 +535,7 @@ SHRIMP_SLOW int shrimp_update_has_ended(struct shrimp_update_seen *seen, uint32_
 		seen->itself = 1;
 		return 0;
 	}
-	/* What is left of one becomes less, so this is the next. */
+	/* The words left of one transfer only decrease, so this is the next one. */
 	if (left > seen->left || !seen->others)
 		seen->others++;
 	seen->left = left;
@@ -514,8 +560,8 @@ SHRIMP_SLOW int shrimp_update_until_done(const uint32_t *command, const struct s
 }
 
 /*
- * Waits until the card has read all that was sent, timeout_ms at most; -1 is no limit. What other processes send does not matter. Fails
- * if the other end is gone.
+ * Blocks for at most timeout_ms until the card has read everything that was sent; -1 means no
+ * limit. Transfers of other processes do not matter. Fails if the other end is gone.
  */
 SHRIMP_FAST int shrimp_update_wait(const struct shrimp_update *update, int timeout_ms)
 {
@@ -523,8 +569,8 @@ SHRIMP_FAST int shrimp_update_wait(const struct shrimp_update *update, int timeo
 }
 
 /*
- * NX/2's csend and crecv: messages of any length, told apart by types of 16 bits. What is in memory is described in the library's
- * module nx. Nodes are known by their place among the ends.
+ * NX/2's csend and crecv: messages of any length, distinguished by types of 16 bits. The library's
+ * module nx describes the memory layout. A node's number is its position among the ends.
  */
 #define SHRIMP_NX_BUFFERS 16
 #define SHRIMP_NX_PIECE 2048
@@ -541,7 +587,7 @@ struct shrimp_nx_peer {
 	const struct shrimp_end *end;
 };
 
-/* A piece that has arrived: what its place said, and whose it is. */
+/* A piece that has arrived: the value of its slot, and the node that sent it. */
 struct shrimp_nx_piece {
 	uint64_t place;
 	unsigned int node;
@@ -553,7 +599,10 @@ struct shrimp_nx {
 	unsigned int nodes, count;
 };
 
-/* A node, with an end for each other: both buffers of an end have at least SHRIMP_NX_LENGTH bytes. */
+/*
+ * Initializes a node with an end for each other node. Both buffers of an end must have at least
+ * SHRIMP_NX_LENGTH bytes.
+ */
 SHRIMP_SLOW int shrimp_nx_init(struct shrimp_nx *nx, const struct shrimp_end *ends, unsigned int nodes)
 {
 	unsigned int node;
@@ -580,7 +629,7 @@ SHRIMP_SLOW int shrimp_nx_init(struct shrimp_nx *nx, const struct shrimp_end *en
 	return 0;
 }
 
-/* Any buffer that is free. */
+/* Blocks until a buffer is free, and returns its number. */
 SHRIMP_SLOW int shrimp_nx_until_free(const struct shrimp_nx_peer *peer)
 {
 	int64_t deadline = shrimp_deadline(peer->end->timeout_ms);
@@ -617,7 +666,7 @@ SHRIMP_FAST int shrimp_nx_send_piece(struct shrimp_nx_peer *peer, uint16_t type,
 	}
 	peer->busy[buffer] = 1;
 	shrimp_copy(peer->to + (size_t)buffer * SHRIMP_NX_PIECE, bytes, length);
-	/* The other sees the bytes before it sees this. */
+	/* The other node sees the bytes before it sees this. */
 	__atomic_store_n(peer->sent + peer->filled,
 			 UINT64_C(1) << 63 | (uint64_t)buffer << 48 | (uint64_t)type << 32 | left, __ATOMIC_RELEASE);
 	peer->filled = (peer->filled + 1) % SHRIMP_NX_BUFFERS;
@@ -639,7 +688,7 @@ SHRIMP_SLOW int shrimp_nx_send_pieces(struct shrimp_nx_peer *peer, uint16_t type
 	return outcome;
 }
 
-/* Sends a message of this type to a node. It returns when the bytes may be changed. */
+/* Sends a message of this type to a node. Returns when the bytes may be changed. */
 SHRIMP_FAST int shrimp_csend(struct shrimp_nx *nx, uint16_t type, const void *bytes, size_t length, unsigned int node)
 {
 	if (__builtin_expect(node >= nx->nodes, 0))
@@ -654,7 +703,10 @@ SHRIMP_FAST uint16_t shrimp_nx_type(uint64_t place)
 	return (uint16_t)(place >> 32);
 }
 
-/* What is in a node's next place, which is empty then: 1, 0 if there was nothing, or -EPROTO. */
+/*
+ * Takes the piece in a node's next slot, and empties the slot. Returns 1, 0 if the slot was empty,
+ * or -EPROTO.
+ */
 SHRIMP_FAST int shrimp_nx_take(struct shrimp_nx_peer *peer, uint64_t *place)
 {
 	uint64_t *here = peer->arrived + peer->taken;
@@ -667,7 +719,7 @@ SHRIMP_FAST int shrimp_nx_take(struct shrimp_nx_peer *peer, uint64_t *place)
 	return __builtin_expect(*place >> 52 == 0x800, 1) ? 1 : -EPROTO;
 }
 
-/* Copies a piece out, and gives its buffer back. */
+/* Copies a piece out, and frees its buffer. */
 SHRIMP_FAST void shrimp_nx_read(const struct shrimp_nx_peer *peer, uint64_t place, void *to, size_t length)
 {
 	unsigned int buffer = place >> 48 & (SHRIMP_NX_BUFFERS - 1);
@@ -678,7 +730,7 @@ SHRIMP_FAST void shrimp_nx_read(const struct shrimp_nx_peer *peer, uint64_t plac
 	SHRIMP_IN_ORDER();
 }
 
-/* Takes all that has come: 1 if there was anything. */
+/* Takes all pieces that have arrived. Returns 1 if there were any. */
 SHRIMP_SLOW int shrimp_nx_collect(struct shrimp_nx *nx)
 {
 	unsigned int node, other, same, before = nx->count;
@@ -690,7 +742,7 @@ SHRIMP_SLOW int shrimp_nx_collect(struct shrimp_nx *nx)
 		while ((found = shrimp_nx_take(nx->peers + node, &place)) > 0) {
 			for (other = same = 0; other < nx->count; other++)
 				same += nx->pending[other].node == node;
-			/* Whoever is as he should be waits for a buffer first. */
+			/* A correct sender waits for a free buffer first. */
 			if (same == SHRIMP_NX_BUFFERS)
 				return -EPROTO;
 			pending = nx->pending + nx->count++;
@@ -703,7 +755,10 @@ SHRIMP_SLOW int shrimp_nx_collect(struct shrimp_nx *nx)
 	return nx->count > before;
 }
 
-/* Waits a moment for the next piece of each node, or of this one, if it is one. `gone` says why one is; fails if nobody is left. */
+/*
+ * Waits a short time for the next piece of each node, or only of node `only` if that is a valid
+ * number. Sets `gone` to the error of a node that is gone. Fails if all of these nodes are gone.
+ */
 SHRIMP_SLOW int shrimp_nx_glance(const struct shrimp_nx *nx, unsigned int only, int *gone)
 {
 	unsigned int node = only < nx->nodes ? only : 0, last = only < nx->nodes ? only : nx->nodes - 1;
@@ -719,7 +774,10 @@ SHRIMP_SLOW int shrimp_nx_glance(const struct shrimp_nx *nx, unsigned int only, 
 	return is_there ? 0 : *gone;
 }
 
-/* The next piece of this type; of this node, if it is one. */
+/*
+ * Blocks until there is a piece of this type, and takes it. The piece is of node `only` if that is
+ * a valid number.
+ */
 SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned int only, struct shrimp_nx_piece *piece)
 {
 	int outcome, waits = 0, gone = -ETIMEDOUT;
@@ -737,7 +795,7 @@ SHRIMP_SLOW int shrimp_nx_search(struct shrimp_nx *nx, uint16_t type, unsigned i
 		}
 		outcome = shrimp_nx_collect(nx);
 		if (!outcome) {
-			/* A piece that is there costs no look at the clock. */
+			/* Avoids reading the clock if a piece is already there. */
 			if (!waits)
 				deadline = shrimp_deadline(nx->peers[0].end->timeout_ms);
 			waits = 1;
@@ -767,7 +825,7 @@ SHRIMP_FAST int shrimp_nx_next(struct shrimp_nx *nx, uint16_t type, unsigned int
 	return shrimp_nx_search(nx, type, only, piece);
 }
 
-/* Puts back what does not fit. */
+/* Puts back the first piece of a message that does not fit. */
 SHRIMP_SLOW int64_t shrimp_nx_put_back(struct shrimp_nx *nx, struct shrimp_nx_piece piece)
 {
 	memmove(nx->pending + 1, nx->pending, nx->count * sizeof(piece));
@@ -799,8 +857,11 @@ SHRIMP_SLOW int64_t shrimp_nx_receive_pieces(struct shrimp_nx *nx, struct shrimp
 }
 
 /*
- * Waits for a message of this type, and copies it; returns how many bytes it has. One that does not fit in `room` stays. Who waits is told
- * that a node is gone when no other is left that could send, or the time is over.
+ * Blocks until a message of this type arrives, copies it, and returns its length in bytes. A
+ * message that does not fit in `room` is kept.
+ *
+ * Reports that a node is gone only when no other node is left that could send, or when the wait has
+ * timed out.
  */
 SHRIMP_FAST int64_t shrimp_crecv(struct shrimp_nx *nx, uint16_t type, void *to, size_t room)
 {
