@@ -1,5 +1,5 @@
-//! Every process sends verified messages to every other: tagged remote writes, each acknowledged by
-//! another.
+//! Every process sends verified messages to every other process. Each message is a tagged remote
+//! write, acknowledged by another one.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use serde_json::json;
 
 mod common;
 
-/// Messages that may be on their way to a peer: each has a place of its own in the peer's buffer.
+/// Maximum number of messages in flight to a peer. Each has its own place in the peer's buffer.
 const WINDOW: u32 = 8;
-/// Bit of a tag: an acknowledgement.
+/// Tag bit that marks an acknowledgement.
 const ACKNOWLEDGEMENT: u32 = 1 << 31;
-/// Bits of a tag that hold the message's number; above them the sender's index.
+/// Number of tag bits that hold the message's number; the sender's index is above them.
 const NUMBER_BITS: u32 = 24;
 
 /// Sends verified messages to every peer and receives as many from each. Prints a ticket, then
-/// reads the tickets of all processes from standard input, one a line, in the order of their
-/// indices, its own among them
+/// reads the tickets of all processes, including its own, from standard input: one per line,
+/// ordered by index
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -29,10 +29,10 @@ struct Options {
     /// This process' index
     #[arg(long)]
     index: u32,
-    /// How many processes there are, 2 to 100
+    /// Number of processes, 2 to 100
     #[arg(long, value_parser = clap::value_parser!(u32).range(2..=100))]
     of: u32,
-    /// Messages to each peer
+    /// Number of messages to each peer
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..1 << NUMBER_BITS))]
     messages: u32,
     /// Bytes in a message, 1 to 448
@@ -41,23 +41,23 @@ struct Options {
     /// Seconds to wait for the next message
     #[arg(long, default_value_t = 30)]
     timeout: u64,
-    /// Looks at memory between two yields of the processor
+    /// Number of memory polls between two yields of the processor
     #[arg(long)]
     spins: Option<u32>,
 }
 
-/// How far it is with one peer.
+/// Progress with one peer.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
     sent: u32,
     acknowledged: u32,
     received: u32,
-    /// A bit for each place of the window: whether its message is acknowledged. Acknowledgements
-    /// may come in any order.
+    /// One bit per place of the window, set while its message is not acknowledged. Acknowledgements
+    /// may arrive in any order.
     busy: u32,
 }
 
-/// The bit of a message's place.
+/// Returns the bit of a message's place.
 fn place_bit(number: u32) -> u32 {
     1 << (number % WINDOW)
 }
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         let card = options.card.open()?;
         let polling = options.spins.map_or_else(Polling::default, |spins| Polling { spins });
         let bytes = options.of * WINDOW * options.size;
-        // Per peer, a window of messages and one of acknowledgements.
+        // One window of messages and one of acknowledgements per peer.
         let receiver =
             TagReceiver::create(&card, bytes as usize, options.of * WINDOW * 2 + 2)?.polling(polling);
         print(&json!({ "index": options.index, "ticket": receiver.ticket()?.to_string() }))?;
@@ -105,7 +105,7 @@ impl Process {
                 self.take(tag)?;
             }
         }
-        // What is still in the work queue when the terminus goes would be abandoned.
+        // Dropping the terminus would abandon what is still in its work queue.
         let timeout = common::seconds(self.options.timeout);
         self.last.map_or(Ok(()), |handle| handle.wait(timeout))?;
         let others = u64::from(self.options.of - 1);
@@ -126,7 +126,7 @@ impl Process {
         (0..self.options.of).filter(move |peer| *peer != own)
     }
 
-    /// Sends one message to each peer that has room for it. True if there was one.
+    /// Sends one message to each peer that has room for it. Returns whether any was sent.
     fn send_what_may(&mut self) -> Outcome<bool> {
         let mut any = false;
         for peer in self.others() {
@@ -151,7 +151,7 @@ impl Process {
         Ok(any)
     }
 
-    /// Where messages of `sender` go in a receiver's buffer.
+    /// Returns the offset of `sender`'s message in a receiver's buffer.
     fn place(&self, sender: u32, number: u32) -> u32 {
         (sender * WINDOW + number % WINDOW) * self.options.size
     }

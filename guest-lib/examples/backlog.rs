@@ -1,5 +1,5 @@
-//! Back-pressure (section 2.8): what the fabric cannot take fills the sender's work queue, and
-//! `try_send` says so. Nothing is lost.
+//! Back-pressure (section 2.8): if the fabric cannot take more, the sender's work queue fills up
+//! and `try_send` fails. No message is lost.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ mod common;
 
 /// Places in the receiver's memory; message *n* goes to place *n* modulo this.
 const PLACES: u32 = 64;
-/// What a place's bytes are made from.
+/// Seed of the test pattern.
 const SEED: u64 = 0xbac_c106;
 
-/// Fills a work queue to the brim
+/// Fills a work queue completely
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
-    /// Messages
+    /// Number of messages
     #[arg(long, global = true, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     count: u32,
-    /// Bytes in a message: at most a packet
+    /// Bytes in a message: at most one packet
     #[arg(long, global = true, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     size: u32,
     /// Seconds to wait for a message
@@ -38,11 +38,12 @@ struct Options {
 enum Role {
     /// Prints a ticket, receives all messages and verifies that none is lost
     Receive {
-        /// Microseconds that it takes for a message
+        /// Microseconds spent on each message
         #[arg(long, default_value_t = 0)]
         delay_us: u64,
     },
-    /// Sends without ever waiting inside the library; says when it is first held up
+    /// Sends without ever blocking inside the library; reports when the queue is full for the first
+    /// time
     Send {
         /// The receiver's ticket
         #[arg(long)]
@@ -106,7 +107,7 @@ fn send(card: &Card, options: &Options, ticket: &Ticket) -> Outcome {
     print(&json!({ "sent": options.count, "would_block": would_block }))
 }
 
-/// Posts message `number`, trying again for as long as all entries are in use.
+/// Posts message `number`. Retries while all entries are in use.
 fn post(
     terminus: &Terminus,
     ticket: &Ticket,

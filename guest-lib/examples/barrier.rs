@@ -1,7 +1,7 @@
-//! A distributed barrier (section 2.5): nobody leaves a round before all have entered it.
+//! A distributed barrier (section 2.5): no process leaves a round before all have entered it.
 //!
-//! How it is checked: everybody counts its entries in a word of process 0, by fetch-and-op, and
-//! looks at it on leaving.
+//! To check this, each process counts its entries in a word of process 0 by fetch-and-op, and reads
+//! that word when it leaves.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -15,10 +15,10 @@ use serde_json::json;
 
 mod common;
 
-/// Meets all other processes in round after round. Prints its ticket and that of its counter, then
-/// reads from standard input the tickets of all processes, one a line, in the order of their
-/// indices, its own among them, and last the ticket of process 0's counter. Process 0 ends when its
-/// standard input does
+/// Meets all other processes in a barrier, round after round. Prints its own ticket and that of its
+/// counter. Then reads tickets from standard input, one per line: those of all processes, including
+/// its own, ordered by index, and last that of process 0's counter. Process 0 exits at the end of
+/// its standard input
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -26,10 +26,10 @@ struct Options {
     /// This process' index
     #[arg(long)]
     index: usize,
-    /// How many processes there are
+    /// Number of processes
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     of: u32,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, default_value_t = 1000)]
     rounds: u64,
     /// Seconds to wait for the others

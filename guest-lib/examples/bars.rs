@@ -1,7 +1,9 @@
-//! What an operating system that follows no rules can reach of its card: its BARs, read and written
-//! as `root` by the files in `/sys`; every byte of express memory, and of what a card answers by
-//! itself as many places as time allows, or with `--all` every one. The kernel must have been
-//! started with `iomem=relaxed`, or the card must have no driver.
+//! Accesses the card's BARs as an operating system that follows no rules could.
+//!
+//! The program reads and writes the BARs as `root` through the files in `/sys`. It covers every
+//! byte of express memory. Of the BARs that the card answers by itself, it covers as many places as
+//! time allows, or all of them with `--all`. The kernel must be started with `iomem=relaxed`, or
+//! the card must have no driver.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -20,20 +22,20 @@ mod common;
 
 /// The classes of a card's functions.
 const CLASSES: [u32; 3] = [HAMLYN_PCI_CLASS, HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_EXPRESS_CLASS];
-/// A BAR is memory, as `/sys` writes flags of resources.
+/// The resource flag in `/sys` of a BAR that is memory.
 const IS_MEMORY: u64 = 0x200;
-/// In configuration space: where capabilities begin, and the one of MSI-X.
+/// Configuration space: offset of the capability pointer, and the id of the MSI-X capability.
 const CAPABILITIES: usize = 0x34;
 const MSIX: u8 = 0x11;
-/// Reads and writes that a card answers by itself take their time: so many of a BAR, at evenly
-/// spaced places, unless all are wanted.
+/// Maximum number of accesses to a BAR that the card answers by itself, as these are slow. They are
+/// evenly spaced; `--all` lifts the limit.
 const MOST_SLOW: usize = 1 << 15;
 
-/// Reads and writes the BARs of this machine's card: every byte of express memory, and many of the
-/// others
+/// Reads and writes the BARs of this machine's card: every byte of express memory, and many places
+/// of the others
 #[derive(Debug, Parser)]
 struct Options {
-    /// Every byte of all of them, which takes minutes
+    /// Accesses every byte of all BARs, which takes minutes
     #[arg(long, global = true)]
     all: bool,
     #[command(subcommand)]
@@ -42,20 +44,20 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// How often each of these words is in the BARs
+    /// Counts how often each of these words is in the BARs
     Search {
         /// Words of 8 bytes
         words: Vec<u64>,
     },
     /// Writes a word everywhere in the function with express memory
     Fill {
-        /// It
+        /// The word
         word: u64,
     },
-    /// Writes a word everywhere in the other functions, but for the BARs that say where interrupts
-    /// go. The card is of no use then
+    /// Writes a word everywhere in the other functions, except for the BARs with interrupt tables.
+    /// The card is unusable afterwards
     Wreck {
-        /// It
+        /// The word
         word: u64,
     },
 }
@@ -79,7 +81,7 @@ struct Bar {
     file: PathBuf,
     is_express: bool,
     has_interrupts: bool,
-    /// Every word of it is wanted.
+    /// Whether every word is accessed.
     whole: bool,
     memory: Mapping,
 }
@@ -94,7 +96,7 @@ fn bars(all: bool) -> Outcome<Vec<Bar>> {
             continue;
         }
         let is_express = class == HAMLYN_PCI_EXPRESS_CLASS;
-        // Its addresses are answered: a driver has seen to that, if there is one.
+        // Makes the function decode its addresses. A driver, if bound, has done this already.
         if !function.join("driver").exists() {
             fs::write(function.join("enable"), "1")?;
         }
@@ -114,7 +116,7 @@ fn bars(all: bool) -> Outcome<Vec<Bar>> {
     Ok(bars)
 }
 
-/// As `/sys` writes them.
+/// Parses a number in the format of `/sys`.
 fn number(text: &str) -> Result<u64, ParseIntError> {
     u64::from_str_radix(text.trim().trim_start_matches("0x"), 16)
 }
@@ -125,7 +127,7 @@ fn map(file: &Path, length: usize) -> Outcome<Mapping> {
     Ok(mapped.map_err(|error| format!("{} cannot be mapped: {error}", file.display()))?)
 }
 
-/// The BAR that has the table of MSI-X.
+/// Returns the BAR with the MSI-X table.
 fn bar_of_interrupts(config: &[u8]) -> Option<usize> {
     let byte = |at: usize| config.get(at).copied();
     let mut at = usize::from(byte(CAPABILITIES)?);
@@ -142,7 +144,8 @@ fn bar_of_interrupts(config: &[u8]) -> Option<usize> {
 }
 
 impl Bar {
-    /// Where to reach it: everywhere in express memory's, and of others as often as time allows.
+    /// Returns the offsets to access: all of them in express memory, and as many of the others as
+    /// time allows.
     fn places(&self) -> impl Iterator<Item = usize> + use<> {
         let length = self.memory.length();
         let step = if self.whole { 8 } else { (length / MOST_SLOW).next_power_of_two().max(8) };

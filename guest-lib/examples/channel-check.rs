@@ -1,5 +1,5 @@
-//! What a channel promises, tried by each card: `channel-check serve` on one machine,
-//! `channel-check run HOST` on another.
+//! Checks the guarantees of a channel on each card model. Run `channel-check serve` on one machine
+//! and `channel-check run HOST` on another.
 //!
 //! Each case opens a channel, whose first message names the case to the server.
 
@@ -17,7 +17,7 @@ use serde_json::json;
 type Outcome<T = ()> = Result<T, Box<dyn AnyError>>;
 
 const NAME: &str = "channel-check";
-/// Messages of the long cases, and bytes of the stream.
+/// Number of messages in the long cases, and number of bytes in the stream.
 const MESSAGES: u64 = 5_000;
 const STREAM: usize = 1 << 20;
 const SHORT: Duration = Duration::from_millis(200);
@@ -50,7 +50,7 @@ fn serve(card: &Card) -> Outcome {
     }
 }
 
-/// Accepts a channel, sends a message, and ends without a word.
+/// Accepts a channel, sends a message, and aborts without closing.
 fn die(card: &Card) -> Outcome {
     let listener = Listener::bind(card, "channel-check-dies", Options::default())?;
     let mut channel = listener.accept_timeout(LONG)?;
@@ -59,7 +59,7 @@ fn die(card: &Card) -> Outcome {
     std::process::abort();
 }
 
-/// The message with this number.
+/// Returns the message with this number.
 fn message(number: u64, longest: usize) -> Vec<u8> {
     let length = (number * 7919 % (longest as u64 + 1)) as usize;
     (0..length).map(|at| (number as usize + at * 31) as u8).collect()
@@ -86,7 +86,7 @@ fn receive_all(receiver: &mut Receiver, longest: usize) -> Outcome {
     Ok(())
 }
 
-/// What the server does.
+/// Runs the server's side of a case.
 fn answer(case: &str, channel: Channel) -> Outcome {
     let Channel { mut sender, mut receiver } = channel;
     match case {
@@ -153,7 +153,7 @@ const CASES: &[(&str, Case)] = &[
     ("a longer message than fits is refused", too_long),
 ];
 
-/// Runs the cases whose name has this word.
+/// Runs the cases whose name contains `word`.
 fn run(card: &Card, host: u32, word: &str) -> Outcome {
     for (name, case) in CASES.iter().filter(|(name, _)| name.contains(word)) {
         case(card, host).map_err(|error| format!("{name}: {error}"))?;
@@ -286,7 +286,7 @@ fn left(card: &Card, host: u32) -> Outcome {
     Err("a receiver that has left takes all".into())
 }
 
-/// The process is one of this machine's host: a card also reaches its own.
+/// Starts the dying process on this machine's own host, which a card also reaches.
 fn died(card: &Card, _host: u32) -> Outcome {
     let own = card.host()?.ok_or("the link is down")?;
     let mut child = Command::new(std::env::current_exe()?).arg("die").spawn()?;

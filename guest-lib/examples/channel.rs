@@ -1,7 +1,7 @@
-//! A channel between two processes, by whatever card the machines have.
+//! A channel between two processes, over any model of card.
 //!
 //! ```text
-//! channel serve        on one machine: sends back what comes
+//! channel serve        on one machine: echoes every message
 //! channel ask TEXT     on another
 //! ```
 

@@ -1,5 +1,5 @@
-//! Connections (sections 6.3 and 6.4) by hand: does what it is told, a line each, and answers with
-//! a JSON object each.
+//! Manual control of connections (sections 6.3 and 6.4): reads one command per line and answers
+//! each with a JSON object.
 //!
 //! | line | answer |
 //! |---|---|
@@ -7,19 +7,19 @@
 //! | `unlisten NAME` | `unlistened` |
 //! | `accept NAME [TEXT]` | the next request's `host` and `private` text, and the `connection` that it has become |
 //! | `reject NAME [TEXT]` | the next request's `host` and `private` text |
-//! | `connect HOST NAME [TEXT]` | the `connection` and what its peer passed, or the `refused` reason and that |
-//! | `find NAME` | the `hosts` that have it, those that are `too_old` to say, and how many are `silent` for 8 s |
-//! | `any NAME [TEXT]` | connects on whichever host has it: `host`, and as for `connect` |
-//! | `ask HOST NAME` | `asked`: the request goes out, the answer is not waited for |
-//! | `forget` | `forgotten`: what was asked for is given up |
+//! | `connect HOST NAME [TEXT]` | the `connection` and the peer's text, or the `refused` reason and that text |
+//! | `find NAME` | the `hosts` that have the name, those `too_old` to answer, and the number that are `silent` for 8 s |
+//! | `any NAME [TEXT]` | connects to any host that has the name: `host`, and the fields of `connect` |
+//! | `ask HOST NAME` | `asked`: sends the request without waiting for the answer |
+//! | `forget` | `forgotten`: abandons the request of `ask` |
 //! | `user CONNECTION` | the peer's `user` |
 //! | `close CONNECTION [TEXT]` | `closed` |
 //! | `drop CONNECTION` | `dropped` |
-//! | `end CONNECTION` | the `reason` for its end, and what the peer passed with that |
-//! | `look CONNECTION` | the same, or null if it has not ended |
-//! | `serve NAME COUNT` | accepts so many that pass a ticket, waits for the end of each: how many were `served`, and were `closed` gracefully |
-//! | `forge HOST` | `forged`: a message to that host's operating system, as only an operating system may send it |
-//! | `churn HOST NAME COUNT` | opens a slot, connects, passes its ticket and closes both, so many times: how many were `made` |
+//! | `end CONNECTION` | waits for its end; the `reason`, and the peer's text |
+//! | `look CONNECTION` | the same without waiting, or null if it has not ended |
+//! | `serve NAME COUNT` | accepts COUNT requests that pass a ticket and waits for each end: the numbers `served` and `closed` gracefully |
+//! | `forge HOST` | `forged`: a message to that host's operating system, which only an operating system may send |
+//! | `churn HOST NAME COUNT` | opens a slot, connects, passes its ticket and closes both, COUNT times: the number `made` |
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -34,10 +34,10 @@ use serde_json::{Value, json};
 
 mod common;
 
-/// How long anything may take.
+/// Timeout of every operation.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
-/// Listens, connects, accepts, rejects and closes, as standard input says
+/// Listens, connects, accepts, rejects and closes, as told on standard input
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -178,7 +178,7 @@ impl Desk {
         Ok(json!({ "made": count }))
     }
 
-    /// Well-known slots and keys are no secret, but no process may use them.
+    /// Well-known slots and keys are public, but processes may not use them.
     fn forge(&mut self, host: u32) -> Outcome<Value> {
         let slot = self.card.info()?.host.ok_or("the link is down")?;
         let ticket = Ticket {

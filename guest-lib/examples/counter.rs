@@ -1,4 +1,4 @@
-//! Remote fetch-and-op: several processes count in one word, and guard another by a lock.
+//! Remote fetch-and-op: several processes count in one word, and guard another one by a lock.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 mod common;
 
-/// Where the words are, in bytes: the counter, the lock (0: open), and the word that it guards.
+/// Byte offsets of the counter, the lock (0: open), and the word guarded by it.
 const COUNTER: u32 = 0;
 const LOCK: u32 = 8;
 const GUARDED: u32 = 16;
@@ -31,7 +31,7 @@ struct Options {
 enum Role {
     /// Prints a ticket, waits for a line or the end of standard input, and prints the words
     Serve {
-        /// The slot does not allow fetch-and-op
+        /// Forbids fetch-and-op on the slot
         #[arg(long)]
         forbid: bool,
     },
@@ -40,7 +40,7 @@ enum Role {
         /// The server's ticket
         #[arg(long)]
         ticket: Ticket,
-        /// How many times
+        /// Number of additions
         #[arg(long, default_value_t = 1000)]
         count: u64,
     },
@@ -50,7 +50,7 @@ enum Role {
         /// The server's ticket
         #[arg(long)]
         ticket: Ticket,
-        /// How many times
+        /// Number of rounds
         #[arg(long, default_value_t = 100)]
         count: u64,
     },
@@ -80,7 +80,7 @@ fn serve(card: &Card, forbid: bool) -> Outcome {
     let slot = card.slot(&area);
     let slot = if forbid { slot.create()? } else { slot.allow_fetch().create()? };
     print(&json!({ "ticket": slot.fast_ticket()?.to_string() }))?;
-    // Either will do.
+    // A line and the end of input both end the wait.
     let _ = common::read_line();
     let word = |offset| common::word_at(&area, offset as usize);
     print(&json!({ "value": word(COUNTER)?, "guarded": word(GUARDED)?, "lock": word(LOCK)? }))
@@ -111,7 +111,7 @@ impl Client {
     }
 
     fn lock(&self, count: u64) -> Outcome {
-        // Any number but 0 will do; a random one tells processes apart.
+        // Any nonzero number works; a random one tells processes apart.
         let own = hamlyn::random_key()? | 1;
         let mut tries = 0_u64;
         for _ in 0..count {

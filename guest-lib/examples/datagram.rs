@@ -1,5 +1,5 @@
-//! Simple datagrams (section 3.3): a server that replies by the ticket that each question brings.
-//! The asker verifies.
+//! Simple datagrams (section 3.3): a server replies by the ticket in each question. The client
+//! verifies the answers.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -28,10 +28,10 @@ struct Options {
 enum Role {
     /// Prints a ticket for each client; answers each question with the same bytes in reverse
     Serve {
-        /// Clients, each with a receiver of its own in the same slot
+        /// Number of clients, each with its own receiver in the same slot
         #[arg(long, default_value_t = 1)]
         clients: u32,
-        /// Questions to answer before it ends
+        /// Number of questions to answer before it exits
         #[arg(long, default_value_t = 100)]
         count: u32,
         /// The longest datagram, in bytes
@@ -43,10 +43,10 @@ enum Role {
         /// The server's ticket
         #[arg(long)]
         ticket: Ticket,
-        /// Questions
+        /// Number of questions
         #[arg(long, default_value_t = 100)]
         count: u32,
-        /// Bytes of each
+        /// Bytes of each question
         #[arg(long, default_value_t = 100)]
         size: usize,
     },
@@ -65,8 +65,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// One thread serves all clients: whatever arrives, it is handed to its receiver, and each is asked
-/// in turn.
+/// Serves all clients in one thread. The manager dispatches each arrival to its receiver, and the
+/// receivers are polled in turn.
 fn serve(manager: &Manager, clients: u32, count: u32, capacity: usize, timeout: u64) -> Outcome {
     let mut receivers = DatagramReceiver::create_group(manager, clients, capacity)?;
     let tickets: Vec<_> =
@@ -81,7 +81,7 @@ fn serve(manager: &Manager, clients: u32, count: u32, capacity: usize, timeout: 
                 Err(error) if error.is_would_block() => continue,
                 Err(error) => return Err(error.into()),
             };
-            // Before the answer, which lets the client ask again.
+            // Rearms before the answer, which lets the client ask again.
             receiver.rearm();
             let reply = reply.ok_or("a question without a ticket for the answer")?;
             send(manager, &reply, &bytes.into_iter().rev().collect::<Vec<_>>(), None)?;
@@ -113,7 +113,7 @@ fn ask(manager: &Manager, ticket: &Ticket, count: u32, size: usize, timeout: u64
     print(&json!({ "asked": count, "verified": true, "ns_per_round_trip": time }))
 }
 
-/// Short ones from where they are, long ones from a buffer.
+/// Sends short datagrams directly and long ones from a buffer.
 fn send(manager: &Manager, to: &Ticket, bytes: &[u8], reply: Option<&Ticket>) -> Outcome {
     let sender = DatagramSender::new(manager);
     if bytes.len() <= DatagramSender::MAX_DIRECT {

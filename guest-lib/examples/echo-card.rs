@@ -1,4 +1,4 @@
-//! Echo cards: one program answers whatever comes, another asks and compares.
+//! Echo cards: one program sends back every message, another asks and compares.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -28,10 +28,9 @@ struct Options {
 enum What {
     /// Runs the card's self-tests; in a machine only root may
     SelfTest,
-    /// Sends so many messages back to where they came from, and says before which mailbox it
-    /// listens at
+    /// Prints the mailbox it listens at, then sends a number of messages back to their senders
     Serve {
-        /// How many
+        /// Number of messages
         #[arg(long, default_value_t = 1000)]
         count: u32,
     },
@@ -43,7 +42,7 @@ enum What {
         /// The mailbox there
         #[arg(long)]
         mailbox: u32,
-        /// How many
+        /// Number of messages
         #[arg(long, default_value_t = 1000)]
         count: u32,
     },
@@ -88,7 +87,7 @@ fn ask(card: &Card, peer: Address, count: u32, timeout: Duration) -> Outcome {
     let mut mailbox = card.open_mailbox(4)?;
     let mut times = Histogram::<u64>::new(3)?;
     for number in 0..count {
-        // Each length comes up, the longest and none at all among them.
+        // Covers each length, including 0 and the longest.
         let length = (number as usize * 97) % 1009;
         let question: Vec<u8> = (0..length).map(|byte| (byte as u32 ^ number) as u8).collect();
         let asked = Instant::now();

@@ -1,30 +1,30 @@
-//! Express memory by hand (`docs/express.md`): does what it is told, a line each, and answers with
-//! a JSON object each. Pages have a number here, and channels have.
+//! Manual control of express memory (`docs/express.md`): reads one command per line and answers
+//! each with a JSON object. Pages and channels are identified by numbers.
 //!
 //! | line | answer |
 //! |---|---|
-//! | `make HOST BYTES` | an area for a host: `pages`, and its `area` and `key`, by which a process there maps it |
-//! | `map HOST AREA KEY` | `pages`, and how many `bytes` |
-//! | `fill PAGES WORD` | `filled`: all of them with this word |
-//! | `count PAGES WORD` | `words` that are this one, `of` how many |
-//! | `add PAGES WORD`, `add PAGES WORD AT` | what the first word, or the one of that number, `was` to which this was added, in one piece |
-//! | `tally PAGES COUNT` | `tallied`: so many times 1 was added to the first word, each in one piece |
+//! | `make HOST BYTES` | an area for a host: its `pages`, and the `area` and `key` by which a process there maps it |
+//! | `map HOST AREA KEY` | `pages`, and the number of `bytes` |
+//! | `fill PAGES WORD` | `filled`: all words with this one |
+//! | `count PAGES WORD` | the number of `words` equal to this one, `of` how many |
+//! | `add PAGES WORD`, `add PAGES WORD AT` | adds atomically to the first word or to word AT; what it `was` |
+//! | `tally PAGES COUNT` | `tallied`: adds 1 atomically to the first word, COUNT times |
 //! | `give PAGES` | `given` back |
-//! | `memory HOST` | what there is of express memory with a host |
+//! | `memory HOST` | the state of the express memory with a host |
 //! | `listen NAME` | `listening` |
-//! | `accept`, `connect HOST NAME` | a `channel`, and whether it goes by `express` memory |
+//! | `accept`, `connect HOST NAME` | a `channel`, and whether it uses `express` memory |
 //! | `send CHANNEL BYTES` | `sent`: a message of the channel's next bytes |
-//! | `flood CHANNEL` | one after the other, until somebody kills it; `flooding` before |
-//! | `begin CHANNEL BYTES` | `begun`: a message that is built where the other reads it, and not sent |
-//! | `receive CHANNEL` | the next message: its `bytes`, and whether they are the `right` ones; `closed`; or `lost`, and why |
-//! | `drain CHANNEL` | all up to the end: how many `messages`, whether all were `right`, and the end |
+//! | `flood CHANNEL` | `flooding`, then sends messages until it is killed |
+//! | `begin CHANNEL BYTES` | `begun`: a message built in place at the receiver, and not sent |
+//! | `receive CHANNEL` | the next message: its `bytes`, and whether they are `right`; `closed`; or `lost`, and why |
+//! | `drain CHANNEL` | all messages up to the end: the number of `messages`, whether all were `right`, and the end |
 //! | `close CHANNEL`, `drop CHANNEL` | `closed`, `dropped` |
-//! | `talk CHANNEL COUNT WORD` | `talked`: so many messages of that word went, and each came back as it was |
-//! | `echo CHANNEL COUNT` | `echoed`: so many went back |
-//! | `forge HOST NAME` | connects as a channel does and maps what the other end receives in, as `pages`, to store there what one likes |
-//! | `blamed` | how the connection of that has `ended`, and what the other end has said to that |
-//! | `churn HOST NAME COUNT` | `made`: so many channels, one after the other, a message by each and one back |
-//! | `serve COUNT` | `served`: the other end of that |
+//! | `talk CHANNEL COUNT WORD` | `talked`: COUNT messages of that word were sent, and each came back unchanged |
+//! | `echo CHANNEL COUNT` | `echoed`: COUNT messages were sent back |
+//! | `forge HOST NAME` | connects like a channel and maps the other end's receive memory as `pages`, to store anything there |
+//! | `blamed` | how the connection of `forge` has `ended`, and the text that the other end `said` |
+//! | `churn HOST NAME COUNT` | `made`: COUNT channels, one after the other, with one message in each direction |
+//! | `serve COUNT` | `served`: the other end of `churn` |
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -41,12 +41,12 @@ use serde_json::{Value, json};
 
 mod common;
 
-/// How long anything may take.
+/// Timeout of every operation.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 /// Bytes of a message of `flood`, `talk` and `churn`.
 const MESSAGE: usize = 1000;
 
-/// Makes and maps pages, opens channels, sends and receives, as standard input says
+/// Makes and maps pages, opens channels, sends and receives, as told on standard input
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -54,7 +54,7 @@ struct Options {
     /// Bytes of the ring to this side of each channel
     #[arg(long)]
     capacity: Option<u64>,
-    /// Looks at memory before this side goes to sleep
+    /// Number of memory polls before this side goes to sleep
     #[arg(long)]
     spins: Option<u32>,
 }
@@ -88,13 +88,13 @@ struct Desk {
     spins: Option<u32>,
     listener: Option<ChannelListener>,
     forged: Option<(ChannelEnd, Connection)>,
-    /// Pages, and the area or the view that they are of.
+    /// Pages, and the area or view that they belong to.
     pages: BTreeMap<u64, (Pages, Box<dyn Any>)>,
     channels: BTreeMap<u64, Talk>,
     made: u64,
 }
 
-/// A channel, and how many messages went and came.
+/// A channel, and the number of messages sent and received.
 struct Talk {
     channel: Channel,
     sent: u64,
@@ -152,7 +152,7 @@ impl Desk {
                 let (host, card) = (host.parse()?, self.manager.card());
                 let end = ChannelEnd::create(&self.manager, host, self.channel)?;
                 let connection = card.begin_connect(host, name, &end.offer()?)?.finish(PATIENCE)?;
-                // Of what the other end passes these are the area and its key.
+                // The area's number and key, at these offsets of the other end's private data.
                 let told = connection.private();
                 let (area, key) =
                     (told.get(16..20).ok_or("too short")?, told.get(24..32).ok_or("too short")?);
@@ -298,7 +298,8 @@ impl Talk {
         Ok(json!({ "begun": bytes }))
     }
 
-    /// The next message's length, and whether it is right; none if the other has closed.
+    /// Returns the next message's length, and whether its bytes are right; `None` if the peer has
+    /// closed.
     fn next(&mut self) -> hamlyn::Result<Option<(usize, bool)>> {
         let Some(message) = self.channel.receiver.recv_block(PATIENCE)? else { return Ok(None) };
         let bytes = message.to_vec()?;
@@ -353,7 +354,7 @@ impl Talk {
     }
 }
 
-/// The bytes of a channel's message of this number.
+/// Returns the bytes of a channel's message with this number.
 fn bytes_of(message: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     common::fill_pattern(message, 0, &mut bytes);

@@ -1,8 +1,8 @@
-//! A process that tries pages of express memory that are not its own: every attempt must be
-//! refused, for the reason that it deserves.
+//! A process that accesses express memory pages of others. Every attempt must be refused with the
+//! right error.
 //!
-//! One open file is one protection domain, so it opens the device twice: as the victim, who has an
-//! area, and as the intruder.
+//! One open file is one protection domain, so it opens the device twice: as the victim, which has
+//! an area, and as the intruder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use serde_json::json;
 mod common;
 
 const PAGE: u64 = 4096;
-/// What the victim's area is filled with.
+/// The value of every word of the victim's area.
 const MARK: u64 = 0x5a5a_0001_5a5a_0002;
 
-/// Tries pages of express memory that are others'
+/// Attempts to access express memory pages of others
 #[derive(Debug, Parser)]
 struct Options {
     /// The device
     #[arg(long, default_value = "/dev/hamlyn0")]
     card: PathBuf,
-    /// A host that there is express memory with
+    /// A host with which there is express memory
     host: u32,
 }
 
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Has an area.
+/// The owner of an area.
 struct Victim {
     device: Device,
     area: HamlynExpressCreate,
@@ -78,7 +78,7 @@ struct Intruder {
 }
 
 impl Intruder {
-    /// Offsets of objects, and those between them: this file has no object at any of them.
+    /// Tries the offsets of objects and those between them: this file has no object at any of them.
     fn offsets(&mut self, victim: &Victim, host: u32) -> Outcome {
         let area = victim.area.offset;
         for access in [Access::Read, Access::Write, Access::ReadWrite] {
@@ -87,7 +87,7 @@ impl Intruder {
                 self.refused("a page of the victim's", mapped, Errno::NXIO);
             }
         }
-        // So far apart are those of two objects of a file.
+        // Two objects of one file are this far apart.
         let mut own = [create(host, PAGE), create(host, PAGE)];
         for own in &mut own {
             self.device.express_create(own)?;
@@ -106,7 +106,7 @@ impl Intruder {
         Ok(())
     }
 
-    /// Around what is its own lies nothing of others.
+    /// Maps the surroundings of its own area, where no other pages may be reachable.
     fn own_area(&mut self, host: u32) -> Outcome {
         let mut own = create(host, 2 * PAGE);
         self.device.express_create(&mut own)?;
@@ -118,7 +118,7 @@ impl Intruder {
         let kept = self.device.map(own.offset, 2 * PAGE as usize, Access::ReadWrite)?;
         kept.store_u64(0, MARK);
         self.device.express_destroy(&mut object(own.number))?;
-        // The pages are others' by now.
+        // The pages may belong to another owner now.
         if kept.load_u64(0) == MARK {
             self.broken.push("pages that were given back are still seen".into());
         }
@@ -133,7 +133,7 @@ impl Intruder {
         Ok(())
     }
 
-    /// Numbers of others' areas and views.
+    /// Uses the numbers of other owners' areas and views.
     fn numbers(&mut self, victim: &Victim) {
         for number in (0..victim.area.number.saturating_add(64)).chain([u32::MAX]) {
             let destroyed = self.device.express_destroy(&mut object(number));

@@ -1,6 +1,6 @@
-//! Channels over express memory (`docs/express.md`): two processes of two machines that reach each
-//! other by loads and stores alone. One side serves under a name, the other connects. Where there
-//! is no express memory everything goes by messages, and says so.
+//! Channels over express memory (`docs/express.md`): processes of two machines communicate by loads
+//! and stores alone. One side serves under a name, the other connects. Without express memory, the
+//! channel uses messages and reports that.
 
 use std::io::{BufRead, Read, Write};
 use std::process::ExitCode;
@@ -24,16 +24,16 @@ struct Options {
     /// The name to meet under
     #[arg(long, global = true, default_value = "express")]
     name: String,
-    /// Seconds to wait for the other
+    /// Seconds to wait for the peer
     #[arg(long, global = true, default_value_t = 60)]
     timeout: u64,
     /// Bytes of the ring to this side
     #[arg(long, global = true)]
     capacity: Option<u64>,
-    /// Looks at memory before this side goes to sleep
+    /// Number of memory polls before this side goes to sleep
     #[arg(long, global = true)]
     spins: Option<u32>,
-    /// By messages, even if there is express memory
+    /// Uses messages, even if there is express memory
     #[arg(long, global = true)]
     by_messages: bool,
     #[command(subcommand)]
@@ -42,13 +42,13 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Sends back what comes, until the other has closed
+    /// Sends back every message until the peer has closed
     Serve,
-    /// Measures round trips, of all sizes if none is said, and verifies every byte
+    /// Measures round trips and verifies every byte; covers all sizes if none is given
     PingPong {
         /// The server's host
         host: u32,
-        /// Round trips
+        /// Number of round trips
         #[arg(long, default_value_t = 10_000)]
         count: u64,
         /// Bytes of each message
@@ -61,7 +61,7 @@ enum Role {
     Write {
         /// The reader's host
         host: u32,
-        /// How many bytes
+        /// Number of bytes
         #[arg(long, default_value_t = 1 << 20)]
         bytes: usize,
     },
@@ -69,15 +69,15 @@ enum Role {
     Answer,
     /// Asks for sums
     Ask {
-        /// The host of who answers
+        /// The answering host
         host: u32,
         /// Numbers to be summed
         numbers: Vec<u64>,
     },
-    /// Lines from standard input to the other, and the other's to standard output; waits to be
-    /// called, if no host is said
+    /// Sends lines from standard input, and prints the peer's lines; waits for a call if no host is
+    /// given
     Chat {
-        /// Whom to call
+        /// The host to call
         host: Option<u32>,
     },
 }
@@ -163,7 +163,7 @@ fn ping_pong(channel: Channel, count: u64, size: Option<usize>, patience: Option
     let mut times = Histogram::<u64>::new(3)?;
     let (mut sent, mut back) = (Vec::new(), Vec::new());
     for round in 0..count {
-        // All sizes up to a few words, and then in leaps.
+        // All sizes up to a few words, then larger steps.
         let any = if round < 70 { round as usize } else { round as usize * 997 % (longest + 1) };
         sent.resize(size.unwrap_or(any), 0);
         common::fill_pattern(round, 0, &mut sent);
@@ -210,12 +210,13 @@ fn write(mut channel: Channel, bytes: usize) -> Outcome {
     print(&json!({ "sent": bytes, "mb_per_s": (rate * 10.0).round() / 10.0 }))
 }
 
-/// A question is numbers of 8 bytes each, and is built where it is read; its answer is one.
+/// Answers questions. A question consists of 8-byte numbers and is built where it is read; its
+/// answer is one number.
 fn answer(channel: Channel, patience: Option<Duration>) -> Outcome {
     let Channel { mut sender, mut receiver } = channel;
     let mut answered = 0_u64;
     while let Some(question) = receiver.recv_block(patience)? {
-        // Copied before it is looked at: the asker may change it.
+        // Copied before it is read, because the asker may change it.
         let numbers = question.to_vec()?;
         drop(question);
         let sum = numbers.chunks(8).fold(0_u64, |sum, bytes| sum.wrapping_add(number(bytes)));
@@ -249,7 +250,7 @@ fn chat(channel: Channel) -> Outcome {
     let talking = sender.clone();
     let talking = std::thread::spawn(move || talk(&talking).map_err(|error| error.to_string()));
     listen(receiver)?;
-    // The other has left: what is still typed would be for nobody.
+    // The peer has left, so further input has no receiver.
     hang_up(&sender)?;
     if talking.is_finished() {
         talking.join().map_err(|_| "talking failed")??;
@@ -268,8 +269,8 @@ fn talk(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
     hang_up(sender)
 }
 
-/// Closes it, if the other thread has not: one that was only dropped would be taken for one whose
-/// process died.
+/// Closes the sender, unless the other thread has. A sender that is only dropped looks like one
+/// whose process died.
 fn hang_up(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
     let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
     sender.map_or(Ok(()), |sender| Ok(sender.close(None)?))

@@ -1,4 +1,4 @@
-//! Endless traffic, for tests in which somebody is killed in the middle of it.
+//! Endless traffic, for tests that kill a process in the middle of it.
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -11,12 +11,12 @@ use serde_json::json;
 
 mod common;
 
-/// How often progress is printed.
+/// Interval between progress reports.
 const PROGRESS: Duration = Duration::from_millis(500);
-/// One message in so many is notified, so that the sink's queue is not overrun.
+/// One message in this many is notified, so that the sink's queue does not overrun.
 const NOTIFIED: u64 = 16;
 
-/// Sends without end, or takes what comes
+/// Sends without end, or receives everything
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -27,7 +27,7 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints a ticket and takes what comes until standard input ends
+    /// Prints a ticket and receives until standard input ends
     Sink {
         /// Bytes of the slot
         #[arg(long, default_value_t = 65536)]

@@ -24,39 +24,39 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints the shares of the senders, waits for the one notification, and verifies every byte
+    /// Prints the senders' shares, waits for the single notification, and verifies every byte
     Receive {
-        /// Bytes to come, from all senders together
+        /// Bytes to receive from all senders together
         #[arg(long, default_value_t = 1 << 20)]
         bytes: usize,
-        /// What their pattern was made from
+        /// Seed of the senders' pattern
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Shares
+        /// Number of shares
         #[arg(long, default_value_t = 4)]
         parts: usize,
-        /// In a slot in paranoid one-shot mode
+        /// Uses a slot in paranoid one-shot mode
         #[arg(long)]
         one_shot: bool,
     },
-    /// Sends a share, in one message or several, the last first
+    /// Sends a share, in one or several messages, the last part first
     Send {
         /// The share
         #[arg(long)]
         share: String,
-        /// What the pattern is made from
+        /// Seed of the pattern
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Messages
+        /// Number of messages
         #[arg(long, default_value_t = 1)]
         messages: usize,
     },
-    /// Divides a share for delegates, and prints theirs. Needs no card
+    /// Divides a share for delegates and prints the parts; needs no card
     Split {
         /// The share; it is used up
         #[arg(long)]
         share: String,
-        /// Parts
+        /// Number of parts
         #[arg(long, default_value_t = 2)]
         parts: usize,
     },

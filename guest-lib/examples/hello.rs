@@ -1,4 +1,4 @@
-//! The first program of docs/programming.md, which has the same text.
+//! The first program of docs/programming.md, which contains the same text.
 
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::{Card, Manager};
@@ -6,7 +6,7 @@ use hamlyn::{Card, Manager};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let manager = Manager::create(&Card::open_default()?)?;
     match std::env::args().nth(1) {
-        // The receiver: makes room, says how to get there, and prints what comes.
+        // The receiver: makes room, prints how to reach it, and prints what arrives.
         None => {
             let mut stream = StreamReceiver::create(&manager)?;
             println!("{}", stream.make_seed()?);
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 stream.release(number)?;
             }
         }
-        // The sender: grows from the receiver's seed.
+        // The sender: created from the receiver's seed.
         Some(seed) => {
             let mut stream = StreamSender::from_seed(&manager, &seed.parse()?)?;
             stream.send(b"hello over there")?;

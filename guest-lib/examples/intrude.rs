@@ -1,5 +1,4 @@
-//! Attempts to write where one may not: the cards must refuse each, and the owner's memory must not
-//! change.
+//! Attempts forbidden writes: the cards must refuse each, and the owner's memory must not change.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,12 +12,12 @@ use zerocopy::IntoBytes;
 
 mod common;
 
-/// What the watched memory is filled with.
+/// Seed of the pattern in the watched memory.
 const SEED: u64 = 0x77a7_c4ed;
-/// Bytes of the slot; as many that nobody may reach lie behind it in the same area.
+/// Bytes of the slot; the same number of unreachable bytes follow it in the same area.
 const SLOT: usize = 4096;
 
-/// Attempts to write where one may not, or watches that nothing is written
+/// Attempts forbidden writes, or checks that nothing is written
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -29,10 +28,10 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints a slot's ticket, waits for a line on standard input, verifies that no byte has
-    /// changed, and prints what the card has refused meanwhile
+    /// Prints a slot's ticket and waits for a line on standard input. Then verifies that no byte
+    /// has changed, and prints what the card has refused meanwhile
     Watch {
-        /// Close the slot before the ticket is printed
+        /// Closes the slot before the ticket is printed
         #[arg(long)]
         close: bool,
     },
@@ -41,7 +40,7 @@ enum Role {
         /// The watched slot's ticket
         #[arg(long)]
         ticket: Ticket,
-        /// What to do wrong
+        /// The kind of violation
         #[arg(long, value_enum)]
         how: How,
     },
@@ -51,9 +50,9 @@ enum Role {
 enum How {
     /// A key that differs in one bit
     WrongKey,
-    /// Data that begins inside the slot and ends behind it
+    /// Data that begins inside the slot and ends past its end
     PastEnd,
-    /// A slot number over the table
+    /// A slot number beyond the table
     BadSlot,
     /// A metadata entry that the slot does not have
     BadMetadataIndex,
@@ -61,7 +60,7 @@ enum How {
     BadLength,
     /// A send buffer that does not exist
     BadTag,
-    /// The ticket as it is, for a slot that was closed
+    /// The unchanged ticket of a slot that was closed
     ClosedSlot,
 }
 
@@ -146,7 +145,7 @@ fn send(terminus: &Terminus, ticket: &Ticket, offset: u32) -> hamlyn::Result<ham
     terminus.send(&Message::to(ticket).offset(offset), &[0xff; 16])
 }
 
-/// A correct request's head, to be spoilt.
+/// Returns a correct request's header, for the caller to corrupt.
 fn head(ticket: &Ticket) -> HamlynRequest {
     HamlynRequest {
         destination: ticket.destination,

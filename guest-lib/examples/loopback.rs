@@ -1,4 +1,4 @@
-//! A process sends to itself, by the card and the switch and back (section 4.3, Figure 10).
+//! A process sends to itself, through the card and the switch and back (section 4.3, Figure 10).
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const SHORT: usize = 64;
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
-    /// Short messages, one after the other
+    /// Number of short messages, sent one after the other
     #[arg(long, default_value_t = 1000)]
     count: u32,
     /// Bytes of the long message
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Times from sending to having, in nanoseconds.
+/// Returns the times from send to receipt, in nanoseconds.
 fn short(card: &Card, count: u32, timeout: Duration) -> Outcome<Histogram<u64>> {
     let mut receiver = TagReceiver::create(card, SHORT, 16)?;
     let sender = TagSender::new(card.create_terminus()?);

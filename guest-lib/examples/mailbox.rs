@@ -1,5 +1,5 @@
-//! A server with mutually suspicious clients (section 2.7): each has a metadata entry with a key
-//! and bounds of its own.
+//! A server with mutually suspicious clients (section 2.7): each has its own metadata entry with a
+//! key and bounds.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 mod common;
 
-/// What the server's memory is filled with at first.
+/// Seed of the server's initial memory contents.
 const SEED: u64 = 0x3a11_b0c5;
-/// Bytes behind the slot that are nobody's.
+/// Bytes after the slot that belong to no client.
 const BEHIND: usize = 4096;
 
 /// Mailboxes with a key each
@@ -31,37 +31,37 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints a ticket for each client, then obeys lines on standard input: take, hold, rearm I,
-    /// revoke I, ticket I, check
+    /// Prints a ticket for each client, then executes commands from standard input: take, hold,
+    /// rearm I, revoke I, ticket I, check
     Serve {
-        /// How many clients
+        /// Number of clients
         #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
         clients: u32,
-        /// An entry takes one message until it is armed again
+        /// An entry takes one message until it is rearmed
         #[arg(long)]
         one_shot: bool,
         /// Bytes of a mailbox
         #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(16..=1 << 20))]
         bytes: u32,
     },
-    /// Sends a message as a client may
+    /// Sends a permitted message
     Send {
         /// The client's ticket
         #[arg(long)]
         ticket: Ticket,
-        /// What the bytes are made from
+        /// Seed of the bytes
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Bytes
+        /// Number of bytes
         #[arg(long, default_value_t = 1000)]
         bytes: usize,
     },
-    /// Sends what a client may not
+    /// Sends a forbidden message
     Attack {
         /// The client's own ticket
         #[arg(long)]
         ticket: Ticket,
-        /// What to do wrong
+        /// The kind of violation
         #[arg(long, value_enum)]
         how: How,
         /// Another client's ticket
@@ -78,9 +78,9 @@ enum How {
     WrongEntry,
     /// The own key and entry, but bytes of the other client
     OtherBounds,
-    /// Data that begins inside the own bounds and ends behind them
+    /// Data that begins inside the own bounds and ends past them
     PastEnd,
-    /// Garbage with the ticket as it is: a second message, or a key that was revoked
+    /// Garbage with the unchanged ticket: a second message, or a key that was revoked
     AsItIs,
     /// Fast mode, which names no entry
     Fast,
@@ -103,7 +103,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Seed and length, as a message's metadata carries them.
+/// Returns the seed and length as a message's metadata.
 fn metadata(seed: u64, bytes: usize) -> Vec<u8> {
     [seed.to_le_bytes(), (bytes as u64).to_le_bytes()].concat()
 }
@@ -117,7 +117,8 @@ struct Server<'a> {
     one_shot: bool,
     bytes: usize,
     timeout: Duration,
-    /// What the area should hold: what was there and what clients had a right to send.
+    /// Expected contents of the area: its initial bytes and the messages that clients were allowed
+    /// to send.
     expected: Vec<u8>,
     before: Vec<(Statistic, u64)>,
 }
@@ -130,7 +131,7 @@ impl<'a> Server<'a> {
         common::fill_pattern(SEED, 0, &mut expected);
         let area = card.create_area(expected.len())?;
         area.write(0, &expected)?;
-        // With one message for each entry a queue of more entries than that is never overrun.
+        // With one message per entry, a queue with more entries than that cannot overrun.
         let queue = card.create_queue(clients + if one_shot { 1 } else { 1024 })?;
         let mode = if one_shot { Mode::ParanoidOneShot } else { Mode::Paranoid };
         let slot =
@@ -188,7 +189,7 @@ impl<'a> Server<'a> {
         Ok(self.slot.ticket(client)?.to_string())
     }
 
-    /// Waits for a message, verifies it, and remembers that it may be there.
+    /// Waits for a message, verifies it, and adds it to the expected contents.
     fn take(&mut self, rearm: bool) -> Outcome<Value> {
         let arrived = self.queue.recv_block(Some(self.timeout))?;
         let client = self.slot.entry_of(&arrived).ok_or("the notification is not about this slot")?;
@@ -211,7 +212,7 @@ impl<'a> Server<'a> {
         Ok(json!({ "took": client, "bytes": length, "verified": verified, "armed": !entry.is_locked() }))
     }
 
-    /// Whether the area holds what it should, and nothing came that was not taken.
+    /// Reports whether the area has the expected contents and every message was taken.
     fn check(&self) -> Outcome<Value> {
         let mut now = vec![0; self.expected.len()];
         self.area.read(0, &mut now)?;
@@ -258,7 +259,7 @@ fn attack(card: &Card, own: &Ticket, how: How, other: Option<Ticket>, timeout: D
     let message = if ticket.is_fast() { message } else { message.metadata(&metadata) };
     let terminus = card.create_terminus()?;
     if how == How::HalfAndWhole {
-        // With this count a message of three packets looks whole after two.
+        // With this count, a message of three packets looks complete after two.
         terminus.send(&message.delta(u32::MAX - 1), &[0xff; 16])?.wait(Some(timeout))?;
     }
     let sent = terminus.send(&message, &[0xff; 16])?.wait(Some(timeout));

@@ -1,9 +1,9 @@
-//! A process that tries to touch what another file of the same device owns: every attempt must be
+//! A process that accesses objects owned by another file of the same device. Every attempt must be
 //! refused.
 //!
-//! One open file is one protection domain, so it opens the device twice: as the victim, who owns
-//! things, and as the intruder. With `--all` the intruder also tries every other number, and so the
-//! things of other processes.
+//! One open file is one protection domain, so it opens the device twice: as the victim, which owns
+//! objects, and as the intruder. With `--all`, the intruder also tries every other number, and
+//! thereby the objects of other processes.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,19 +19,19 @@ use serde_json::json;
 
 mod common;
 
-/// Where in a window the victim and the intruder leave their marks: in a work-queue entry that is
-/// not in use.
+/// Offset in a window of the marks of victim and intruder, in a work-queue entry that is not in
+/// use.
 const MARKED: usize = 0xf000;
 /// The victim's mark.
 const VICTIM: u8 = 0x5a;
 
-/// Tries to touch what others own
+/// Attempts to access objects of others
 #[derive(Debug, Parser)]
 struct Options {
     /// The device
     #[arg(long, default_value = "/dev/hamlyn0")]
     card: PathBuf,
-    /// Try every number that the card has, too
+    /// Also tries every number that the card has
     #[arg(long)]
     all: bool,
 }
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Owns one of everything.
+/// The owner of one object of each kind.
 struct Victim {
     device: Device,
     terminus: HamlynTerminusCreate,
@@ -92,8 +92,8 @@ impl Victim {
         Ok(Self { device, terminus, queue, slot, window, buffer, area, query })
     }
 
-    /// Everything is still the victim's: tag 0 is taken, the queue is named by the slot, and all
-    /// can be given back.
+    /// Checks that the victim still owns everything: tag 0 is taken, the slot uses the queue, and
+    /// all objects can be destroyed.
     fn verify(&self) -> Outcome {
         let (mut marked, mut deposited) = ([0; 64], [0; 4096]);
         self.window.read(MARKED, &mut marked);
@@ -142,8 +142,8 @@ impl Intruder {
         self.attack_from_own(window)
     }
 
-    /// What is its own it may not map in a way that it should not, and around it lies nothing of
-    /// others.
+    /// Attempts forbidden mappings of its own objects and of the offsets around them, where no
+    /// other owner's objects may be reachable.
     fn attack_from_own(&mut self, window: usize) -> Outcome {
         let mut queue = HamlynQueueCreate { entries: 16, ..Default::default() };
         self.device.queue_create(&mut queue)?;
@@ -165,7 +165,7 @@ impl Intruder {
         Ok(self.device.queue_destroy(&mut object(queue.queue))?)
     }
 
-    /// Every number of the card: nothing in it is this file's.
+    /// Tries every number of the card: none of them is this file's.
     fn sweep(&mut self, victim: &Victim) -> Outcome {
         let query = victim.query;
         (0..query.termini + 2).try_for_each(|terminus| self.touch_terminus(terminus))?;
@@ -189,7 +189,7 @@ impl Intruder {
     fn touch_queue(&mut self, queue: u32) -> Outcome {
         let wait = HamlynQueueWait { queue, ..Default::default() };
         let waited = match self.device.queue_wait(&mut wait.clone()) {
-            // A time-out would mean that it was let in.
+            // A time-out would mean that the wait was permitted.
             Err(error) if error.raw_os_error() == Some(timed_out()) => Ok(()),
             waited => waited,
         };
@@ -241,7 +241,7 @@ fn slot(queue: u32, memory: &Mapping) -> HamlynSlotCreate {
     }
 }
 
-/// `ETIMEDOUT` of Linux.
+/// Returns `ETIMEDOUT` of Linux.
 fn timed_out() -> i32 {
     rustix::io::Errno::TIMEDOUT.raw_os_error()
 }

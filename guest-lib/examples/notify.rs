@@ -1,5 +1,5 @@
-//! Several slots on one notification queue, and interrupts only when asked for (section 2.6): how
-//! many does a message cost?
+//! Several slots on one notification queue, with interrupts only on request (section 2.6). Measures
+//! the number of interrupts per message.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const BYTES: usize = 64;
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
-    /// Messages, to all slots together
+    /// Number of messages to all slots together
     #[arg(long, global = true, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     messages: u32,
     /// Seconds to wait for a message
@@ -33,10 +33,10 @@ struct Options {
 enum Role {
     /// Prints a ticket for each slot, receives, and prints how many interrupts the card raised
     Receive {
-        /// Slots
+        /// Number of slots
         #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
         slots: u32,
-        /// Sleep whenever no message is there, instead of polling
+        /// Sleeps whenever no message is there, instead of polling
         #[arg(long)]
         asleep: bool,
     },
@@ -45,7 +45,7 @@ enum Role {
         /// The slots' tickets
         #[arg(long, value_delimiter = ',', required = true)]
         tickets: Vec<Ticket>,
-        /// Which messages ask for an interrupt
+        /// Which messages request an interrupt
         #[arg(long, value_enum, default_value_t = Ask::All)]
         ask: Ask,
         /// Messages in a batch
@@ -61,7 +61,7 @@ enum Role {
 enum Ask {
     /// All
     All,
-    /// None: a receiver that sleeps would not notice
+    /// None: a sleeping receiver would not be woken
     None,
     /// The last of each batch
     Last,
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
 
 fn receive(card: &Card, slots: u32, asleep: bool, messages: u32, timeout: Duration) -> Outcome {
     let area = card.create_area(slots as usize * BYTES)?;
-    // An entry for each message: it cannot be overrun, however slow this process is.
+    // One entry per message, so the queue cannot overrun, however slow this process is.
     let queue = card.create_queue(messages.max(2))?;
     let slot = |index: u32| {
         let start = index as usize * BYTES;

@@ -1,5 +1,5 @@
-//! A notification queue that is too small for its reader (section 2.6): what was lost is counted,
-//! and nothing else is.
+//! A notification queue that is too small for its reader (section 2.6): exactly the lost
+//! notifications are counted.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 mod common;
 
-/// How long a slow reader takes for a message.
+/// Time that a slow reader needs for a message.
 const SLOW: Duration = Duration::from_millis(1);
 
 /// Overruns a notification queue
@@ -19,7 +19,7 @@ const SLOW: Duration = Duration::from_millis(1);
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
-    /// Messages
+    /// Number of messages
     #[arg(long, global = true, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     count: u32,
     /// Seconds to wait for a message
@@ -31,14 +31,13 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints a ticket, waits for a line on standard input, and then reads what is left of the
-    /// messages
+    /// Prints a ticket, waits for a line on standard input, and then reads the remaining messages
     Receive {
         /// Entries of the queue
         #[arg(long, default_value_t = 8)]
         entries: u32,
-        /// Read from the start, slowly and asleep whenever nothing is there, instead of waiting for
-        /// a line
+        /// Reads from the start instead of waiting for a line: slowly, and asleep while the queue
+        /// is empty
         #[arg(long)]
         slow: bool,
     },
@@ -82,8 +81,8 @@ fn receive(card: &Card, entries: u32, slow: bool, count: u32, timeout: Duration)
                     Some(seen) if !*seen => *seen = true,
                     _ => return Err(format!("message {number} was read twice, or never sent").into()),
                 }
-                // What was read and what was lost add up to the number of the next, unless the
-                // fabric reorders.
+                // The messages read and lost add up to the number of the next, unless the fabric
+                // reorders.
                 in_order &= u64::from(number) == received + lost;
                 received += 1;
                 if slow {

@@ -13,13 +13,13 @@ use serde_json::json;
 
 mod common;
 
-/// Where the payload lies in the buffer; before it lies the announcement.
+/// Offset of the payload in the buffer, after the announcement.
 const PAYLOAD: u32 = 64;
 /// Tag of the announcement: count and size, 8 bytes each.
 const ANNOUNCEMENT: u32 = u32::MAX;
-/// Longest payload that goes by direct I/O.
+/// Longest payload sent by direct I/O.
 const DIRECT: usize = 448;
-/// How long a quiet peer is waited for once standard input has ended.
+/// How long to wait for a silent peer after standard input has ended.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Measures round trips of tagged remote writes
@@ -27,7 +27,7 @@ const QUIET: Duration = Duration::from_secs(2);
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
-    /// Looks at memory between two yields of the processor
+    /// Number of memory polls between two yields of the processor
     #[arg(long, global = true)]
     spins: Option<u32>,
     /// Seconds to wait for a message
@@ -39,14 +39,14 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Prints a ticket, reads the peer's from standard input, and sends back what comes
+    /// Prints a ticket, reads the peer's from standard input, and sends back every message
     Serve,
     /// Prints a ticket and measures
     Run {
         /// The server's ticket
         #[arg(long)]
         ticket: Ticket,
-        /// Round trips
+        /// Number of round trips
         #[arg(long, default_value_t = 10_000)]
         count: u64,
         /// Bytes of payload
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// One end: it receives in a buffer and sends by direct I/O or, if need be, from a send buffer.
+/// One end: it receives in a buffer and sends by direct I/O or, if necessary, from a send buffer.
 struct End {
     receiver: TagReceiver,
     sender: TagSender,
@@ -122,7 +122,7 @@ fn serve(end: &mut End, timeout: Duration) -> Outcome {
         last = Some(end.send(&peer, &payload, tag)?);
         echoed += 1;
     }
-    // What is still in the work queue when the terminus goes would be abandoned.
+    // Dropping the terminus would abandon what is still in its work queue.
     last.map_or(Ok(()), |handle| handle.wait(Some(timeout)))?;
     print(&json!({ "echoed": echoed }))
 }

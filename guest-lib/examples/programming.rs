@@ -1,4 +1,5 @@
-//! The examples of docs/programming.md, which has the same text. They run by one card's loopback.
+//! The examples of docs/programming.md, which contains the same text. They run over one card's
+//! loopback.
 
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
@@ -44,11 +45,11 @@ fn main() -> Outcome {
 }
 
 fn tagged_write(card: &Card) -> Outcome {
-    // Room for 4096 bytes, and for 64 tags that nobody has looked at.
+    // Room for 4096 bytes, and for 64 unread tags.
     let mut receiver = TagReceiver::create(card, 4096, 64)?;
     let ticket = receiver.ticket()?;
 
-    // Elsewhere, with the ticket: 5 bytes to offset 100, and tag 7.
+    // In another process, with the ticket: write 5 bytes at offset 100, with tag 7.
     let sender = TagSender::new(card.create_terminus()?);
     sender.send(&ticket, b"hello", 100, 7)?;
 
@@ -64,7 +65,8 @@ fn datagrams(manager: &Manager) -> Outcome {
     let mut questions = DatagramReceiver::create(manager, 4096)?;
     let ticket = questions.ticket()?;
 
-    // Elsewhere, with the ticket. The reply has a place before the question is asked.
+    // In another process, with the ticket. The receiver of the reply exists before the question is
+    // asked.
     let replies = DatagramReceiver::create(manager, 4096)?;
     let sender = DatagramSender::new(manager);
     sender.send(&ticket, b"six by nine?", 0, Some(&replies.ticket()?))?;
@@ -72,8 +74,8 @@ fn datagrams(manager: &Manager) -> Outcome {
     let question = questions.receive(patience)?;
     assert_eq!(question.to_vec(), b"six by nine?");
     let reply_to = question.reply().ok_or("no reply is wanted")?;
-    // Ready for the next one. `question` lies in this receiver's memory and cannot be used from
-    // here on.
+    // Ready for the next question. `question` borrows this receiver's memory and cannot be used
+    // from here on.
     questions.rearm();
     sender.send(&reply_to, b"42", 0, None)?;
 
@@ -85,7 +87,7 @@ fn stream(manager: &Manager) -> Outcome {
     let mut receiver = StreamReceiver::create(manager)?;
     let seed: Seed = receiver.make_seed()?;
 
-    // Elsewhere, with the seed.
+    // In another process, with the seed.
     let mut sender = StreamSender::from_seed(manager, &seed)?;
     sender.send(b"small sends ")?;
     sender.send(b"become one record")?;
@@ -94,11 +96,11 @@ fn stream(manager: &Manager) -> Outcome {
 
     let mut text = Vec::new();
     while let Some(record) = receiver.receive(Some(Duration::from_secs(10)))? {
-        // Where the card has put it; nobody has copied it before.
+        // The record is read where the card has put it. Nothing has copied it before.
         let (number, start) = (record.number(), text.len());
         text.resize(start + record.len(), 0);
         record.read(0, &mut text[start..])?;
-        // The sender may use the place again.
+        // The sender may reuse the space.
         receiver.release(number)?;
     }
     assert_eq!(text, b"small sends become one record");
@@ -109,10 +111,10 @@ fn without_copying(manager: &Manager) -> Outcome {
     let place = DatagramReceiver::create(manager, 1 << 20)?;
     let sender = DatagramSender::new(manager);
 
-    // Memory that the card can read by itself.
+    // Memory that the card can read directly.
     let mut buffer = manager.allocate(1 << 20)?;
     buffer.write(0, b"a long message")?;
-    // While the card reads it, nobody can change it: the buffer has gone into `sent`.
+    // The buffer has moved into `sent`, so it cannot change while the card reads it.
     let sent = sender.send_buffer(&place.ticket()?, buffer, 0, None)?;
     let buffer = sent.wait(Some(Duration::from_secs(10)))?;
 
@@ -122,22 +124,23 @@ fn without_copying(manager: &Manager) -> Outcome {
 }
 
 fn own_memory(card: &Card, manager: &Manager) -> Outcome {
-    // Whole pages, so that this runs without a machine, too; in a guest any bytes do.
+    // Whole pages, so that this also runs without a virtual machine. In a guest, any bytes work.
     let area = card.lend(Pages::new(64 * 1024))?;
     let place = DatagramReceiver::create_in(manager, &area, 1)?.pop().ok_or("one was asked for")?;
     let mut text = Pages::new(64 * 1024);
     text.as_mut().fill(b'x');
     let buffer = manager.lend(text)?;
 
-    // Any part of it, to any number of peers; what is on its way cannot be changed, nor taken back.
+    // Sends any part of it to any number of peers. Data in flight can be neither changed nor taken
+    // back.
     let handle = DatagramSender::new(manager).send_from(&place.ticket()?, &buffer, 100..50_100, 0, None)?;
     handle.wait(Some(Duration::from_secs(10)))?;
 
-    // In place: each byte is loaded by itself, for the card could write to them.
+    // In place: each byte is loaded separately, because the card could write to it.
     let datagram = place.receive(Some(Duration::from_secs(10)))?;
     assert!(datagram.cells().iter().all(|cell| cell.load(Ordering::Relaxed) == b'x'));
 
-    // Plain bytes again, once nobody can write there.
+    // Plain bytes again, once the card can no longer write there.
     drop(place);
     let mut mine: Pages = area.take_back().map_err(|failed| failed.error)?;
     assert_eq!(mine.as_mut()[..50_001], [vec![b'x'; 50_000], vec![0]].concat());
@@ -159,7 +162,7 @@ fn own_receiver_class(manager: &Manager) -> Outcome {
             self.end_point.reopen(arrival.entry);
         }
 
-        // Its queue was overrun: what came meanwhile is lost, and this receiver does not mind.
+        // The queue was overrun and messages were lost. This receiver ignores that.
         fn arrivals_lost(&self, _: &mut Ready) {}
     }
 
@@ -170,8 +173,7 @@ fn own_receiver_class(manager: &Manager) -> Outcome {
         let _ = manager.terminus().send(&Message::to(&ticket).metadata(&[number]), &[])?;
     }
 
-    // Takes what has come for any of the manager's receivers, until this one has what is waited
-    // for.
+    // Handles messages for all of the manager's receivers until this one has the awaited sum.
     let sum = manager.receive("sum of three", Some(Duration::from_secs(10)), || {
         let sum = receiver.sum.load(Ordering::Relaxed);
         Ok((sum == 42).then_some(sum))
@@ -184,14 +186,14 @@ fn errors(manager: &Manager) -> Outcome {
     let receiver = DatagramReceiver::create(manager, 100)?;
     let sender = DatagramSender::new(manager);
 
-    // What the library knows to be wrong never leaves the process.
+    // The library rejects an invalid send before it leaves the process.
     let refused = sender.send(&receiver.ticket()?, &[0; 101], 0, None).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "101 bytes at offset 0 reach past the end of the ticket's buffer (limit 100)"
     );
 
-    // Nothing comes: the caller decides how long that is worth waiting for.
+    // No message arrives. The caller chooses the timeout.
     match receiver.receive(Some(Duration::from_millis(10))) {
         Ok(datagram) => println!("{} bytes", datagram.len()),
         Err(error) if error.is_timed_out() => println!("later, perhaps: {error}"),
@@ -202,7 +204,7 @@ fn errors(manager: &Manager) -> Outcome {
 }
 
 fn polling(card: &Card) -> Outcome {
-    // Looks 20,000 times before it sleeps; and one that sleeps at once.
+    // One polls 20,000 times before it sleeps; the other sleeps at once.
     let eager = Manager::create_with(card, 64, Polling { spins: 20_000 })?;
     let lazy = Manager::create_with(card, 64, Polling { spins: 0 })?;
     for manager in [eager, lazy] {
@@ -235,7 +237,8 @@ fn event_loop(manager: &Manager) -> Outcome {
         if come == 3 * b"one of three".len() {
             return Ok(());
         }
-        // True: something has come since we looked, and the file may say nothing of it.
+        // True: a message has arrived since the last poll, and the file may not become readable for
+        // it.
         if !manager.arm()? {
             poll.poll(&mut events, None)?;
         }
@@ -247,8 +250,8 @@ fn in_tokio(manager: &Manager) -> Outcome {
     let ticket = place.ticket()?;
 
     tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(async {
-        // Newer ways to say so are unsafe, for what has a file's number need not own it: a borrowed
-        // file does.
+        // The newer calls are unsafe, because a file descriptor's number does not imply ownership
+        // of the file. A borrowed file does.
         #[allow(deprecated)]
         let arrivals = AsyncFd::with_interest(manager.as_fd(), tokio::io::Interest::READABLE)?;
         for word in ["first", "second", "third"] {
@@ -260,8 +263,8 @@ fn in_tokio(manager: &Manager) -> Outcome {
                     Err(error) => return Err(error.into()),
                 }
                 if !manager.arm()? {
-                    // It has been readable for this: only what comes from now on makes it readable
-                    // again.
+                    // Clears the readiness of this arrival. Only a later one makes the file
+                    // readable again.
                     arrivals.readable().await?.clear_ready();
                 }
             };
@@ -286,7 +289,7 @@ fn waking(manager: &Manager) -> Outcome {
 }
 
 fn threads(card: &Card) -> Outcome {
-    // A manager for each thread, as for each process: then none waits for another.
+    // One manager per thread or process, so that none waits for another.
     std::thread::scope(|scope| {
         let workers = [0, 1, 2].map(|number: u8| {
             scope.spawn(move || -> hamlyn::Result<u8> {
@@ -309,13 +312,13 @@ fn names(card: &Card) -> Outcome {
     let server = std::thread::spawn(move || -> hamlyn::Result<EndReason> {
         let request = listener.request(Some(Duration::from_secs(30)))?;
         println!("host {} says {:?}", request.host(), String::from_utf8_lossy(request.private()));
-        // Tickets and seeds fit in what each side tells the other.
+        // Tickets and seeds fit into the private data that each side passes.
         let connection = request.accept(b"welcome")?;
-        // It carries no data: it tells of the peer's end, once, and why.
+        // The connection carries no data. It reports the peer's end, once, with the reason.
         Ok(connection.wait_end(Some(Duration::from_secs(30)))?.reason)
     });
 
-    // The client: on any host, the same one for once.
+    // The client: on any host. In this example it is the same host.
     let host = card.info()?.host.ok_or("the link is down")?;
     let connection = card.connect(host, "programming", b"good morning")?;
     assert_eq!(connection.private(), b"welcome");

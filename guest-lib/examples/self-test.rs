@@ -1,4 +1,4 @@
-//! The card's self-tests: register access, DMA, interrupts. Exit status 1 if one fails.
+//! The card's self-tests: register access, DMA, interrupts. The exit status is 1 if one fails.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
 //! Several termini of one process, all busy at once: each gets its share of the link (section 2.3),
-//! by its weight.
+//! according to its weight.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -11,11 +11,12 @@ use serde_json::json;
 
 mod common;
 
-/// Messages that each terminus gets through at least: one more or less matters little then.
+/// Minimum number of messages that each terminus completes, so that one more or less matters
+/// little.
 const ENOUGH: u64 = 50;
 
-/// Sends as much as it can from several termini, and prints what each got through. The receiver is
-/// `flood sink`
+/// Sends as much as it can from several termini, and prints how much each completed; the receiver
+/// is `flood sink`
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -23,10 +24,10 @@ struct Options {
     /// The sink's ticket
     #[arg(long)]
     ticket: Ticket,
-    /// A weight for each terminus; more than 1 takes CAP_SYS_NICE in a guest
+    /// A weight for each terminus; more than 1 requires CAP_SYS_NICE in a guest
     #[arg(long, value_delimiter = ',', default_values_t = [1, 1, 1, 1])]
     weights: Vec<u32>,
-    /// Seconds, at least: each terminus gets 50 messages through
+    /// Minimum number of seconds; each terminus completes at least 50 messages
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// Bytes in a message
@@ -49,8 +50,8 @@ fn main() -> ExitCode {
             || messages.iter().any(|count| *count < ENOUGH)
         {
             let now: Vec<u64> = busy.iter().map(|busy| busy.terminus.completed()).collect();
-            // A process that was kept from running lets a terminus run dry: what came through
-            // meanwhile says nothing.
+            // If this process did not run for a while, a terminus may have run dry. The messages
+            // completed meanwhile are not representative.
             if busy.iter().zip(&now).all(|(busy, completed)| busy.posted > *completed) {
                 for (count, (now, last)) in messages.iter_mut().zip(now.iter().zip(&last)) {
                     *count += now - last;
@@ -85,7 +86,8 @@ struct Busy {
     terminus: Terminus,
     buffer: SendBuffer,
     posted: u64,
-    /// How often all that it had posted was found sent: then it was not busy.
+    /// Number of times that all its posted messages were found sent: the terminus was not busy
+    /// then.
     idle: u64,
 }
 
@@ -97,7 +99,7 @@ impl Busy {
     }
 }
 
-/// Fills every work queue to the brim.
+/// Fills every work queue completely.
 fn fill(all: &mut [Busy], ticket: &Ticket) -> Outcome {
     for busy in all {
         busy.idle += u64::from(busy.posted > 0 && busy.terminus.completed() == busy.posted);

@@ -1,5 +1,5 @@
 //! A stream (section 3.3): bytes in order, from small sends that are coalesced and from buffers
-//! that go as they are. The receiver verifies every byte.
+//! that are sent as they are. The receiver verifies every byte.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ struct Options {
     /// Seconds to wait for the other end
     #[arg(long, global = true, default_value_t = 60)]
     timeout: u64,
-    /// What the bytes' pattern is made from
+    /// Seed of the bytes' pattern
     #[arg(long, global = true, default_value_t = 1)]
     pattern: u64,
     #[command(subcommand)]
@@ -35,10 +35,10 @@ enum Role {
         /// The longest record, in bytes
         #[arg(long, default_value_t = 16 * 1024)]
         record_size: u32,
-        /// Buffers to begin with
+        /// Initial number of buffers
         #[arg(long, default_value_t = 16)]
         records: u32,
-        /// Records to hold before all of them are released
+        /// Number of records to hold before all of them are released
         #[arg(long, default_value_t = 1)]
         hold: u32,
         /// Milliseconds between two records, so that the sender has to wait
@@ -52,7 +52,7 @@ enum Role {
         /// The receiver's seed
         #[arg(long)]
         seed: Seed,
-        /// How many bytes in all
+        /// Total number of bytes
         #[arg(long, default_value_t = 1 << 20)]
         bytes: usize,
         /// Bytes of each send
@@ -64,7 +64,7 @@ enum Role {
         /// Sends a buffer as it is instead of copying
         #[arg(long)]
         buffer: bool,
-        /// Goes without closing
+        /// Exits without closing
         #[arg(long)]
         abandon: bool,
     },
@@ -141,7 +141,7 @@ fn send(manager: &Manager, options: &Options) -> Outcome {
         if *buffer {
             let mut memory = manager.allocate(part.len())?;
             memory.write(0, part)?;
-            // Dropped: its memory is the manager's again as soon as the card has gathered it.
+            // Dropped: its memory returns to the manager as soon as the card has gathered it.
             drop(stream.send_buffer(memory)?);
         } else {
             stream.send(part)?;
@@ -153,7 +153,7 @@ fn send(manager: &Manager, options: &Options) -> Outcome {
     if *abandon {
         stream.flush()?;
         drop(stream);
-        // Not to take the message along that says so.
+        // Waits until the message that reports the drop is sent, before the manager is dropped.
         manager.terminus().finish(common::seconds(options.timeout))?;
         return print(&json!({ "abandoned": bytes }));
     }

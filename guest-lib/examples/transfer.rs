@@ -1,5 +1,5 @@
 //! A long message by DMA, gathered from several send buffers (section 2.3); the receiver verifies
-//! every byte. With `--own` the bytes lie in vectors of the programs' own, at both ends.
+//! every byte. With `--own`, both programs use vectors of their own as memory.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -19,7 +19,7 @@ struct Options {
     /// Seconds to wait for the message
     #[arg(long, global = true, default_value_t = 60)]
     timeout: u64,
-    /// In memory of the program's own
+    /// Uses memory of the program's own
     #[arg(long, global = true)]
     own: bool,
     #[command(subcommand)]
@@ -30,10 +30,10 @@ struct Options {
 enum Role {
     /// Prints a ticket, waits for the message and verifies it
     Receive {
-        /// Bytes to come
+        /// Number of bytes to receive
         #[arg(long, default_value_t = 1 << 20)]
         bytes: usize,
-        /// What their pattern was made from
+        /// Seed of the sender's pattern
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
@@ -42,13 +42,13 @@ enum Role {
         /// The receiver's ticket
         #[arg(long)]
         ticket: Ticket,
-        /// Bytes
+        /// Number of bytes
         #[arg(long, default_value_t = 1 << 20)]
         bytes: usize,
-        /// What their pattern is made from
+        /// Seed of the pattern
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// How many send buffers to gather from, 1 to 8
+        /// Number of send buffers to gather from, 1 to 8
         #[arg(long, default_value_t = 4)]
         buffers: usize,
     },
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Bytes and seed, as the message's metadata carries them.
+/// Returns the number of bytes and the seed as the message's metadata.
 fn metadata(bytes: usize, seed: u64) -> Vec<u8> {
     [(bytes as u64).to_le_bytes(), seed.to_le_bytes()].concat()
 }
@@ -89,7 +89,7 @@ fn receive(options: &Options, bytes: usize, seed: u64) -> Outcome {
     }
 }
 
-/// The vector that was lent. Once the slot is closed nobody writes to it.
+/// Returns the lent vector. The slot is closed first, so that no write can follow.
 fn taken_back(slot: Slot, area: MessageArea) -> Outcome<Vec<u8>> {
     drop(slot);
     Ok(area.take_back::<Vec<u8>>()?)

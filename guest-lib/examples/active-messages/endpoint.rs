@@ -1,4 +1,4 @@
-//! An endpoint of Active Messages: requests and replies that name a handler, run where the
+//! An endpoint of Active Messages. Requests and replies name a handler, which runs when the
 //! application polls.
 
 use std::collections::VecDeque;
@@ -11,51 +11,51 @@ use crate::common::Outcome;
 use crate::meet::{self, Watch};
 use crate::wire::{Head, Verdict};
 
-/// Requests to one peer that may be under way: each has a place of its own there for the request,
-/// and here for the reply.
+/// Maximum number of requests in flight to one peer. Each has its own receiver at the peer for the
+/// request, and one here for the reply.
 pub(crate) const CREDITS: usize = 4;
-/// The most bytes of arguments of a message.
+/// Maximum number of argument bytes in a message.
 pub(crate) const MAX_ARGUMENTS: usize = 64 * 1024;
-/// The most that go by direct I/O; longer ones by DMA.
+/// Maximum number of argument bytes sent by direct I/O; longer ones go by DMA.
 pub(crate) const MAX_SHORT: usize = DatagramSender::MAX_DIRECT - Head::SIZE;
-/// How many looks find nothing before a waiter sleeps.
+/// Number of empty polls before a waiter sleeps.
 const SPINS: u32 = 200;
-/// How soon a sleeper looks again.
+/// Time after which a sleeping waiter polls again.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs at the receiver of a request: what it returns is the reply.
+/// Runs at the receiver of a request. Its return value is the reply.
 ///
-/// It has the application's state and no endpoint, so it cannot send anything else: with nothing to
-/// wait for, it cannot deadlock.
+/// It gets the application's state but no endpoint, so it cannot send anything else. It has nothing
+/// to wait for and cannot deadlock.
 pub(crate) type RequestHandler<S> = fn(&mut S, usize, &[u8]) -> Reply;
-/// Runs at the receiver of a reply, which sent the request.
+/// Runs at the receiver of a reply, which is the sender of the request.
 pub(crate) type ReplyHandler<S> = fn(&mut S, usize, &[u8]);
 
-/// What a request handler answers.
+/// The answer of a request handler.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reply {
-    /// Which reply handler takes it.
+    /// Index of the reply handler that takes it.
     pub(crate) handler: u16,
     pub(crate) arguments: Vec<u8>,
 }
 
-/// The tables of handlers: an index in a message is looked up here, and nowhere else.
+/// The tables of handlers. An index in a message is looked up only here.
 #[derive(Debug)]
 pub(crate) struct Handlers<S: 'static> {
     pub(crate) requests: &'static [RequestHandler<S>],
     pub(crate) replies: &'static [ReplyHandler<S>],
 }
 
-/// A request that has no effect.
+/// A request that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The peer has no such request handler.
     NoHandler { peer: usize, handler: u16 },
-    /// It was under way when the peer was lost: nobody knows whether it was handled.
+    /// The request was in flight when the peer was lost. It is unknown whether it was handled.
     Lost { peer: usize, loss: PeerLoss },
 }
 
-/// An endpoint with the application's state.
+/// An endpoint together with the application's state.
 pub(crate) struct Endpoint<S: 'static> {
     pub(crate) state: S,
     handlers: Handlers<S>,
@@ -65,11 +65,11 @@ pub(crate) struct Endpoint<S: 'static> {
     failures: VecDeque<Failure>,
 }
 
-/// Another endpoint, or this one itself.
+/// Another endpoint, or this endpoint itself.
 struct Peer {
-    /// Where its requests arrive.
+    /// Receives the peer's requests.
     requests: Vec<DatagramReceiver>,
-    /// Where this end's requests go, and where their replies arrive; by credit.
+    /// Destinations of this endpoint's requests and receivers of their replies, one per credit.
     credits: Vec<Credit>,
     watch: Option<Watch>,
     loss: Option<PeerLoss>,
@@ -78,30 +78,30 @@ struct Peer {
 struct Credit {
     ticket: Ticket,
     replies: DatagramReceiver,
-    /// The handler of the request that is under way.
+    /// Handler of the request in flight.
     under_way: Option<u16>,
 }
 
-/// The places for one peer's messages, before it is known.
+/// Receivers for one peer's messages, before the peer is known.
 pub(crate) struct Places {
     requests: Vec<DatagramReceiver>,
     replies: Vec<DatagramReceiver>,
 }
 
 impl Places {
-    /// Makes them.
+    /// Creates the receivers.
     pub(crate) fn create(manager: &Manager) -> Result<Self> {
         let create = || DatagramReceiver::create_group(manager, CREDITS as u32, Head::SIZE + MAX_ARGUMENTS);
         Ok(Self { requests: create()?, replies: create()? })
     }
 
-    /// What the peer must know: a ticket for each request that may be under way.
+    /// Returns what the peer must know: one ticket per request that may be in flight.
     pub(crate) fn tell(&self) -> Result<Vec<u8>> {
         let tickets = self.requests.iter().map(|place| Ok(place.ticket()?.to_bytes()));
         Ok(tickets.collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// Joins them with what the peer told.
+    /// Combines the receivers with the tickets from the peer.
     fn meet(self, told: &[u8], watch: Option<Watch>) -> Result<Peer> {
         if told.len() != CREDITS * Ticket::SIZE {
             return Err(Error::Malformed("something else than tickets for requests"));
@@ -114,7 +114,7 @@ impl Places {
 }
 
 impl<S> Endpoint<S> {
-    /// An endpoint that knows nobody.
+    /// Creates an endpoint without peers.
     pub(crate) fn new(manager: &Manager, handlers: Handlers<S>, state: S) -> Self {
         let sender = DatagramSender::new(manager);
         Self {
@@ -127,14 +127,15 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// Adds the next peer: its number is how many there were. `told` is what it told of its
-    /// [`Places`].
+    /// Adds the next peer and returns its number; numbers count from 0. `told` is what the peer
+    /// sent about its [`Places`].
     pub(crate) fn add(&mut self, places: Places, told: &[u8], watch: Option<Watch>) -> Result<usize> {
         self.peers.push(places.meet(told, watch)?);
         Ok(self.peers.len() - 1)
     }
 
-    /// Sends a request. While all credits for the peer are out it runs the handlers of what comes.
+    /// Sends a request. While all credits for the peer are in use, it runs the handlers of incoming
+    /// messages.
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::PeerLost`]; [`Error::TimedOut`].
@@ -163,7 +164,7 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// Runs handlers until all replies to own requests have come.
+    /// Runs handlers until all replies to this endpoint's requests have arrived.
     pub(crate) fn finish(&mut self, patience: Duration) -> Outcome {
         let begun = Instant::now();
         while self.under_way() > 0 {
@@ -172,7 +173,7 @@ impl<S> Endpoint<S> {
         Ok(())
     }
 
-    /// Runs handlers until the state is as the application wants it.
+    /// Runs handlers until `done` returns true for the application's state.
     pub(crate) fn serve_until(&mut self, mut done: impl FnMut(&S) -> bool, patience: Duration) -> Outcome {
         let begun = Instant::now();
         while !done(&self.state) {
@@ -181,20 +182,21 @@ impl<S> Endpoint<S> {
         Ok(())
     }
 
-    /// Own requests without a reply.
+    /// Returns the number of this endpoint's requests without a reply.
     pub(crate) fn under_way(&self) -> usize {
         self.peers.iter().flat_map(|peer| &peer.credits).filter(|credit| credit.under_way.is_some()).count()
     }
 
-    /// The next request that had no effect.
+    /// Takes the next request that failed.
     pub(crate) fn failure(&mut self) -> Option<Failure> {
         self.failures.pop_front()
     }
 
-    /// Runs the handlers of all messages that are there, in this thread, now. How many.
+    /// Runs the handlers of all messages that have arrived, in the calling thread. Returns the
+    /// number of messages.
     ///
     /// # Errors
-    /// What a peer sends that the protocol does not allow ends that peer, and is told once.
+    /// A protocol violation ends the peer that caused it, and is returned once.
     pub(crate) fn poll(&mut self) -> Outcome<usize> {
         self.manager.poll_all()?;
         let mut handled = 0;
@@ -214,7 +216,7 @@ impl<S> Endpoint<S> {
         Ok(handled)
     }
 
-    /// Runs handlers; sleeps if there is nothing to run.
+    /// Runs handlers, or sleeps if there is nothing to run.
     fn progress(&mut self, begun: Instant, patience: Duration, what: &'static str) -> Outcome {
         for _ in 0..=SPINS {
             if self.poll()? > 0 {
@@ -231,8 +233,8 @@ impl<S> Endpoint<S> {
         self.look_for_ends()
     }
 
-    /// Looks which peers have ended, which the operating system knows. What had come from them
-    /// before is handled first.
+    /// Checks which peers have ended, as reported by the operating system. Messages that arrived
+    /// from them before are handled first.
     fn look_for_ends(&mut self) -> Outcome {
         self.poll()?;
         for number in 0..self.peers.len() {
@@ -244,8 +246,8 @@ impl<S> Endpoint<S> {
         Ok(())
     }
 
-    /// A peer that is lost owes no reply any more. That is an error, told once, unless it left
-    /// gracefully and owes nothing.
+    /// Marks a peer as lost and gives up all its pending replies. Returns an error, once, unless
+    /// the peer left gracefully with no reply pending.
     fn lose(&mut self, number: usize, loss: PeerLoss) -> Outcome {
         let peer = &mut self.peers[number];
         peer.loss = Some(loss);
@@ -257,14 +259,14 @@ impl<S> Endpoint<S> {
         Err(format!("peer {number}: {}", Error::PeerLost(loss)).into())
     }
 
-    /// Leaves gracefully, once all replies to others' requests are on their way.
+    /// Leaves gracefully, after all replies to other endpoints' requests are sent.
     pub(crate) fn close(self, patience: Duration) -> Result<()> {
         self.manager.terminus().finish(Some(patience))?;
         self.peers.into_iter().filter_map(|peer| peer.watch).try_for_each(Watch::close)
     }
 
-    /// Runs the request handler, makes the place ready again, and replies: whoever has the reply
-    /// may use the place.
+    /// Runs the request handler, rearms the receiver, and replies. The receiver is rearmed first
+    /// because the peer may reuse it as soon as it has the reply.
     fn take_request(&mut self, from: usize, place: usize) -> Result<bool> {
         let Some((message, reply_to)) = received(&self.peers[from].requests[place])? else {
             return Ok(false);
@@ -282,7 +284,7 @@ impl<S> Endpoint<S> {
         };
         self.check(from, &reply)?;
         match self.send(&reply_to, head, &reply, None) {
-            // The ticket is the peer's doing.
+            // The peer supplied the ticket.
             Err(Error::Invalid(_) | Error::PastEnd { .. } | Error::OutOfRange { .. }) => {
                 Err(Error::Malformed("a ticket for the reply that cannot be used"))
             }
@@ -290,10 +292,10 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// Makes the place ready again and runs the reply handler.
+    /// Rearms the receiver and runs the reply handler.
     fn take_reply(&mut self, from: usize, place: usize) -> Result<bool> {
         let credit = &mut self.peers[from].credits[place];
-        // What comes unasked stays where it is.
+        // An unexpected message stays in the receiver.
         let Some(handler) = credit.under_way else { return Ok(false) };
         let Some((message, _)) = received(&credit.replies)? else { return Ok(false) };
         credit.replies.rearm();
@@ -311,7 +313,7 @@ impl<S> Endpoint<S> {
         Ok(true)
     }
 
-    /// Short messages by direct I/O, long ones by DMA from memory of the manager's.
+    /// Sends short messages by direct I/O, and long ones by DMA from the manager's memory.
     fn send(&mut self, to: &Ticket, head: Head, arguments: &[u8], reply: Option<&Ticket>) -> Result<()> {
         let head = head.to_bytes();
         let length = head.len() + arguments.len();
@@ -324,7 +326,7 @@ impl<S> Endpoint<S> {
         let mut buffer = self.manager.allocate(length)?;
         buffer.write(0, &head)?;
         buffer.write(head.len(), arguments)?;
-        // Its memory returns to the manager once the card has gathered from it.
+        // The manager gets the memory back once the card has gathered the data.
         self.sender.send_buffer(to, buffer, 0, reply).map(drop).map_err(Into::into)
     }
 
@@ -338,7 +340,7 @@ impl<S> Endpoint<S> {
     }
 }
 
-/// A message that has come, and its reply ticket.
+/// Returns a message that has arrived, and its reply ticket.
 fn received(place: &DatagramReceiver) -> Result<Option<(Vec<u8>, Option<Ticket>)>> {
     match place.try_receive() {
         Ok(datagram) => Ok(Some((datagram.to_vec(), datagram.reply()))),

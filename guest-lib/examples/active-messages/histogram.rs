@@ -2,30 +2,30 @@
 
 use crate::endpoint::{Handlers, Reply};
 
-/// Request handlers, by index: counts bins, notes that a process is done, gives the bins, takes the
-/// whole histogram.
+/// Indices of the request handlers: counts bins, records that a process is done, returns the bins,
+/// stores the whole histogram.
 pub(crate) const COUNT: u16 = 0;
 pub(crate) const DONE: u16 = 1;
 pub(crate) const FETCH: u16 = 2;
 pub(crate) const RESULT: u16 = 3;
-/// Reply handlers: nothing to do, a process' bins.
+/// Indices of the reply handlers: does nothing, stores one process' bins.
 const NOTHING: u16 = 0;
 const PART: u16 = 1;
 
-/// The handlers in the order of these numbers.
+/// The handlers, ordered by these indices.
 pub(crate) const HANDLERS: Handlers<Histogram> =
     Handlers { requests: &[count, done, fetch, result], replies: &[nothing, part] };
 
-/// One process' part.
+/// One process' part of the histogram.
 #[derive(Debug)]
 pub(crate) struct Histogram {
-    /// Its own bins.
+    /// This process' bins.
     bins: Vec<u64>,
-    /// How many processes have sent all of their samples; process 0 alone is told.
+    /// Number of processes that have sent all their samples. Only process 0 is told.
     pub(crate) done: usize,
-    /// Every process' bins, at process 0.
+    /// The bins of every process, at process 0.
     parts: Vec<Vec<u64>>,
-    /// All bins, in the end.
+    /// All bins, once the job is complete.
     pub(crate) result: Option<Vec<u64>>,
 }
 
@@ -34,17 +34,17 @@ impl Histogram {
         Self { bins: vec![0; bins as usize], done: 0, parts: vec![Vec::new(); processes], result: None }
     }
 
-    /// The bins of all processes, as bytes.
+    /// Returns the bins of all processes as bytes.
     pub(crate) fn whole(&self) -> Vec<u8> {
         self.parts.iter().flatten().flat_map(|count| count.to_le_bytes()).collect()
     }
 }
 
-/// Arguments: numbers of bins, 4 bytes each.
+/// Arguments: bin numbers, 4 bytes each.
 fn count(histogram: &mut Histogram, _from: usize, arguments: &[u8]) -> Reply {
     for bin in arguments.chunks_exact(4) {
         let bin = u32::from_le_bytes([bin[0], bin[1], bin[2], bin[3]]) as usize;
-        // Somebody else's mistake is no reason to stop.
+        // An invalid bin number from a peer does not stop this process.
         if let Some(count) = histogram.bins.get_mut(bin) {
             *count += 1;
         }
@@ -74,7 +74,7 @@ fn acknowledge() -> Reply {
 
 fn nothing(_: &mut Histogram, _from: usize, _arguments: &[u8]) {}
 
-/// Arguments: the bins of who replies, 8 bytes each.
+/// Arguments: the replying process' bins, 8 bytes each.
 fn part(histogram: &mut Histogram, from: usize, arguments: &[u8]) {
     histogram.parts[from] = counts(arguments);
 }

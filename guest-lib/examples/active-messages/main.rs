@@ -1,10 +1,10 @@
-//! Active Messages over the library (section 5.4): a histogram whose bins lie in several processes;
-//! see docs/active-messages.md.
+//! Active Messages over the library (section 5.4): a histogram whose bins are spread over several
+//! processes; see docs/active-messages.md.
 //!
-//! Every process has samples of its own and a part of the bins, and sends each sample's bin to the
-//! process that counts it. Process 0 collects the bins by bulk replies and sends the whole
-//! histogram to all by bulk requests. All samples are made from seeds, so every process can check
-//! every bin.
+//! Every process has its own samples and a part of the bins. It sends each sample's bin number to
+//! the process that counts that bin. Process 0 collects the bins by bulk replies and sends the
+//! whole histogram to all processes by bulk requests. All samples are generated from seeds, so
+//! every process can check every bin.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -26,39 +26,39 @@ mod histogram;
 mod meet;
 mod wire;
 
-/// Entries of the notification queue: enough for the places of 128 processes.
+/// Entries of the notification queue: enough for the receivers of 128 processes.
 const QUEUE: u32 = 1024;
-/// Exchanges whose time is taken.
+/// Number of timed exchanges.
 const ROUND_TRIPS: u32 = 200;
-/// An index behind the table of request handlers.
+/// An index past the end of the table of request handlers.
 const NO_HANDLER: u16 = 999;
 
-/// Counts samples of several processes in bins of several processes, by Active Messages
+/// Counts the samples of several processes in bins spread over them, by Active Messages
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
     #[command(flatten)]
     meet: MeetOption,
-    /// This process' number among those of the job
+    /// This process' number in the job
     #[arg(long)]
     rank: usize,
-    /// The host id of every process, in the order of their numbers
+    /// The host id of every process, ordered by process number
     #[arg(long, value_delimiter = ',', required = true)]
     hosts: Vec<u32>,
     /// The job's name
     #[arg(long, default_value = "histogram")]
     job: String,
-    /// Samples of each process
+    /// Number of samples of each process
     #[arg(long, default_value_t = 20_000)]
     samples: u32,
-    /// Bins of each process; all together up to 8192
+    /// Number of bins of each process; up to 8192 in total
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=(MAX_ARGUMENTS / 8) as i64))]
     bins: u32,
-    /// Samples in a message
+    /// Number of samples in a message
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=(MAX_ARGUMENTS / 4) as i64))]
     batch: u32,
-    /// Seconds to wait for the others
+    /// Seconds to wait for the other processes
     #[arg(long, default_value_t = 60)]
     timeout: u64,
 }
@@ -79,14 +79,15 @@ fn main() -> ExitCode {
     })
 }
 
-/// Meets all others: comes to those before it, then lets in those behind it.
+/// Connects to all other processes: connects to those with a lower rank, then accepts those with a
+/// higher one.
 fn gather(card: &Card, options: &Options) -> Outcome<Endpoint<Histogram>> {
     let manager = Manager::create_with(card, QUEUE, Polling::default())?;
     let (own, patience) = (options.rank, Duration::from_secs(options.timeout));
     let name = |rank| format!("{}/{rank}", options.job);
     let places = options.hosts.iter().map(|_| Places::create(&manager)).collect::<Result<Vec<_>, _>>()?;
     let tell = |to: usize| Ok([&(own as u32).to_le_bytes()[..], &places[to].tell()?].concat());
-    // Its own messages come back by its own card.
+    // Messages to itself come back through its own card.
     let mut met = BTreeMap::from([(own, Met { told: tell(own)?, watch: None })]);
     for rank in 0..own {
         let (host, name) = (options.hosts[rank], name(rank));
@@ -118,7 +119,7 @@ fn rank_of(told: &[u8]) -> Outcome<usize> {
     Ok(u32::from_le_bytes(*rank) as usize)
 }
 
-/// The job.
+/// Runs the job.
 fn count(mut endpoint: Endpoint<Histogram>, options: &Options) -> Outcome {
     let (own, ranks, patience) = (options.rank, options.hosts.len(), Duration::from_secs(options.timeout));
     print(&json!({ "rank": own, "met": ranks }))?;
@@ -147,8 +148,8 @@ fn count(mut endpoint: Endpoint<Histogram>, options: &Options) -> Outcome {
     if verified { Ok(()) } else { Err("the histogram is wrong".into()) }
 }
 
-/// The shortest of many exchanges; and one with a handler that there is not, which the requester is
-/// told and nobody else notices.
+/// Returns the shortest of many round trips. Also sends a request for a handler that does not
+/// exist; only the requester gets an error.
 fn round_trip(endpoint: &mut Endpoint<Histogram>, peer: usize, patience: Duration) -> Outcome<Duration> {
     let mut shortest = Duration::MAX;
     for _ in 0..ROUND_TRIPS {
@@ -165,7 +166,7 @@ fn round_trip(endpoint: &mut Endpoint<Histogram>, peer: usize, patience: Duratio
     }
 }
 
-/// Sends every sample to the process that counts it. How many messages that took.
+/// Sends every sample to the process that counts it. Returns the number of messages sent.
 fn send_samples(endpoint: &mut Endpoint<Histogram>, options: &Options, patience: Duration) -> Outcome<u64> {
     let (bins, batch) = (options.bins, options.batch as usize);
     let mut batches = vec![Vec::with_capacity(4 * batch); options.hosts.len()];
@@ -186,7 +187,7 @@ fn send_samples(endpoint: &mut Endpoint<Histogram>, options: &Options, patience:
     Ok(messages)
 }
 
-/// A process' samples: bins of the whole histogram.
+/// Returns a process' samples, as bins of the whole histogram.
 fn samples(options: &Options, rank: usize) -> impl Iterator<Item = u32> {
     let bins = options.bins * options.hosts.len() as u32;
     (0..options.samples as usize).map(move |number| {
@@ -196,7 +197,7 @@ fn samples(options: &Options, rank: usize) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The whole histogram, counted here alone.
+/// Returns the whole histogram, computed locally.
 fn expected(options: &Options) -> Vec<u64> {
     let mut bins = vec![0; options.bins as usize * options.hosts.len()];
     (0..options.hosts.len()).flat_map(|rank| samples(options, rank)).for_each(|bin| bins[bin as usize] += 1);

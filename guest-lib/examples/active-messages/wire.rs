@@ -1,6 +1,6 @@
-//! What a message begins with.
+//! Message header.
 
-/// How a request fared; in a request it means nothing.
+/// The outcome of a request; unused in a request itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Handled,
@@ -10,13 +10,13 @@ pub(crate) enum Verdict {
 /// The first bytes of a message; the arguments follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// An index into the receiver's table of request or reply handlers.
+    /// Index into the receiver's table of request or reply handlers.
     pub(crate) handler: u16,
     pub(crate) verdict: Verdict,
 }
 
 impl Head {
-    /// Its size, in bytes: so arguments of 8-byte words are aligned.
+    /// Size in bytes; a multiple of 8, so that arguments of 8-byte words are aligned.
     pub(crate) const SIZE: usize = 8;
 
     pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
@@ -24,7 +24,7 @@ impl Head {
         [handler[0], handler[1], u8::from(self.verdict == Verdict::NoHandler), 0, 0, 0, 0, 0]
     }
 
-    /// Parts a message into head and arguments.
+    /// Splits a message into header and arguments.
     pub(crate) fn take(message: &[u8]) -> Option<(Self, &[u8])> {
         let (head, arguments) = message.split_first_chunk::<{ Self::SIZE }>()?;
         let verdict = if head[2] == 0 { Verdict::Handled } else { Verdict::NoHandler };

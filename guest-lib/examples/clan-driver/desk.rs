@@ -1,4 +1,4 @@
-//! By hand: does what it is told, a line each, and answers with a JSON object each.
+//! Manual control: reads one command per line and answers each with a JSON object.
 //!
 //! | line | answer |
 //! |---|---|
@@ -7,37 +7,37 @@
 //! | `close-aperture APERTURE` | `closed` |
 //! | `join GROUP KEY LENGTH` | an `aperture` that is a member of a group |
 //! | `endpoint PORT` | the `endpoint`'s number here, and its `address` |
-//! | `endpoint-of-driver PORT` | the same, of one whose DMA requests the driver carries out |
+//! | `endpoint-of-driver PORT` | the same, for an endpoint whose DMA requests the driver carries out |
 //! | `close-endpoint ENDPOINT` | `closed` |
 //! | `window ENDPOINT DESCRIPTOR` | the `window`'s number here |
 //! | `store WINDOW OFFSET VALUE` | `stored`: 8 bytes |
-//! | `fetch WINDOW OFFSET` | their `value` in the other host's memory |
+//! | `fetch WINDOW OFFSET` | the `value` of 8 bytes in the other host's memory |
 //! | `own APERTURE OFFSET` | the `value` of 8 bytes in this process' memory |
 //! | `fill APERTURE SEED` | `filled` with a pattern |
 //! | `check APERTURE SEED` | whether the pattern `arrived` |
-//! | `put ENDPOINT APERTURE DESCRIPTOR COUNT` | `done`: DMA of all of the aperture to the other, so often |
-//! | `get ENDPOINT APERTURE DESCRIPTOR COUNT` | the same from the other |
-//! | `storm ENDPOINT WINDOW APERTURE` | `storming`: stores, loads and DMA both ways, and nothing else any more |
-//! | `watch ENDPOINT APERTURE FROM TO HOW...` | the `tripwire`'s number; it is for writes, but for `reads` or `all`, and may be `once`, `interrupting` |
-//! | `watch-remote ENDPOINT DESCRIPTOR FROM TO HOW...` | the same, for what this process does there |
-//! | `tripped TRIPWIRE` | how often it has `fired`, once it has |
-//! | `count TRIPWIRE` | the `count` of how often it has fired so far |
+//! | `put ENDPOINT APERTURE DESCRIPTOR COUNT` | `done`: COUNT DMA writes of the whole aperture to the other one |
+//! | `get ENDPOINT APERTURE DESCRIPTOR COUNT` | the same, reading from the other one |
+//! | `storm ENDPOINT WINDOW APERTURE` | `storming`: stores, loads and DMA both ways; no further commands are read |
+//! | `watch ENDPOINT APERTURE FROM TO HOW...` | the `tripwire`'s number; it watches writes, or `reads` or `all`, and may be `once` and `interrupting` |
+//! | `watch-remote ENDPOINT DESCRIPTOR FROM TO HOW...` | the same, for this process' accesses to remote memory |
+//! | `tripped TRIPWIRE` | waits until it fires; how often it has `fired` |
+//! | `count TRIPWIRE` | the `count` of firings so far |
 //! | `enable TRIPWIRE` | `enabled` |
-//! | `fault ENDPOINT` | the `fault` that there is, or comes |
+//! | `fault ENDPOINT` | the current or next `fault` |
 //! | `send ENDPOINT ADDRESS TEXT` | `sent` |
-//! | `send-many ENDPOINT ADDRESS` | how many were `sent` when one was `refused`, and why |
+//! | `send-many ENDPOINT ADDRESS` | the number `sent` before one was `refused`, and why |
 //! | `message ENDPOINT` | the next message: `from`, `kind`, `text` |
 //! | `connect ENDPOINT ADDRESS [DESCRIPTOR or WORD]` | the `connection`'s number here |
-//! | `accept ENDPOINT OTHER` | the same, of the first who asks the one; it is the other's |
-//! | `end CONNECTION` | how it `ended`, once it has |
-//! | `events ENDPOINT` | `registered`: for what happens to it, but for Tripwires |
-//! | `watch-event TRIPWIRE` | `registered`: its firing is an event, whose token is its number |
-//! | `readable` | whether the queue's file is `readable`, within a moment |
-//! | `event` | `what` has happened, to which `token` |
+//! | `accept ENDPOINT OTHER` | the same, for the first request at ENDPOINT; the connection uses OTHER |
+//! | `end CONNECTION` | waits for its end; how it `ended` |
+//! | `events ENDPOINT` | `registered`: all its events except those of Tripwires |
+//! | `watch-event TRIPWIRE` | `registered`: each firing is an event, with the Tripwire's number as token |
+//! | `readable` | whether the queue's file becomes `readable` within a moment |
+//! | `event` | `what` has happened, and its `token` |
 //! | `listen NAME` | `listening`: for connections of the operating systems |
 //! | `admit NAME TEXT` | `admitted`: its number; the next request's `host` and `private` text |
 //! | `reach HOST NAME TEXT` | `reached`: its number, and the answer's `private` text; or why it is `refused` |
-//! | `over NUMBER` | why it is `over`, once it is |
+//! | `over NUMBER` | waits for the connection's end; why it is `over` |
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -53,7 +53,7 @@ use crate::names::Names;
 use crate::storm::storm;
 use crate::tripwires::Tripwires;
 
-/// How long anything is waited for.
+/// Timeout of every wait.
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
 pub(crate) fn run(card: Card) -> Outcome {
@@ -87,7 +87,7 @@ struct Desk {
     made: u64,
 }
 
-/// What is kept under a number.
+/// Looks up an object by its number.
 pub(crate) fn get<'a, T>(of: &'a BTreeMap<u64, T>, number: &str) -> Outcome<&'a T> {
     of.get(&number.parse()?).ok_or_else(|| format!("there is no {number}").into())
 }
@@ -223,7 +223,7 @@ impl Desk {
         Ok(json!({ "endpoint": number, "address": address.to_string() }))
     }
 
-    /// Puts as many as there is room for, and waits for each.
+    /// Puts as many transfers as there is room for, and waits for each.
     fn transfer(&self, endpoint: &str, transfer: &Transfer, count: u32) -> Outcome<Value> {
         let dma = get(&self.endpoints, endpoint)?.dma();
         let mut last = None;

@@ -1,4 +1,4 @@
-//! CLAN cards by hand, `hamlyn::clan`, and by the driver's own calls: for tests.
+//! Manual control of CLAN cards for tests, through `hamlyn::clan` and the driver's own calls.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,8 +19,7 @@ mod trespass;
 mod tripwires;
 mod wakes;
 
-/// Does what tests ask of a CLAN card and its driver; the card is that of $CLAN_CARD, else
-/// /dev/clan0
+/// Runs test commands on a CLAN card and its driver; uses the card at $CLAN_CARD, else /dev/clan0
 #[derive(Debug, Parser)]
 struct Options {
     #[command(subcommand)]
@@ -31,23 +30,24 @@ struct Options {
 enum What {
     /// Runs the card's self-tests; in a machine only root may
     SelfTest,
-    /// Attempts what a process may not, by the driver's calls and by what it shares with the driver
+    /// Attempts forbidden operations, through the driver's calls and the memory shared with the
+    /// driver
     Trespass {
         /// The card's node
         #[arg(default_value = "/dev/clan0")]
         node: PathBuf,
     },
-    /// Sleeps by the driver's own call for each of many stores; for host 0
+    /// Sleeps in the driver's own call for each of many stores; for host 0
     Wakes {
         /// The card's node
         #[arg(default_value = "/dev/clan0")]
         node: PathBuf,
     },
-    /// Does what lines on standard input say
+    /// Executes commands from standard input
     Desk,
     /// Receives by the programs of section 4.3
     Receive,
-    /// Sends to who receives
+    /// Sends to the receiver
     Send {
         /// The receiver's host
         host: u32,

@@ -1,4 +1,4 @@
-//! Connections of the operating systems, by name: they go over what the driver has for itself.
+//! Connections of the operating systems, by name. They use the driver's own endpoint.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::common::Outcome;
 use crate::desk::PATIENCE;
 
-/// What was made.
+/// The objects created so far.
 #[derive(Default)]
 pub(crate) struct Names {
     listeners: BTreeMap<String, Listener>,

@@ -1,5 +1,5 @@
-//! The paper's programs of section 4.3 between two machines: an early Tripwire, header and body
-//! apart, a stream of bytes.
+//! The paper's programs of section 4.3 between two machines: an early Tripwire, separate header and
+//! body, a stream of bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::desk::PATIENCE;
 
 const PORT: u32 = 1600;
-/// Bytes of an end's memory.
+/// Bytes of each end's memory.
 const LENGTH: usize = 4096;
-/// Lengths of messages, the longest among them.
+/// Lengths of messages, including the longest.
 const MESSAGES: [usize; 5] = [1, 7, 8, 3000, LENGTH - 64];
 /// Bytes of a header.
 const HEADER: usize = 16;
-/// Bytes that go by the stream.
+/// Bytes sent through the stream.
 const STREAM: usize = 50_000;
 
-/// What is sent under a number.
+/// Returns the bytes that are sent for `seed`.
 fn pattern(seed: usize, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     fill_pattern(seed as u64, 0, &mut bytes);
@@ -35,7 +35,7 @@ fn check(seed: usize, bytes: &[u8]) -> Outcome {
     }
 }
 
-/// Receives from three ends, a program each.
+/// Receives from three ends, one program each.
 pub(crate) fn receive(card: &Card) -> Outcome {
     let listener = sleeping(card, PORT)?;
     print(&json!({ "listening": PORT }))?;
@@ -45,7 +45,7 @@ pub(crate) fn receive(card: &Card) -> Outcome {
     print(&json!({ "early": early, "apart": apart, "stream": stream }))
 }
 
-/// An endpoint whose owner sleeps at once, so that it is the Tripwires that wake him.
+/// Opens an endpoint whose owner sleeps at once, so that the Tripwires wake it.
 fn sleeping(card: &Card, port: u32) -> Outcome<Endpoint> {
     Ok(card.endpoint_builder().port(port).polling(Duration::ZERO).open()?)
 }
@@ -55,12 +55,12 @@ fn accept(card: &Card, listener: &Endpoint) -> Outcome<Arc<End>> {
     Ok(Arc::new(End::accept(listener.accept(PATIENCE)?, &sleeping(card, 0)?, own, PATIENCE)?))
 }
 
-/// Says for how many messages the early Tripwire fired while the rest was not there. The sender
-/// sends that when it is told of it.
+/// Returns the number of messages for which the early Tripwire fired before the rest had arrived.
+/// The sender sends the rest when it is told to.
 fn receive_early(end: &Arc<End>) -> Outcome<usize> {
     let mut receiver = transfer::Receiver::new(end)?;
     receiver.set_early()?;
-    // What was written before it watched would not have fired it.
+    // A write before the Tripwire is set would not fire it.
     tell(end)?;
     let (mut bytes, mut early) = (vec![0; LENGTH], 0);
     for length in MESSAGES {
@@ -76,13 +76,13 @@ fn receive_early(end: &Arc<End>) -> Outcome<usize> {
     Ok(early)
 }
 
-/// Tells the other end that it may go on.
+/// Tells the other end to go on.
 fn tell(end: &End) -> Outcome {
     Ok(end.connection().send(b"go on")?)
 }
 
-/// Says for how many messages the header was there before the body, which is sent when the sender
-/// is told of that.
+/// Returns the number of messages whose header arrived before the body. The sender sends the body
+/// when it is told to.
 fn receive_headed(end: &Arc<End>) -> Outcome<usize> {
     let mut receiver = headed::Receiver::new(end, HEADER)?;
     let (mut header, mut body, mut apart) = ([0; HEADER], vec![0; LENGTH], 0);
@@ -108,7 +108,7 @@ fn receive_stream(end: &Arc<End>) -> Outcome<usize> {
     Ok(bytes.len())
 }
 
-/// Sends to who receives at a host.
+/// Sends to the receiver at a host.
 pub(crate) fn send(card: &Card, host: u32) -> Outcome {
     let end = connect(card, host)?;
     let mut sender = transfer::Sender::new(&end)?;

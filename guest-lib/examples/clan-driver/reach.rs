@@ -1,5 +1,5 @@
-//! What a process may not do at the card itself, by its endpoint's page and its DMA requests: with
-//! memory that is another's. Two open files are two owners, though the process is the same.
+//! Attempts at the card itself that are forbidden: a process uses another owner's memory through
+//! its own endpoint's page and DMA requests. Two open files are two owners, even in one process.
 
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use hamlyn_sys::{Access, Mapping};
 use crate::common::Outcome;
 use crate::trespass::{Attempts, Ground, PAGE};
 
-/// What the owner has in his memory, in each word.
+/// The value of each word of the owner's memory.
 const SECRET: u64 = 0x5ec2_e75e_c2e7_5ec2;
 
-/// A process at its own endpoint.
+/// A process with its own endpoint.
 pub(crate) struct Reach<'a> {
     pub(crate) ground: &'a Ground,
     page: Mapping,
@@ -25,7 +25,7 @@ pub(crate) struct Reach<'a> {
     put: u32,
 }
 
-/// One attempts what it may not with what is the other's: nothing of that is read or changed.
+/// Attempts accesses to the victim's memory: none of it may be read or changed.
 pub(crate) fn run(ground: &Ground, victim: &Ground, attempts: &mut Attempts) -> Outcome {
     (0..2 * PAGE).step_by(8).for_each(|at| victim.memory.store_u64(at, SECRET));
     let mut reach = Reach::new(ground)?;
@@ -64,12 +64,12 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
-    /// Sets its first Tripwire, which sets a bit; the card's answer.
+    /// Sets the first Tripwire to set a bit when it fires. Returns the card's answer.
     pub(crate) fn set(&mut self, target: u32, range: (u64, u64)) -> Outcome<u32> {
         self.set_to(CLAN_TRIPWIRE_BIT, target, range)
     }
 
-    /// Sets its first Tripwire, which does this; the card's answer.
+    /// Sets the first Tripwire with this action. Returns the card's answer.
     pub(crate) fn set_to(&mut self, action: u32, target: u32, (offset, length): (u64, u64)) -> Outcome<u32> {
         self.serial += 1;
         let flags = CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_READS | action;
@@ -123,13 +123,13 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
-    /// This card's host, as it is written in no page.
+    /// Returns this card's host, which no page contains.
     fn host(&self) -> Outcome<u32> {
         let card = hamlyn::clan::Card::open_path(&self.ground.path)?;
         Ok(card.host()?.ok_or("the link is down")?)
     }
 
-    /// Has the card carry out a request; its result.
+    /// Submits a request to the card. Returns its result.
     fn request(&mut self, request: ClanRequest) -> Outcome<u32> {
         let place =
             PAGE + self.put as usize % self.ground.endpoint.requests as usize * CLAN_REQUEST_SIZE as usize;
@@ -145,7 +145,7 @@ impl<'a> Reach<'a> {
     }
 }
 
-/// Waits for what the card is to write.
+/// Waits until the card has written the answer.
 fn until(written: impl Fn() -> bool) -> Outcome {
     let begun = Instant::now();
     while !written() {

@@ -1,13 +1,13 @@
-//! All that a process can do to another's memory, as fast as it can, until it is killed.
+//! Accesses another process' memory in every possible way, as fast as it can, until it is killed.
 
 use hamlyn::clan::*;
 
 use crate::common::Outcome;
 
-/// Stores between two loads.
+/// Number of stores between two loads.
 const STORES: u64 = 64;
 
-/// What is refused, or finds no room, is done again.
+/// Retries operations that are refused or find no room.
 pub(crate) fn storm<T>(dma: &Dma, window: &Window, own: &Aperture) -> Outcome<T> {
     let length = own.len().min(window.len());
     let there = window.descriptor();

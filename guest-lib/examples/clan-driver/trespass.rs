@@ -1,5 +1,5 @@
-//! What a process may not do with the driver's calls and with what it shares with the driver: each
-//! attempt is refused, and what is right still works behind it.
+//! Forbidden uses of the driver's calls and of the memory shared with the driver. Each attempt must
+//! be refused, and valid calls must still work afterwards.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::reach;
 
 pub(crate) const PAGE: usize = 4096;
 
-/// What was refused, and what was not.
+/// Attempts that were refused, and those that were not.
 #[derive(Default)]
 pub(crate) struct Attempts {
     refused: u32,
@@ -36,7 +36,7 @@ impl Attempts {
         }
     }
 
-    /// What is to be so, as it was refused.
+    /// Counts the attempt as refused if `so` is true.
     pub(crate) fn must_be(&mut self, what: &str, so: bool) {
         if so {
             self.refused += 1;
@@ -46,7 +46,7 @@ impl Attempts {
     }
 }
 
-/// What a process has.
+/// The objects of a process.
 pub(crate) struct Ground {
     pub(crate) path: PathBuf,
     pub(crate) device: Device,
@@ -102,7 +102,7 @@ impl Ground {
         Ok(Self { path: path.to_owned(), device, memory, aperture, endpoint, events, window })
     }
 
-    /// Opens what makes no sense.
+    /// Opens objects with invalid arguments.
     fn open_wrongly(&self, attempts: &mut Attempts) {
         let fresh = ClanAperture { key: 0, aperture: 0, ..self.aperture };
         let group = ClanAperture { flags: CLAN_APERTURE_WRITE | CLAN_APERTURE_GROUP, key: 1, ..fresh };
@@ -161,7 +161,7 @@ impl Ground {
         }
     }
 
-    /// Another open file is another protection domain, though the process is the same.
+    /// Uses another open file, which is another protection domain, even in one process.
     fn use_anothers(&self, attempts: &mut Attempts, other: &Device) {
         let object = |index| HamlynObject { index, ..HamlynObject::default() };
         let mut index = object(self.aperture.aperture);
@@ -192,7 +192,7 @@ impl Ground {
         attempts.must_fail("a window of another's endpoint", done, Errno::NOENT);
     }
 
-    /// Pages that are not this file's, or not so many.
+    /// Maps pages that belong to another file, or too many of them.
     fn map_wrongly(&self, attempts: &mut Attempts, other: &Device) {
         let own = [
             (self.endpoint.page_offset, PAGE),
@@ -211,7 +211,7 @@ impl Ground {
         }
     }
 
-    /// Waits and messages that make no sense.
+    /// Waits and sends with invalid arguments.
     fn say_wrongly(&self, attempts: &mut Attempts) {
         let own = self.endpoint.endpoint;
         for (bits, timeout_ns, error) in
@@ -238,8 +238,8 @@ impl Ground {
         attempts.must_fail("the driver's requests", done, Errno::NOENT);
     }
 
-    /// Fills all that is shared with card and driver with nonsense, and has both look at it. Counts
-    /// that could be are not among it.
+    /// Fills all memory shared with the card and the driver with nonsense, and makes both read it.
+    /// Valid counts are not among the values.
     fn scribble(&self) -> Outcome {
         let mut own = ClanEndpoint { flags: CLAN_DRIVERS_DMA, ..endpoint(0) };
         self.device.card_call::<CLAN_IOC_ENDPOINT_OPEN, _>(&mut own, &[])?;
@@ -252,7 +252,7 @@ impl Ground {
             }
             let mut kick = ClanKick { endpoint: own.endpoint, ..ClanKick::default() };
             self.device.card_call::<CLAN_IOC_KICK, _>(&mut kick, &[])?;
-            // What there is room for it says itself: there may be none.
+            // The room is read from the scribbled memory, so there may be none.
             let mut send = ClanSend {
                 endpoint: own.endpoint,
                 port: own.port,
@@ -267,7 +267,7 @@ impl Ground {
             };
             let _ = self.device.card_call::<CLAN_IOC_EVENTS_WAIT, _>(&mut wait, &[]);
         }
-        // A request that means nothing is answered, for all that.
+        // The card must still answer a meaningless request.
         memory.store_u64(CLAN_STATE_CLEARED as usize, memory.load_u64(CLAN_STATE_BITS as usize));
         memory.store_u64(PAGE, u64::from(CLAN_DMA_NOTIFY) << 32);
         memory.store_u32(CLAN_STATE_PUT as usize, 1);
@@ -289,7 +289,7 @@ impl Ground {
         Ok(())
     }
 
-    /// An endpoint that a window names stays; and then all goes in order.
+    /// An endpoint that a window names cannot be closed. Then everything closes in order.
     fn close(&self, attempts: &mut Attempts) -> Outcome {
         let object = |index| HamlynObject { index, ..HamlynObject::default() };
         let mut index = object(self.endpoint.endpoint);

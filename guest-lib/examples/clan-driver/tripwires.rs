@@ -1,4 +1,4 @@
-//! What the desk does with Tripwires.
+//! The commands for Tripwires.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::common::Outcome;
 use crate::desk::{PATIENCE, get};
 
-/// Those that are set, by number.
+/// The Tripwires that are set, by number.
 #[derive(Default)]
 pub(crate) struct Tripwires {
     set: BTreeMap<u64, Tripwire>,

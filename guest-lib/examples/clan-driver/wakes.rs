@@ -1,5 +1,5 @@
-//! Sleeping by the driver's own call. The library looks again within 100 ms, which would hide a
-//! wake-up that is lost.
+//! Sleeps in the driver's own call. The library checks again within 100 ms, which would hide a lost
+//! wake-up.
 
 use std::mem::offset_of;
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::common::{Outcome, print};
 use crate::reach::Reach;
 use crate::trespass::{Ground, PAGE};
 
-/// Stores that are slept for, one after the other.
+/// Number of stores to sleep for, one after the other.
 const ROUNDS: u64 = 500;
-/// A sleep that takes as long is not going to end.
+/// Timeout that means a lost wake-up.
 const LOST_NS: i64 = 60_000_000_000;
 
-/// A thread stores to this host's own memory through the card. Another sleeps for each store: first
-/// for a bit of its endpoint, then for an event.
+/// One thread stores to this host's own memory through the card. Another sleeps for each store:
+/// first for a bit of its endpoint, then for an event.
 pub(crate) fn run(path: &Path) -> Outcome {
     let ground = Ground::prepare(path)?;
     let mut reach = Reach::new(&ground)?;
@@ -63,7 +63,7 @@ pub(crate) fn run(path: &Path) -> Outcome {
 }
 
 /// Sleeps until the queue has an event after the first `taken`, and takes it. Returns the number of
-/// events that it found.
+/// events found.
 fn take_event(ground: &Ground, queue: &Mapping, taken: u32) -> Outcome<u64> {
     let mut wait = ClanEventsWait { timeout_ns: LOST_NS, queue: ground.events.queue, taken };
     ground.device.card_call::<CLAN_IOC_EVENTS_WAIT, _>(&mut wait, &[])?;
@@ -74,7 +74,7 @@ fn take_event(ground: &Ground, queue: &Mapping, taken: u32) -> Outcome<u64> {
     Ok(u64::from(number == taken + 1))
 }
 
-/// Sleeps until something is so; how often that took a sleep.
+/// Sleeps until `is_so` returns true. Returns the number of sleeps.
 fn sleep_until(reach: &Reach<'_>, is_so: impl Fn() -> bool) -> Outcome<u64> {
     let mut sleeps = 0;
     loop {

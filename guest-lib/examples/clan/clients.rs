@@ -1,5 +1,5 @@
 //! Clients of the event-driven server (section 5.3): one process with any number of connections,
-//! each of which has at most one request at a time.
+//! each with at most one request in flight.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,28 +19,28 @@ use crate::meet;
 
 /// Bytes of a client's memory.
 const LENGTH: usize = 256;
-/// A client spins, as the reply comes sooner than it could fall asleep (section 5.3).
+/// A client spins, because the reply arrives before it could fall asleep (section 5.3).
 const SPIN: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {
-    /// How many connections
+    /// Number of connections
     #[arg(long, default_value_t = 4)]
     connections: usize,
-    /// How many requests
+    /// Number of requests
     #[arg(long, default_value_t = 1000)]
     count: u32,
     /// Microseconds between two requests
     #[arg(long, default_value_t = 0)]
     gap: u64,
-    /// Requests that are sent, each on another connection, before their replies are collected
+    /// Number of requests sent, each on another connection, before their replies are collected
     #[arg(long, default_value_t = 1)]
     at_once: usize,
-    /// How many of the connections requests are sent on; else all
+    /// Number of connections that requests are sent on; else all
     #[arg(long)]
     used: Option<usize>,
-    /// Sends one on each that is used before any is timed: the first finds pages that nobody has
-    /// touched yet
+    /// Sends one request on each used connection before the timed ones, because the first access
+    /// faults pages in
     #[arg(long)]
     warm_up: bool,
 }
@@ -51,7 +51,8 @@ struct Clients {
 }
 
 impl Clients {
-    /// Each is asked for by itself, with one Tripwire: a card has enough of those for thousands.
+    /// Opens each connection separately, with one Tripwire: a card has enough of those for
+    /// thousands.
     fn connect(card: &Card, meet: &meet::Options, count: usize) -> Outcome<Self> {
         let builder = card.endpoint_builder().tripwires(1).requests(16).polling(SPIN);
         let mut all = Vec::new();
@@ -62,8 +63,8 @@ impl Clients {
         Ok(Self { all, times: Histogram::new(3)? })
     }
 
-    /// Has requests under way at this one and at those behind it of the first `count`, and collects
-    /// their replies.
+    /// Sends requests on consecutive connections among the first `count`, beginning at `first`, and
+    /// collects their replies.
     fn ask(&mut self, first: usize, count: usize, requests: Range<u32>) -> Outcome {
         let mut begun = Vec::with_capacity(requests.len());
         for (index, request) in requests.clone().enumerate() {
@@ -81,8 +82,8 @@ impl Clients {
         Ok(())
     }
 
-    /// A server that takes many messages late is told of some of these ends by the operating
-    /// systems.
+    /// Closes all connections. If the server takes messages late, the operating systems notify it
+    /// of some of these ends instead.
     fn close(self) -> Outcome {
         for (client, end) in self.all {
             drop(client);

@@ -1,7 +1,7 @@
-//! The shortest way: a message by stores, memory by DMA, and a load across the network.
+//! The shortest example: a message by stores, memory by DMA, and a load across the network.
 //!
 //! The receiver takes a message, and answers with the descriptor of an aperture. The sender writes
-//! there by DMA, then tells of it by a message, which arrives behind the bytes.
+//! there by DMA, then sends a message, which arrives after the bytes.
 
 use clap::{Args, Subcommand};
 use hamlyn::clan::programs::transfer::{Receiver, Sender};
@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::meet;
 
-/// Bytes of either end's memory.
+/// Bytes of each end's memory.
 const LENGTH: usize = 4096;
-/// What is sent by DMA.
+/// Seed of the data sent by DMA.
 const SEED: u64 = 7;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Bytes that are sent by DMA
+    /// Number of bytes sent by DMA
     #[arg(long, default_value_t = 20_000, global = true)]
     bytes: usize,
     #[command(subcommand)]
@@ -27,9 +27,9 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum What {
-    /// Waits for somebody to say hello
+    /// Waits for a hello
     Receive,
-    /// Says hello to whichever host listens
+    /// Says hello to any host that listens
     Send,
 }
 
@@ -78,9 +78,9 @@ fn send(card: &Card, meet: &meet::Options, bytes: usize) -> Outcome {
     let endpoint = end.connection().endpoint();
     let put = endpoint.dma().put(&Transfer::write(&from, 0, &target, 0, bytes)?)?;
     endpoint.dma().wait(put, meet.patience())?;
-    // What is stored from here on arrives behind it.
+    // Later stores arrive after the DMA data.
     sender.send(b"it is there")?;
-    // And a load brings it back.
+    // A load reads the data back.
     let mut first = vec![0; bytes.min(8)];
     endpoint.map(&target, 0, bytes.min(8))?.read(0, &mut first)?;
 

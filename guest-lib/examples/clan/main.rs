@@ -1,5 +1,5 @@
-//! CLAN cards, `hamlyn::clan`: one program for all that is shown of them, as an image has little
-//! room.
+//! CLAN cards, `hamlyn::clan`. All its examples are one program, because space in an image is
+//! limited.
 
 use std::process::ExitCode;
 
@@ -19,8 +19,8 @@ mod rpc;
 mod server;
 mod sleep;
 
-/// Reaches another host's memory, and is told when its own is reached; the card is that of
-/// $CLAN_CARD, else /dev/clan0
+/// Accesses another host's memory and detects accesses to its own; uses the card at $CLAN_CARD,
+/// else /dev/clan0
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
@@ -35,13 +35,13 @@ enum What {
     SelfTest,
     /// Says hello to another host by storing it there
     Hello(hello::Options),
-    /// Hands items from one host to another through a distributed queue
+    /// Passes items from one host to another through a distributed queue
     Queue(queue::Options),
     /// Calls a procedure of another host
     Rpc(rpc::Options),
     /// Serves any number of clients from one event queue
     Server(server::Options),
-    /// Measures round trips, remote reads, DMA, and what endpoints cost that are used again
+    /// Measures round trips, remote reads, DMA, and the cost of opening and reusing endpoints
     Measure(measure::Options),
 }
 

@@ -1,5 +1,5 @@
-//! What the card does by itself: a word's round trip by programmed I/O, a load across the network,
-//! DMA, a Tripwire, and what endpoints cost that are opened or used again.
+//! Measures the card alone: a word's round trip by programmed I/O, a load across the network, DMA,
+//! and a Tripwire. Also measures the cost of opening or reusing endpoints.
 
 use std::time::{Duration, Instant};
 
@@ -13,19 +13,20 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::meet;
 
-/// A word that each tells the other by, behind the programs' control words; and bytes behind it.
+/// Offset of the word used for signalling, past the programs' control words; and the length
+/// including the bytes after it.
 const WORD: usize = 4096;
 const LENGTH: usize = 8192;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Round trips, and loads
+    /// Number of round trips and of loads
     #[arg(long, default_value_t = 1000, global = true)]
     count: u64,
     /// Bytes of each DMA transfer
     #[arg(long, default_value_t = 1 << 20, global = true)]
     bytes: usize,
-    /// How many of them
+    /// Number of DMA transfers
     #[arg(long, default_value_t = 20, global = true)]
     transfers: u32,
     #[command(subcommand)]
@@ -47,7 +48,8 @@ pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outco
     }
 }
 
-/// Answers each number that is stored with the same, by looking alone or by a Tripwire.
+/// Answers each number stored here by storing it at the peer. Waits by polling alone or with a
+/// Tripwire.
 fn echo(end: &End, numbers: std::ops::Range<u64>, meet: &meet::Options, spin: bool) -> Outcome {
     let (own, out) = (end.own(), end.out());
     let endpoint = end.connection().endpoint();
@@ -61,7 +63,7 @@ fn echo(end: &End, numbers: std::ops::Range<u64>, meet: &meet::Options, spin: bo
     Ok(())
 }
 
-/// Times of round trips.
+/// Returns the round-trip times.
 fn round_trips(
     end: &End,
     numbers: std::ops::Range<u64>,
@@ -139,8 +141,7 @@ fn ask(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
     Ok(())
 }
 
-/// What it costs to have an endpoint and its memory: opened each time, and used again (section
-/// 3.1).
+/// Returns the cost of an endpoint with its memory: opened each time, and reused (section 3.1).
 fn endpoints(card: &Card, count: u64) -> Outcome<(u64, u64)> {
     let mut each = [0; 2];
     for (kept, time) in [0, 1].into_iter().zip(&mut each) {

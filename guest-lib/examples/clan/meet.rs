@@ -1,4 +1,4 @@
-//! How two programs find each other: one has a port, the other asks each host for it.
+//! How two programs find each other: one opens a port, the other asks each host for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use serde_json::json;
 
 use crate::common::{Outcome, print};
 
-/// How long a host may take to answer, and how soon to ask all again.
+/// Time a host has to answer, and delay before all hosts are asked again.
 const ANSWER: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The port of who is asked
+    /// The listener's port
     #[arg(long, default_value_t = 1500, global = true)]
     port: u32,
-    /// The host to ask; else all there are
+    /// The host to ask; else all hosts
     #[arg(long, global = true)]
     host: Option<u32>,
     /// Seconds to wait for anything
@@ -33,26 +33,26 @@ impl Options {
         Some(Duration::from_secs(self.timeout))
     }
 
-    /// Opens the port, and says so.
+    /// Opens the port and prints it.
     pub(crate) fn listen(&self, card: &Card) -> Outcome<Endpoint> {
         let listener = card.endpoint_builder().port(self.port).open()?;
         print(&json!({ "listening": self.port, "host": card.host()? }))?;
         Ok(listener)
     }
 
-    /// Waits for one who asks, with memory of so many bytes.
+    /// Waits for a connection request, with `length` bytes of own memory.
     pub(crate) fn accept(&self, card: &Card, listener: &Endpoint, length: usize) -> Outcome<Arc<End>> {
         let request = listener.accept(self.patience())?;
         let (endpoint, own) = (card.endpoint()?, card.aperture(length, Rights::ReadWrite)?);
         Ok(Arc::new(End::accept(request, &endpoint, own, self.patience())?))
     }
 
-    /// Asks, with memory of so many bytes, until somebody has the port.
+    /// Asks the hosts, with `length` bytes of own memory, until one has the port open.
     pub(crate) fn connect(&self, card: &Card, length: usize) -> Outcome<Arc<End>> {
         self.connect_by(card, &card.endpoint_builder(), length)
     }
 
-    /// The same, by an endpoint of one's own.
+    /// Like `connect`, with an endpoint from `builder`.
     pub(crate) fn connect_by(
         &self,
         card: &Card,

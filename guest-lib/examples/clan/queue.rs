@@ -1,6 +1,6 @@
-//! A producer and a consumer on different hosts, by a distributed queue (section 4.2). Each item
-//! says its number in its bytes and in its metadata, every tenth has several parts; the consumer
-//! looks whether all are there, whole and in their order.
+//! A producer and a consumer on different hosts, connected by a distributed queue (section 4.2).
+//! Each item carries its number in its bytes and in its metadata; every tenth item has several
+//! parts. The consumer checks that all items arrive complete and in order.
 
 use std::time::Instant;
 
@@ -12,15 +12,15 @@ use serde_json::json;
 use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::meet;
 
-/// Bytes of either end's memory, and of an element.
+/// Bytes of each end's memory, and of an element.
 const LENGTH: usize = 16_384;
 const ELEMENT: usize = 64;
-/// The longest item: several elements.
+/// Length of the longest item: several elements.
 const LONGEST: usize = 150;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// How many items
+    /// Number of items
     #[arg(long, default_value_t = 2000, global = true)]
     count: u64,
     #[command(subcommand)]
@@ -29,11 +29,11 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum What {
-    /// Takes items, and looks whether each is whole
+    /// Takes items and checks that each is complete
     Consume,
-    /// Makes items
+    /// Produces items
     Produce {
-        /// Has the card fetch them from memory
+        /// Lets the card fetch them from memory
         #[arg(long)]
         dma: bool,
     },
@@ -72,7 +72,7 @@ fn produce(card: &Card, meet: &meet::Options, count: u64, dma: bool) -> Outcome 
     let begun = Instant::now();
     if dma {
         let mut producer = DmaProducer::new(card, &end, ELEMENT)?;
-        // Each item has bytes of its own: they must stay until the card has fetched them.
+        // Each item has its own bytes, which must stay unchanged until the card has fetched them.
         let items = card.aperture((count as usize).max(1) * ELEMENT, Rights::None)?;
         let mut last = None;
         for item in 0..count {

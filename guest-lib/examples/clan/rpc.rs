@@ -1,4 +1,5 @@
-//! Remote procedure calls (section 4.1): a client, and a server that reverses what it is told.
+//! Remote procedure calls (section 4.1): a client, and a server that returns the bytes in reverse
+//! order.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +13,12 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::meet;
 
-/// Bytes of either end's memory.
+/// Bytes of each end's memory.
 const LENGTH: usize = 4096;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Microseconds for which who waits looks before he sleeps
+    /// Microseconds to poll before sleeping
     #[arg(long, default_value_t = 15, global = true)]
     polling: u64,
     #[command(subcommand)]
@@ -30,7 +31,7 @@ enum What {
     Serve,
     /// Calls
     Call {
-        /// How often
+        /// Number of calls
         #[arg(long, default_value_t = 1000)]
         count: u32,
     },

@@ -1,9 +1,9 @@
 //! The event-driven server of section 5.3.
 //!
-//! The server has one loop ([`super::sleep`]), which takes events and has them handed to the
-//! connections that they are for. When a client connects a Tripwire is set where its requests
-//! arrive, and registered with the queue. Endpoints and their memory are used again for later
-//! clients of the same host.
+//! The server has one loop ([`super::sleep`]), which takes events and dispatches them to their
+//! connections. When a client connects, the server sets a Tripwire where its requests arrive, and
+//! registers it with the queue. Endpoints and their memory are reused for later clients of the same
+//! host.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use crate::common::{Outcome, print};
 use crate::sleep::{self, Sleep};
 use crate::{clients, meet};
 
-/// Bytes of either end's memory.
+/// Bytes of each end's memory.
 const LENGTH: usize = 256;
-/// Sources of events that the queue has room for.
+/// Number of event sources that the queue has room for.
 const RECORDS: u32 = 4096;
-/// Clients that there may be at once: each has three sources of events, and the listener has one.
+/// Maximum number of clients: each has three event sources, and the listener has one.
 const CLIENTS: usize = (RECORDS as usize - 1) / 3;
-/// Clients of one host that there may be at once.
+/// Maximum number of clients of one host.
 const CLIENTS_OF_HOST: usize = CLIENTS / 4 * 3;
-/// Who asks for connections.
+/// Token of connection requests.
 const LISTENER: u64 = u64::MAX;
 
 #[derive(Debug, Args)]
@@ -39,16 +39,16 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
-    /// Serves until so many clients have left, or standard input ends
+    /// Serves until a number of clients have left, or standard input ends
     Serve {
-        /// How many
+        /// Number of clients to serve
         #[arg(long, default_value_t = usize::MAX)]
         clients: usize,
-        /// Microseconds for which it looks before it sleeps (section 5.3)
+        /// Microseconds to poll before sleeping (section 5.3)
         #[arg(long, default_value_t = 15)]
         polling: u64,
-        /// How many clients of one host it serves at once: more are refused, so that others find a
-        /// place
+        /// Maximum number of clients of one host at once; more are refused, to leave places for
+        /// others
         #[arg(long, default_value_t = CLIENTS_OF_HOST)]
         of_host: usize,
         /// What it sleeps in
@@ -82,14 +82,14 @@ pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outco
 pub(crate) struct Serving {
     listener: Endpoint,
     clients: usize,
-    /// Clients of one host that there may be at once.
+    /// Maximum number of clients of one host.
     of_host: usize,
     cache: EndpointCache,
     connections: HashMap<u64, Server>,
     next: u64,
     requests: u64,
     left: usize,
-    /// Of those, how many did what they must not.
+    /// Number of those that were dropped for a protocol violation.
     dropped: usize,
     pub(crate) sleeps: u64,
 }
@@ -120,17 +120,17 @@ impl Serving {
         Ok((serving, events))
     }
 
-    /// Whether as many clients have left as were to be served.
+    /// Returns whether the requested number of clients have left.
     pub(crate) fn is_done(&self) -> bool {
         self.left >= self.clients
     }
 
-    /// The call-back of an event that was taken from the queue.
+    /// The call-back of an event taken from the queue.
     pub(crate) fn happened(&mut self, events: &mut EventQueue, event: Event) -> Outcome {
         match (event.token, event.what) {
             (LISTENER, _) => {
                 while let Some(request) = self.listener.try_accept() {
-                    // Who cannot be let in is not let in; the others are.
+                    // A request that cannot be admitted does not affect other clients.
                     if let Err(error) = self.admit(events, request) {
                         print(&json!({ "not_admitted": error.to_string() }))?;
                     }
@@ -142,7 +142,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Whether there is a place for one more client of a host.
+    /// Returns whether one more client of `host` may be admitted.
     fn has_place(&self, host: u32) -> bool {
         let hosts = self.connections.values().map(|server| server.end().connection().peer().host);
         let of_host = hosts.filter(|other| *other == host).count();
@@ -158,13 +158,13 @@ impl Serving {
         self.next += 1;
         let interest = Interest { messages: true, faults: true, dma: false };
         events.register(&kit.endpoint, interest, token)?;
-        // What its last user has left there is no request.
+        // Clears what the last user has left there, so that it is not taken as a request.
         kit.aperture.write(0, &[0; 64])?;
         let end = End::accept(request, &kit.endpoint, kit.aperture, None)?;
         let mut server = Server::new(&end.into())?;
         events.register_tripwire(server.tripwire(), token)?;
         self.connections.insert(token, server);
-        // A request may have come before there was a Tripwire.
+        // A request may have arrived before the Tripwire was set.
         self.answer(events, token);
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Serving {
         }
     }
 
-    /// There is a message or a fault: perhaps the client's end.
+    /// Handles a message or a fault, which may be the client's end.
     fn look(&mut self, events: &mut EventQueue, token: u64) {
         let Some(server) = self.connections.get(&token) else { return };
         let connection = server.end().connection();

@@ -1,6 +1,6 @@
-//! The loop of a server: events are taken until there are none; then the queue is looked at for 15
-//! us more before the loop sleeps, in `poll(2)`, in `mio` by `epoll(7)`, or as a task of `tokio`.
-//! The event queue's file is one of several that these may wait for.
+//! The loop of a server. It takes events until there are none, and polls the queue for 15 us more.
+//! Then it sleeps, in `poll(2)`, in `mio` by `epoll(7)`, or as a task of `tokio`. Each of these can
+//! wait for the event queue's file among others.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use crate::common::{Outcome, input_ended};
 use crate::server::Serving;
 
-/// How long the loop sleeps before it looks whether standard input has ended.
+/// Interval at which a sleeping loop checks whether standard input has ended.
 const TICK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,7 +27,7 @@ pub(crate) enum Sleep {
     Tokio,
 }
 
-/// Serves until all is done, or standard input ends.
+/// Serves until all clients are done, or standard input ends.
 pub(crate) fn run(serving: &mut Serving, events: EventQueue, polling: Duration, sleep: Sleep) -> Outcome {
     match sleep {
         Sleep::Poll => in_poll(serving, events, polling),
@@ -38,7 +38,7 @@ pub(crate) fn run(serving: &mut Serving, events: EventQueue, polling: Duration, 
     }
 }
 
-/// Hands on all events that there are.
+/// Dispatches all pending events.
 fn take(serving: &mut Serving, events: &mut EventQueue, polling: Duration) -> Outcome {
     while let Some(event) = events.poll(polling) {
         serving.happened(events, event)?;
@@ -66,7 +66,7 @@ fn in_mio(serving: &mut Serving, mut events: EventQueue, polling: Duration) -> O
     let ended = input_ended();
     while !serving.is_done() && !ended.load(Ordering::Acquire) {
         take(serving, &mut events, polling)?;
-        // It tells of changes alone, so the queue is asked once more.
+        // `mio` reports edges only, so the queue is checked again.
         if events.arm()? {
             continue;
         }
@@ -82,7 +82,7 @@ async fn in_tokio(serving: &mut Serving, events: EventQueue, polling: Duration) 
     let (mut events, ended) = (Events::new(events)?, input_ended());
     while !serving.is_done() && !ended.load(Ordering::Acquire) {
         take(serving, events.queue(), polling)?;
-        // Other tasks run meanwhile. What is given up loses no event.
+        // Other tasks run meanwhile. Cancelling the wait loses no event.
         if let Ok(event) = timeout(TICK, events.next()).await {
             serving.happened(events.queue(), event?)?;
         }

@@ -1,8 +1,8 @@
-//! How the processes of a program find each other: by a name that the driver keeps (section 6.3);
-//! or by hand, by lines that somebody carries between them, where a card is reached by its socket
-//! and there is no driver.
+//! How the processes of a program find each other. The driver keeps names for this (section 6.3).
+//! If a card is reached by its socket, there is no driver, and lines are passed between the
+//! processes by hand.
 
-// Every program uses a part of it.
+// Each program uses only part of this module.
 #![allow(dead_code)]
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,38 +16,38 @@ use serde_json::json;
 
 use crate::common::{Outcome, input_ended, print, read_line};
 
-/// How soon to look again for a door.
+/// Delay before a name is looked up again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// What somebody sent before its end has come by then: it may come behind the operating system's
-/// word.
+/// Time for the peer's last messages to arrive: they may arrive after the operating system reports
+/// its end.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How to find the others.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct MeetOption {
-    /// Finds the others by lines on standard output and input, which somebody carries between them
+    /// Finds the others by lines on standard output and input, which must be passed between them
     #[arg(long, global = true)]
     by_hand: bool,
 }
 
-/// Somebody who was met.
+/// A peer that was met.
 pub(crate) struct Met {
-    /// What it told of itself.
+    /// What the peer sent about itself.
     pub(crate) told: Vec<u8>,
-    /// Tells of its end; nobody does if it was met by hand.
+    /// Detects the peer's end; `None` if it was met by hand.
     pub(crate) watch: Option<Watch>,
 }
 
-/// A connection to somebody, and whether it has ended.
+/// A connection to a peer, and whether it has ended.
 pub(crate) struct Watch {
     connection: Connection,
     ended: Option<(Instant, PeerLoss)>,
 }
 
-/// Where others come to.
+/// A named place where others connect.
 pub(crate) struct Door {
     way: Way,
-    /// Standard input is looked at only if somebody asks, or lines come there.
+    /// Standard input is read only if `is_shut` is called, or if lines arrive there.
     shut: OnceLock<Arc<AtomicBool>>,
 }
 
@@ -57,7 +57,7 @@ enum Way {
 }
 
 impl MeetOption {
-    /// Opens a door of this name.
+    /// Opens a door with this name.
     pub(crate) fn listen(&self, card: &Card, name: &str) -> Outcome<Door> {
         if !self.by_hand {
             return Ok(Door { way: Way::Name(card.listen(name)?), shut: OnceLock::new() });
@@ -72,8 +72,8 @@ impl MeetOption {
         Ok(Door { way: Way::Hand(lines), shut: shut.into() })
     }
 
-    /// Comes to a door, tells this of itself, and is told something. If there is no such door it
-    /// waits for as long as `patience`.
+    /// Connects to a door and exchanges data about both sides. Waits up to `patience` if there is
+    /// no such door.
     pub(crate) fn connect(
         &self,
         card: &Card,
@@ -104,12 +104,13 @@ impl MeetOption {
 }
 
 impl Door {
-    /// Whether standard input has ended.
+    /// Returns whether standard input has ended.
     pub(crate) fn is_shut(&self) -> bool {
         self.shut.get_or_init(input_ended).load(Ordering::Acquire)
     }
 
-    /// A file that becomes readable when somebody has come; none where nobody can tell.
+    /// Returns a file that becomes readable when a peer connects; `None` if lines are passed by
+    /// hand.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         match &self.way {
             Way::Name(listener) => Some(listener.as_fd()),
@@ -117,8 +118,8 @@ impl Door {
         }
     }
 
-    /// Lets in the next who comes within this time, and tells it what `answer` makes of what it
-    /// tells.
+    /// Admits the next peer that connects within `patience`. `answer` computes the reply from the
+    /// peer's data.
     pub(crate) fn admit(
         &self,
         patience: Duration,
@@ -148,12 +149,13 @@ impl Watch {
         Self { connection, ended: None }
     }
 
-    /// A file that becomes readable when the other has ended; none once that is known.
+    /// Returns a file that becomes readable when the peer has ended; `None` once that is known.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.ended.is_none().then(|| self.connection.as_fd())
     }
 
-    /// Why the other is lost, once that has been known for long enough that all it sent has come.
+    /// Returns why the peer was lost, once that has been known long enough for all its messages to
+    /// arrive.
     pub(crate) fn loss(&mut self) -> hamlyn::Result<Option<PeerLoss>> {
         if self.ended.is_none() {
             self.ended = self.connection.end()?.map(|end| (Instant::now(), end.reason.into()));
@@ -167,8 +169,8 @@ impl Watch {
     }
 }
 
-/// Sleeps until a message has come, one of these files is readable, or time has run out. Then all
-/// messages are handed on.
+/// Sleeps until a message has arrived, one of these files is readable, or the time is up. Then
+/// dispatches all messages.
 pub(crate) fn sleep(manager: &Manager, files: &[BorrowedFd<'_>], limit: Duration) -> Outcome {
     if !manager.arm()? {
         let all = std::iter::once(manager.as_fd()).chain(files.iter().copied());
@@ -183,7 +185,7 @@ pub(crate) fn sleep(manager: &Manager, files: &[BorrowedFd<'_>], limit: Duration
     Ok(())
 }
 
-/// What is left of a time-out that began then.
+/// Returns the rest of a timeout that began at `begun`.
 pub(crate) fn left(begun: Instant, timeout: Duration) -> Duration {
     timeout.saturating_sub(begun.elapsed())
 }

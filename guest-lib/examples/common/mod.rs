@@ -1,7 +1,7 @@
-//! What the guest programs share: one JSON object per line on standard output, a ticket per line on
-//! standard input.
+//! Shared parts of the guest programs: one JSON object per line on standard output, one ticket per
+//! line on standard input.
 
-// Every program uses a part of it.
+// Each program uses only part of this module.
 #![allow(dead_code)]
 
 use std::error::Error;
@@ -19,11 +19,11 @@ use serde_json::{Map, Value, json};
 /// Result of a program's parts.
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Runs a program; an error is printed as JSON and makes the exit status 1.
+/// Runs a program. An error is printed as JSON and makes the exit status 1.
 pub(crate) fn run(program: impl FnOnce() -> Outcome) -> ExitCode {
     match program() {
         Ok(()) => ExitCode::SUCCESS,
-        // Nothing reads the output any more: the status is that of SIGPIPE.
+        // The reader of the output has gone: use the status of SIGPIPE.
         Err(error) if is_closed_output(&*error) => ExitCode::from(128 + 13),
         Err(error) => {
             let _ = print(&json!({ "error": error.to_string() }));
@@ -33,12 +33,12 @@ pub(crate) fn run(program: impl FnOnce() -> Outcome) -> ExitCode {
     }
 }
 
-/// Whether standard output is closed. Errors of cards and peers have types of their own.
+/// Returns whether standard output is closed. Errors of cards and peers have their own types.
 fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Which card.
+/// Selects the card.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CardOption {
     /// The card: a device, or `vfio-user:` and a socket's path; else $HAMLYN_CARD, else
@@ -48,7 +48,7 @@ pub(crate) struct CardOption {
 }
 
 impl CardOption {
-    /// Opens it.
+    /// Opens the card.
     pub(crate) fn open(&self) -> Outcome<Card> {
         Ok(self.card.as_deref().map_or_else(Card::open_default, Card::open)?)
     }
@@ -62,7 +62,7 @@ pub(crate) fn print(value: &Value) -> Outcome {
     Ok(())
 }
 
-/// Reads a line; an error at the end of input.
+/// Reads a line. Fails at the end of input.
 pub(crate) fn read_line() -> Outcome<String> {
     let mut line = String::new();
     if std::io::stdin().lock().read_line(&mut line)? == 0 {
@@ -76,7 +76,7 @@ pub(crate) fn read_ticket() -> Outcome<Ticket> {
     Ok(read_line()?.parse()?)
 }
 
-/// Turns true when standard input ends.
+/// Returns a flag that becomes true when standard input ends.
 pub(crate) fn input_ended() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = ended.clone();
@@ -87,7 +87,8 @@ pub(crate) fn input_ended() -> Arc<AtomicBool> {
     ended
 }
 
-/// What a card has refused since it had counted `before`: the counters that rose, and by how much.
+/// Returns the refusals that a card has counted since `before`: the counters that rose, and by how
+/// much.
 pub(crate) fn refused_since(before: &[(Statistic, u64)], card: &Card) -> Outcome<Map<String, Value>> {
     let risen = before
         .iter()
@@ -98,20 +99,20 @@ pub(crate) fn refused_since(before: &[(Statistic, u64)], card: &Card) -> Outcome
         .collect())
 }
 
-/// One of a card's counters.
+/// Returns one of a card's counters.
 pub(crate) fn counter(card: &Card, which: Statistic) -> Outcome<u64> {
     let found = card.statistics()?.into_iter().find(|(counter, _)| *counter == which);
     Ok(found.ok_or_else(|| format!("the card has no counter {}", which.name()))?.1)
 }
 
-/// A word of a message area that fetch-and-ops change: 8 bytes at a multiple of 8.
+/// Reads a word of a message area that fetch-and-ops change: 8 bytes at a multiple of 8.
 pub(crate) fn word_at(area: &MessageArea, offset: usize) -> Outcome<u64> {
     let mut bytes = [0; 8];
     area.read(offset, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Seconds as the options give them.
+/// Converts seconds from the options.
 pub(crate) fn seconds(count: u64) -> Option<Duration> {
     Some(Duration::from_secs(count))
 }
@@ -125,14 +126,14 @@ pub(crate) fn fill_pattern(seed: u64, offset: usize, bytes: &mut [u8]) {
     }
 }
 
-/// The first byte of `bytes` that differs from the stream's pattern.
+/// Returns the index of the first byte of `bytes` that differs from the stream's pattern.
 pub(crate) fn find_difference(seed: u64, offset: usize, bytes: &[u8]) -> Option<usize> {
     let mut expected = vec![0; bytes.len()];
     fill_pattern(seed, offset, &mut expected);
     bytes.iter().zip(&expected).position(|(byte, other)| byte != other)
 }
 
-/// The generator's word `index`: its state is the seed and as many of its steps.
+/// Returns word `index` of the generator: the seed advanced by `index` steps.
 fn word(seed: u64, index: u64) -> u64 {
     let state = seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     SplitMix64::seed_from_u64(state).next_u64()

@@ -1,4 +1,4 @@
-//! Where pages of this process' memory are.
+//! Location of the pages of this process' memory.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::common::Outcome;
 
 const PAGE: u64 = 4096;
-/// In a word of a process' page map.
+/// Bits of a word in a process' page map.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
-/// The page's frame, which only root is told.
+/// The page's frame number, which only root can read.
 const FRAME: u64 = (1 << 55) - 1;
 
-/// The page map's words of those that these bytes are in.
+/// Returns the page map's words for the pages of these bytes.
 fn words(address: u64, length: u64) -> Outcome<Vec<u64>> {
     let map = File::open("/proc/self/pagemap")?;
     let word = |page: u64| {
@@ -25,14 +25,14 @@ fn words(address: u64, length: u64) -> Outcome<Vec<u64>> {
     (address / PAGE..(address + length).div_ceil(PAGE)).map(word).collect()
 }
 
-/// How many are `present`, and how many `swapped`, of those that these bytes are in.
+/// Counts the `present` and the `swapped` pages of these bytes.
 pub(crate) fn pages(address: u64, length: u64) -> Outcome<Value> {
     let words = words(address, length)?;
     let having = |bit: u64| words.iter().filter(|word| **word & bit != 0).count();
     Ok(json!({ "present": having(PRESENT), "swapped": having(SWAPPED) }))
 }
 
-/// Where those are that are present; 0 for the others.
+/// Returns the frames of the present pages; 0 for the others.
 #[allow(dead_code, reason = "not all that include this ask for it")]
 pub(crate) fn frames(address: u64, length: u64) -> Outcome<Vec<u64>> {
     let frame = |word: u64| if word & PRESENT == 0 { 0 } else { word & FRAME };

@@ -1,18 +1,18 @@
-//! The other hosts' part of the compound operations; a line for each, and an answer. `own` is a
-//! number that no other client has.
+//! The client's side of the compound operations. Reads one command per line and answers each. `own`
+//! is a number that no other client has.
 //!
 //! | line | answer |
 //! |---|---|
-//! | `increment COUNT` | what register 0 was `before` the last of so many |
-//! | `add COUNT` | `added`: so often 1 to register 1, by compare and swap |
-//! | `locked COUNT` | `added`: so often 1 to the word at 0, by reads and writes with a lock held; another way every third time |
-//! | `lock COUNT` | `locked`: so often, and given back |
-//! | `read COUNT` | `read`: so many blocks of 32 bytes |
-//! | `append COUNT` | `appended`: so many entries, `own * 1000` and on |
+//! | `increment COUNT` | adds COUNT times to register 0; its value `before` the last one |
+//! | `add COUNT` | `added`: adds 1 to register 1 by compare and swap, COUNT times |
+//! | `locked COUNT` | `added`: adds 1 to the word at 0 by reads and writes with a lock held, COUNT times; another way every third time |
+//! | `lock COUNT` | `locked`: takes and releases the lock COUNT times |
+//! | `read COUNT` | `read`: COUNT blocks of 32 bytes |
+//! | `append COUNT` | `appended`: COUNT entries, numbered from `own * 1000` |
 //! | `full` | why one more entry is `refused` |
-//! | `gather` | `gathered`: pieces of the other's memory are what they were written as |
-//! | `put COUNT` | `put`: so many items |
-//! | `urge PRIORITY...` | `put`: so many entries |
+//! | `gather` | `gathered`: pieces of the other's memory have the values that were written |
+//! | `put COUNT` | `put`: COUNT items |
+//! | `urge PRIORITY...` | `put`: the number of entries, one per priority |
 //! | `meet ROUNDS` | the last `round` of the barrier |
 //! | `call COUNT` | `called`, and each result was right |
 
@@ -27,7 +27,7 @@ use crate::common::{Outcome, print};
 use crate::serving::{BARRIER, ENTRY, LENGTH, LOG, NAMES, PATIENCE, SIZE, URGENT};
 
 const LOCK: LockRegisters = LockRegisters { tickets: 2, turn: 3 };
-/// Where questions are sent from.
+/// Offset that questions are sent from.
 const SCRATCH: u64 = 1 << 16;
 
 struct Part {
@@ -39,7 +39,7 @@ struct Part {
 
 struct Calling {
     own: u64,
-    /// What register 1 was last.
+    /// Last known value of register 1.
     known: u64,
     parts: Vec<Part>,
     caller: Caller,
@@ -104,7 +104,7 @@ impl Calling {
         Ok(json!({ "before": before }))
     }
 
-    /// The register that is this client's alone.
+    /// Returns this client's own register.
     fn register(&self) -> u8 {
         16 + self.own as u8
     }
@@ -136,7 +136,7 @@ impl Calling {
             self.caller.read(0, &mut bytes)?;
             let more = u64::from_le_bytes(bytes) + 1;
             self.parts[0].endpoint.write(0, &more.to_le_bytes())?;
-            // Words that are deselected stay as they are.
+            // Deselected words stay unchanged.
             self.parts[0].connection.send(&Operation::write(0).mask(0b1111_1100), 0..8)?;
             lock.unlock(&self.caller)?;
             self.parts[0].connection.wait_until_left(PATIENCE)?;
@@ -161,7 +161,7 @@ impl Calling {
         Ok(json!({ "read": count }))
     }
 
-    /// When the answer of a question is there, what was sent before it has been executed.
+    /// Waits for the answer to a question. All earlier operations have been executed by then.
     fn settle(&mut self) -> Outcome {
         self.caller.fetch(7, Step::Or, 0)?;
         Ok(())
@@ -222,7 +222,7 @@ impl Calling {
             urgent.put(&part.endpoint, 0, priority.parse()?)?;
             part.connection.wait_until_left(PATIENCE)?;
         }
-        // By another connection, but behind what has left the card.
+        // The question uses another connection, but is sent after what has left the card.
         self.settle()?;
         Ok(json!({ "put": priorities.len() }))
     }

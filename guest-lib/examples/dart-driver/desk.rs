@@ -1,39 +1,39 @@
-//! By hand: does what it is told, a line each, and answers with a JSON object each.
+//! Manual control: reads one command per line and answers each with a JSON object.
 //!
 //! | line | answer |
 //! |---|---|
 //! | `info` | `host` |
-//! | `counter NAME` | the `value` of a counter of the card's |
+//! | `counter NAME` | the `value` of one of the card's counters |
 //! | `endpoint LENGTH` | the `endpoint`'s number here |
-//! | `bank REGISTERS ENTRIES` | the `bank`'s |
-//! | `queue RECORDS URGENCY` | the `queue`'s; `delayed` or `immediate` |
-//! | `open HOST ENDPOINT BANK WHAT...` | the `connection`'s, and its `address`; `events=QUEUE`, `exceptions=QUEUE`, `registers=FROM-TO`, `program=FROM-TO`, `rights=RIGHTS` |
+//! | `bank REGISTERS ENTRIES` | the `bank`'s number |
+//! | `queue RECORDS URGENCY` | the `queue`'s number; `delayed` or `immediate` |
+//! | `open HOST ENDPOINT BANK WHAT...` | the `connection`'s number and its `address`; `events=QUEUE`, `exceptions=QUEUE`, `registers=FROM-TO`, `program=FROM-TO`, `rights=RIGHTS` |
 //! | `connect CONNECTION ADDRESS` | `connected` |
 //! | `close WHAT NUMBER` | `closed`: an `endpoint`, a `bank`, a `queue` or a `connection` |
 //! | `program BANK FIRST OPERATION` | `set`: an entry |
-//! | `send CONNECTION OPERATION OFFSET LENGTH` | `sent`, when there was room; an operation is `OPCODE:MASK:I:J:K:OPERAND` |
-//! | `burst CONNECTION OPERATION OFFSET LENGTH COUNT` | how many were `sent` |
-//! | `storm CONNECTION` | `storming`: writes and reads all over the other's first 128 KiB; and then why it can no more |
+//! | `send CONNECTION OPERATION OFFSET LENGTH` | `sent`, once there is room; an operation is `OPCODE:MASK:I:J:K:OPERAND` |
+//! | `burst CONNECTION OPERATION OFFSET LENGTH COUNT` | the number `sent` |
+//! | `storm CONNECTION` | `storming`: writes and reads all over the other's first 128 KiB; then why it had to stop |
 //! | `ask CONNECTION QUESTION ANSWER BYTES SCRATCH` | `asked` |
-//! | `left CONNECTION` | `left`: all that was sent has |
-//! | `record QUEUE` | the next record, once there is one: `what`, `operand`, `words`, `length` |
-//! | `records QUEUE COUNT` | how many of so many came `in_order`, by their operands from 0 |
-//! | `silent QUEUE` | `silent`: none comes within a moment |
+//! | `left CONNECTION` | `left`: waits until all operations have left the card |
+//! | `record QUEUE` | waits for the next record: `what`, `operand`, `words`, `length` |
+//! | `records QUEUE COUNT` | the number of the next COUNT records that arrived `in_order`, by their operands from 0 |
+//! | `silent QUEUE` | `silent`: no record arrives within a moment |
 //! | `own ENDPOINT OFFSET` | the `value` of 8 bytes in this process' memory |
-//! | `put ENDPOINT OFFSET VALUE` | `put`: there |
+//! | `put ENDPOINT OFFSET VALUE` | `put`: stores 8 bytes in this process' memory |
 //! | `fill ENDPOINT OFFSET LENGTH SEED` | `filled` with a pattern |
 //! | `check ENDPOINT OFFSET LENGTH SEED` | whether the pattern `arrived` |
 //! | `register CONNECTION NUMBER` | its `value` |
 //! | `set CONNECTION NUMBER VALUE` | `set` |
 //! | `status CONNECTION` | `left`, `dropped`, `traps`, `trap`, `broken` |
-//! | `broken CONNECTION` | why it is `broken`, once it is |
-//! | `page-out ENDPOINT` | `told`: the kernel, that it may have its pages |
+//! | `broken CONNECTION` | waits until it breaks; why it is `broken` |
+//! | `page-out ENDPOINT` | `told`: advises the kernel to page out its pages |
 //! | `discard ENDPOINT` | `discarded`: its pages |
-//! | `pages ENDPOINT` | how many are `present`, and how many `swapped` |
-//! | `frames ENDPOINT` | the `frames` that its pages are in, 0 for those that are not present; for root |
-//! | `churn ENDPOINT MILLISECONDS` | `churned`: so often the kernel was told that it may have its pages |
-//! | `fork ENDPOINT` | `forked`: a child has its memory as it is |
-//! | `forked ENDPOINT OFFSET LENGTH SEED` | whether the child has the pattern `kept`; it ends |
+//! | `pages ENDPOINT` | the number of `present` and of `swapped` pages |
+//! | `frames ENDPOINT` | the `frames` of its pages, 0 for absent ones; only as root |
+//! | `churn ENDPOINT MILLISECONDS` | `churned`: how often the kernel was advised to page out its pages |
+//! | `fork ENDPOINT` | `forked`: a child that has a copy of its memory |
+//! | `forked ENDPOINT OFFSET LENGTH SEED` | whether the child has `kept` the pattern; the child exits |
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -48,9 +48,9 @@ use serde_json::{Value, json};
 use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::pages::{frames, pages};
 
-/// How long anything is waited for.
+/// Timeout of every wait.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
-/// How long nothing must come.
+/// Time within which nothing may arrive.
 const MOMENT: Duration = Duration::from_millis(300);
 
 pub(crate) fn run(card: Card) -> Outcome {
@@ -80,7 +80,7 @@ struct Desk {
     made: u64,
 }
 
-/// What is kept under a number.
+/// Looks up an object by its number.
 fn get<'a, T>(of: &'a BTreeMap<u64, T>, number: &str) -> Outcome<&'a T> {
     of.get(&number.parse()?).ok_or_else(|| format!("there is no {number}").into())
 }

@@ -1,4 +1,4 @@
-//! Messages to a file's pages, one of which cannot be brought in: its file system is frozen
+//! Messages to a file's pages, one of which cannot be read in because its file system is frozen
 //! meanwhile.
 
 use std::fs::OpenOptions;
@@ -34,7 +34,7 @@ pub(crate) fn run(path: &Path, file: &Path) -> Outcome {
         std::thread::sleep(Duration::from_micros(100));
     }
     print(&json!({ "sent": 2 }))?;
-    // Until it is killed.
+    // Waits until it is killed.
     lines.next().transpose()?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! DART cards by hand, `hamlyn::dart`, and by the driver's own calls: for tests.
+//! Manual control of DART cards for tests, through `hamlyn::dart` and the driver's own calls.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,8 +23,7 @@ mod trespass;
 mod wakes;
 mod way;
 
-/// Does what tests ask of a DART card and its driver; the card is that of $DART_CARD, else
-/// /dev/dart0
+/// Runs test commands on a DART card and its driver; uses the card at $DART_CARD, else /dev/dart0
 #[derive(Debug, Parser)]
 struct Options {
     #[command(subcommand)]
@@ -35,35 +34,35 @@ struct Options {
 enum What {
     /// Runs the card's self-tests; in a machine only root may
     SelfTest,
-    /// Attempts what a process may not, by the driver's calls and by what it shares with the driver
+    /// Attempts forbidden operations, through the driver's calls and the memory shared with the
+    /// driver
     Trespass {
         /// The card's node
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
-    /// Sends to memory of this process that it takes away and puts elsewhere meanwhile, by the
-    /// driver's calls
+    /// Sends to this process' memory while unmapping and moving it, by the driver's calls
     Remap {
         /// The card's node
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
-    /// Sends to memory of this process that is there again, while the driver still looks for what
-    /// there was not; only root may
+    /// Sends to this process' memory that is mapped again while the driver still handles its
+    /// absence; only root may
     Reappear {
         /// The card's node
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
-    /// Reads memory of this process that nothing is in, a page in each 2 MiB of it
+    /// Reads this process' unpopulated memory, one page in each 2 MiB
     Sparse {
-        /// How much memory, in GiB
+        /// Size of the memory, in GiB
         gibibytes: usize,
         /// The card's node
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
-    /// Writes to the first page of a file, and at a line on standard input to its second
+    /// Writes to the first page of a file, and to its second page after a line on standard input
     Frozen {
         /// The file, of two pages
         file: PathBuf,
@@ -77,13 +76,13 @@ enum What {
         #[arg(default_value = "/dev/dart0")]
         node: PathBuf,
     },
-    /// Does what lines on standard input say
+    /// Executes commands from standard input
     Desk,
-    /// Does the one host's part of the compound operations, as lines on standard input say
+    /// Serves the compound operations to other hosts, by commands on standard input
     Serve,
-    /// Does another host's part of them, as lines on standard input say
+    /// Runs a client's side of them, by commands on standard input
     Call {
-        /// The one host
+        /// The serving host
         host: u32,
         /// A number that no other client has, from 0
         own: u64,

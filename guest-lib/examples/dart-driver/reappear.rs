@@ -1,12 +1,14 @@
-//! Memory that is there again where some was unmapped, while the driver still looks for what there
-//! was not: who sends when it is there finds it.
+//! Memory that is mapped again at an unmapped address while the driver still handles its absence. A
+//! message sent after the mapping must find the memory.
 //!
-//! The driver has two steps: it sees that there is no page, and says so. Memory may be put there
-//! between them, and a message come that finds it; the driver must not say to that one that it has
-//! nowhere to go. On the machine's one processor this program runs before the driver's threads. So
-//! it interrupts them wherever they are, or, if they hold what it needs to have memory, as soon as
-//! they do no more; puts the memory there, sends, and lets them go on when the message is where it
-//! waits for pages.
+//! The driver works in two steps: it finds that there is no page, then reports it. Between the two
+//! steps, memory may be mapped there and a message may arrive that finds it. The driver must not
+//! report a missing page for that message.
+//!
+//! On the machine's one processor, this program runs before the driver's threads. It interrupts
+//! them at any point. If they hold a lock that mapping memory needs, it interrupts them as soon as
+//! they release it. It then maps the memory, sends, and lets the threads continue once the message
+//! is where it waits for pages.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,15 +20,14 @@ use crate::common::{Outcome, print};
 use crate::way::{LENGTH, Way, check, open_endpoint};
 
 const ROUNDS: u64 = 100;
-/// Connections whose messages come when there is no memory.
+/// Connections whose messages arrive while there is no memory.
 const OTHERS: usize = 8;
-/// All send the same, as the others' may come late, too.
+/// All send the same pattern, because the other messages may arrive late, too.
 const PATTERN: u64 = 5;
-/// The longest time for which the driver's threads are let be, once they have begun, in
-/// microseconds, before they are interrupted.
+/// The longest time, in microseconds, that the driver's threads run before they are interrupted.
 const LONGEST: u64 = 1000;
-/// How long a message that has left takes at most to where it waits for pages, if the host is not
-/// too busy.
+/// The longest time in which a sent message reaches the place where it waits for pages, if the host
+/// is not too busy.
 const ON_THE_WAY: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -57,7 +58,7 @@ pub(crate) fn run(path: &Path) -> Outcome {
         }
         let (before, begun) = (way.left(), Instant::now());
         way.send_all();
-        // Nobody else runs here before it is where it waits.
+        // No other thread runs here before the message is where it waits.
         while way.left() == before && begun.elapsed() < PATIENCE {}
         let left = Instant::now();
         while left.elapsed() < ON_THE_WAY {}

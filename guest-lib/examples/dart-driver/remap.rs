@@ -1,6 +1,5 @@
-//! Memory that a process takes away, and puts elsewhere, while messages come for it: what is at an
-//! address when a message is executed is what it is about, and no page that was there before is
-//! reached.
+//! A process unmaps and moves its memory while messages for it arrive. A message accesses what is
+//! mapped at its address when it is executed, and never a page that was mapped there before.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +23,8 @@ pub(crate) fn run(path: &Path) -> Outcome {
     print(&json!({ "unmapped": unmapped, "found_again": found_again, "moved": moved }))
 }
 
-/// Memory that is unmapped, and other memory at its address. How often it was unmapped, and found
-/// again.
+/// Unmaps memory and maps other memory at its address. Returns how often it was unmapped, and how
+/// often it was found again.
 fn unmap(path: &Path) -> Outcome<(u64, u64)> {
     let device = Device::open(path)?;
     let mut target = Mapping::anonymous(LENGTH)?;
@@ -52,7 +51,8 @@ fn unmap(path: &Path) -> Outcome<(u64, u64)> {
     Ok((unmapped, found_again))
 }
 
-/// Memory that is moved out of the way of a file's pages, and back, while messages come. How often.
+/// Moves memory away, maps a file's pages there, and moves it back, while messages arrive. Returns
+/// the number of rounds.
 fn move_under_traffic(path: &Path) -> Outcome<u64> {
     let device = Device::open(path)?;
     let mut target = Mapping::over(Pages::new(LENGTH));
@@ -71,7 +71,7 @@ fn move_under_traffic(path: &Path) -> Outcome<u64> {
         check(&target, round, "in a file's pages")?;
         let other = Mapping::of_file(&file, 0, LENGTH, Access::Read)?;
         check(&other, round, "in the file")?;
-        // Taken back, its bytes are in private memory once more, at the same addresses.
+        // Once taken back, the bytes are in private memory again, at the same addresses.
         let owner = target.take_back::<Pages>().map_err(|_| "the memory is not given back")?;
         target = Mapping::over(owner);
         way.put(round + 100)?;
@@ -81,7 +81,7 @@ fn move_under_traffic(path: &Path) -> Outcome<u64> {
     if way.traps() == 0 { Ok(ROUNDS) } else { Err(format!("{} traps", way.traps()).into()) }
 }
 
-/// Writes all over the target, as long as there is room for that.
+/// Writes all over the target while there is room in the queue.
 fn storm(way: &Way, done: &AtomicBool) {
     let mut sent = way.state.load_u32_acquire(DART_STATE_LEFT as usize);
     while !done.load(Ordering::Acquire) {

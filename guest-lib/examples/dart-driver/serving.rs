@@ -1,17 +1,17 @@
-//! The one host's part of the compound operations; a line for each, and an answer.
+//! The server's side of the compound operations. Reads one command per line and answers each.
 //!
 //! | line | answer |
 //! |---|---|
-//! | `admit` | `admitted`: the next client is, for all of them |
+//! | `admit` | `admitted`: the next client, for all operations |
 //! | `counter REGISTER` | its `value` |
 //! | `word OFFSET` | the `value` of 8 bytes in memory |
-//! | `log ENTRIES` | `set`: a log of so many entries |
-//! | `logged` | the `entries` that the log has, sorted |
-//! | `items COUNT` | how many `came`, and how many of each of the clients, in their order |
+//! | `log ENTRIES` | `set`: creates a log of ENTRIES entries |
+//! | `logged` | the `entries` of the log, sorted |
+//! | `items COUNT` | the number that `came`, and the number of each client, ordered by client |
 //! | `backlog` | `begun` |
-//! | `urgent` | whether an `event` has come within a moment, and the priorities of what has come, `taken` |
+//! | `urgent` | whether an `event` arrived within a moment, and the priorities of the entries `taken` |
 //! | `barrier ROUNDS` | the last `round` |
-//! | `calls COUNT` | how many were `answered` |
+//! | `calls COUNT` | the number `answered` |
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Outcome, print};
 
-/// What each client has a connection for.
+/// Purposes of a client's connections.
 pub(crate) const NAMES: [&str; 5] = ["memory", "items", "urgent", "barrier", "calls"];
 pub(crate) const LENGTH: usize = 1 << 20;
 pub(crate) const LOG: Log = Log { tail: 8, step: 9, end: 10 };
@@ -34,7 +34,7 @@ pub(crate) const LOG_START: u64 = 4096;
 pub(crate) const URGENT: PriorityRegisters = PriorityRegisters { tail: 11, most: 12, step: 13 };
 const URGENT_START: u64 = 1 << 19;
 pub(crate) const BARRIER: u8 = 14;
-/// Of the places for arguments.
+/// Bytes of each client's place for arguments.
 pub(crate) const SIZE: u64 = 1024;
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const MOMENT: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ const MOMENT: Duration = Duration::from_secs(2);
 struct Part {
     endpoint: Arc<Endpoint>,
     bank: Bank,
-    /// Empty once a program has it.
+    /// `None` once a program has taken it.
     events: Option<Queue>,
     listener: Listener,
     clients: Vec<Arc<Connection>>,
@@ -111,8 +111,8 @@ impl Serving<'_> {
     fn admit(&mut self) -> Outcome<Value> {
         for part in &mut self.parts {
             let events = part.events.as_ref().ok_or("a program has begun")?;
-            // Each client has registers of its own, too, from 16 on: the window is a part of it
-            // that all have, and more.
+            // Each client also has its own registers, from 16 on. The window contains more
+            // registers than those shared by all clients.
             let builder = self.card.connection(&part.endpoint, &part.bank).events(events);
             let (connection, known) = builder.admit(part.listener.request(PATIENCE)?)?;
             part.clients.push(Arc::new(connection));
@@ -163,7 +163,7 @@ impl Serving<'_> {
         }
         let barrier = self.barrier.as_mut().ok_or("there is no barrier")?;
         let mut last = 0;
-        // Its members may come now.
+        // The members may join now.
         print(&json!({ "open": true }))?;
         for _ in 0..rounds {
             last = barrier.release(PATIENCE)?;

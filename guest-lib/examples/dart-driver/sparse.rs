@@ -1,5 +1,5 @@
-//! Reads of memory that nothing is in, a page in each 2 MiB: each costs the kernel a page table,
-//! and the process nothing that it is known by.
+//! Reads of unpopulated memory, one page in each 2 MiB. Each read costs the kernel a page table
+//! that is not accounted to the process.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,13 +17,13 @@ pub(crate) fn run(path: &Path, gibibytes: usize) -> Outcome {
     let target = Mapping::anonymous(gibibytes << 30)?;
     let way = Way::open(&device, open_endpoint(&device, &target)?)?;
     let places: Vec<u64> = (0..target.length()).step_by(STEP).map(|at| at as u64).collect();
-    // No more at a time than have room.
+    // At most as many at a time as the queue has room for.
     for (round, some) in (0..).zip(places.chunks(16)) {
         some.iter().for_each(|place| way.read(*place));
         way.settle(round)?;
     }
     print(&json!({ "asked": places.len(), "traps": way.traps() }))?;
-    // The memory stays until the other end of standard input has looked.
+    // The memory stays mapped until the other end of standard input has inspected it.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }

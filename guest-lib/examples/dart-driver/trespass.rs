@@ -1,5 +1,5 @@
-//! What a process may not do with the driver's calls and with what it shares with the card: each
-//! attempt is refused, and what is right still works behind it.
+//! Forbidden uses of the driver's calls and of the memory shared with the card. Each attempt must
+//! be refused, and valid calls must still work afterwards.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::common::{Outcome, print};
 
 const PAGE: usize = 4096;
 
-/// What was refused, and what was not.
+/// Attempts that were refused, and those that were not.
 #[derive(Default)]
 struct Attempts {
     refused: u32,
@@ -36,7 +36,7 @@ impl Attempts {
     }
 }
 
-/// What a process has.
+/// The objects of a process.
 struct Ground {
     device: Device,
     memory: Mapping,
@@ -98,7 +98,7 @@ impl Ground {
         DartConnection { key: 0, connection: 0, page_offset: 0, state_offset: 0, ..self.connection }
     }
 
-    /// Opens what makes no sense.
+    /// Opens objects with invalid arguments.
     fn open_wrongly(&self, attempts: &mut Attempts) {
         let fresh = DartEndpoint { endpoint: 0, ..self.endpoint };
         for (what, mut argument) in [
@@ -186,11 +186,11 @@ impl Ground {
         }
     }
 
-    /// Names the other end of a connection that has one.
+    /// Connects a connection that already has a peer.
     fn connect_twice(&self, attempts: &mut Attempts) -> Outcome {
         let mut own = self.fresh();
         self.device.card_call::<DART_IOC_CONNECTION_OPEN, _>(&mut own, &[])?;
-        // The connection is its own other end.
+        // The connection is its own peer.
         let mut peer = DartPeer { key: own.key, connection: own.connection, peer: own.connection };
         self.device.card_call::<DART_IOC_CONNECT, _>(&mut peer, &[])?;
         let done = self.device.card_call::<DART_IOC_CONNECT, _>(&mut peer, &[]);
@@ -199,7 +199,7 @@ impl Ground {
         Ok(())
     }
 
-    /// What one file has is not another's.
+    /// Uses one file's objects through another file.
     fn use_anothers(&self, attempts: &mut Attempts, other: &Device) {
         let close = |index| object(index);
         let refused = Errno::NOENT;

@@ -1,5 +1,5 @@
-//! Sleeping by the driver's own calls. The library looks again within 100 ms, which would hide a
-//! wake-up that is lost.
+//! Sleeps in the driver's own calls. The library checks again within 100 ms, which would hide a
+//! lost wake-up.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -12,15 +12,15 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::way::{LENGTH, Way, open_endpoint};
 
-/// Messages that are slept for in each way, one after the other.
+/// Number of messages to sleep for in each way, one after the other.
 const ROUNDS: u32 = 500;
-/// Room for the records of all of them.
+/// Room for the records of all messages.
 const RECORDS: u32 = 1024;
-/// A sleep that takes as long is not going to end.
+/// Timeout that means a lost wake-up.
 const LOST_NS: i64 = 60_000_000_000;
 
-/// A thread sends to this process' own memory, while another goes to sleep for what comes of that:
-/// a record, room behind a message that has left, an exception that no queue takes.
+/// One thread sends to this process' own memory. Another sleeps until each message has its effect:
+/// a record, room after a message has left, an exception that no queue takes.
 pub(crate) fn run(path: &Path) -> Outcome {
     let device = Device::open(path)?;
     let target = Mapping::anonymous(LENGTH)?;
@@ -40,7 +40,7 @@ pub(crate) fn run(path: &Path) -> Outcome {
             next.send(Operation::registers(0))?;
             let mut wait = DartLeftWait { timeout_ns: LOST_NS, connection: sender, left };
             device.card_call::<DART_IOC_LEFT_WAIT, _>(&mut wait, &[])?;
-            // Behind the target's end.
+            // Past the target's end.
             next.send(Operation::write(2 * LENGTH as u64))?;
             let mut wait = DartExceptionWait { timeout_ns: LOST_NS, connection: receiver, exceptions: round };
             device.card_call::<DART_IOC_EXCEPTION_WAIT, _>(&mut wait, &[])?;

@@ -13,25 +13,26 @@ use zerocopy::IntoBytes;
 use crate::common::{Outcome, fill_pattern, find_difference};
 
 pub(crate) const PAGE: usize = 4096;
-/// Bytes of the memory that comes and goes.
+/// Bytes of the memory that is unmapped and mapped again.
 pub(crate) const LENGTH: usize = 8 * PAGE;
-/// In the sender's memory: what it sends, and its questions and their answers behind.
+/// Offsets in the sender's memory of its questions and their answers, which lie after the data to
+/// send.
 const QUESTION: usize = LENGTH;
 const ANSWER: usize = LENGTH + 64;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks for an answer.
+/// Interval between two polls for an answer.
 const MOMENT: Duration = Duration::from_micros(20);
 
-/// The connection, and what it sends from.
+/// The connection, and the memory it sends from.
 pub(crate) struct Way {
-    /// The numbers of both of its ends.
+    /// The numbers of both its ends.
     pub(crate) ends: [u32; 2],
     page: Mapping,
     pub(crate) state: Mapping,
     memory: Mapping,
 }
 
-/// An endpoint over this memory.
+/// Opens an endpoint over this memory.
 pub(crate) fn open_endpoint(device: &Device, memory: &Mapping) -> Outcome<u32> {
     let length = memory.length() as u64;
     let mut endpoint = DartEndpoint { address: memory.address(), length, ..DartEndpoint::default() };
@@ -57,12 +58,12 @@ fn open(device: &Device, endpoint: u32, host: u32, events: u32) -> Outcome<DartC
 }
 
 impl Way {
-    /// To this endpoint.
+    /// Connects to this endpoint.
     pub(crate) fn open(device: &Device, target: u32) -> Outcome<Self> {
         Self::telling(device, target, DART_NO_QUEUE)
     }
 
-    /// To this endpoint, with a queue for the events that its messages tell.
+    /// Connects to this endpoint, with a queue for the events of its messages.
     pub(crate) fn telling(device: &Device, target: u32, events: u32) -> Outcome<Self> {
         let mut query = HamlynQuery::default();
         device.query(&mut query)?;
@@ -88,26 +89,26 @@ impl Way {
         self.page.store_u32_release(DART_SEND_LENGTH as usize, length as u32);
     }
 
-    /// Reads a block of the target, and forgets it.
+    /// Reads a block of the target and ignores the result.
     pub(crate) fn read(&self, place: u64) {
         let answer = Operation::registers(0).control();
         self.memory.write(QUESTION + 32, answer.as_bytes());
         self.send(&Operation::read(place), QUESTION + 32, 20);
     }
 
-    /// What it sends is a pattern.
+    /// Fills the data to send with a pattern.
     pub(crate) fn fill(&self, seed: u64) {
         let mut bytes = vec![0; LENGTH];
         fill_pattern(seed, 0, &mut bytes);
         self.memory.write(0, &bytes);
     }
 
-    /// Sends it to all of the target.
+    /// Sends the data to the whole target.
     pub(crate) fn send_all(&self) {
         self.send(&Operation::write_multiple(0), 0, LENGTH);
     }
 
-    /// Returns when all that was sent has been executed.
+    /// Waits until everything sent has been executed.
     pub(crate) fn settle(&self, round: u64) -> Outcome {
         let answer = Operation::write(ANSWER as u64).control();
         self.memory.store_u64(ANSWER, u64::MAX);
@@ -124,19 +125,19 @@ impl Way {
         Ok(())
     }
 
-    /// Sends a pattern to all of the target, and waits until it has been executed.
+    /// Sends a pattern to the whole target, and waits until it has been executed.
     pub(crate) fn put(&self, seed: u64) -> Outcome {
         self.fill(seed);
         self.send_all();
         self.settle(seed)
     }
 
-    /// How many of its messages have left.
+    /// Returns the number of messages that have left.
     pub(crate) fn left(&self) -> u32 {
         self.state.load_u32_acquire(DART_STATE_LEFT as usize)
     }
 
-    /// How many of its messages had a trap.
+    /// Returns the number of messages that had a trap.
     pub(crate) fn traps(&self) -> u32 {
         self.state.load_u32_acquire(DART_STATE_TRAPS as usize)
     }

@@ -1,4 +1,5 @@
-//! A barrier: nobody goes on before all have come. One register counts who is still to come.
+//! A barrier: no host continues before all have entered it. One register counts the hosts still to
+//! come.
 
 use std::time::Instant;
 

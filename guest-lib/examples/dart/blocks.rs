@@ -1,5 +1,5 @@
-//! Remote reads: blocks that lie scattered in one host's memory are put together in another's. The
-//! questions do not wait for each other.
+//! Remote reads: blocks scattered in one host's memory are gathered in another's. The questions do
+//! not wait for each other.
 
 use hamlyn::dart::Card;
 use hamlyn::dart::programs::{Caller, Piece};
@@ -9,12 +9,12 @@ use crate::Options;
 use crate::common::{Outcome, fill_pattern, find_difference};
 use crate::meet::{Guest, Home, MEMORY, Plan};
 
-/// Bytes of a block, and how far apart blocks are there.
+/// Bytes of a block, and the distance between two blocks.
 const BLOCK: u64 = 64;
 const APART: u64 = 160;
-/// Blocks that there are.
+/// Number of blocks.
 const BLOCKS: u64 = MEMORY as u64 / APART;
-/// Where blocks arrive, and where questions are sent from.
+/// Offsets where blocks arrive, and where questions are sent from.
 const PLACE: u64 = 0;
 const SCRATCH: u64 = MEMORY as u64;
 const SEED: u64 = 11;

@@ -1,6 +1,6 @@
-//! Calls, the variant (section 2): a message names an operation of its receiver's, who may make it
-//! another whenever it wants. Here what is called appends an entry to a log at first, and later
-//! makes room for one alone; who calls knows nothing of either.
+//! Calls, the variant (section 2): a message names an operation of the receiver, which the receiver
+//! may replace at any time. Here the called operation first appends an entry to a log, and later
+//! only reserves room for one. The caller knows neither.
 
 use hamlyn::dart::{Card, Operation, Source, Step, Target};
 use serde_json::json;
@@ -9,12 +9,12 @@ use crate::Options;
 use crate::common::{Outcome, print};
 use crate::meet::{Guest, Home, MEMORY, Plan};
 
-/// The program's entry that is called, and the registers that the callers name: where the next
-/// entry of the log is, and how long one is.
+/// The program entry that is called, and the registers named by the callers. They hold the offset
+/// of the log's next entry and the length of an entry.
 const ENTRY: u32 = 0;
 const TAIL: u8 = 4;
 const STEP: u8 = 5;
-/// Where the log begins, and the bytes of an entry.
+/// Offset where the log begins, and bytes of an entry.
 const START: u64 = 1024;
 const LENGTH: u64 = 8;
 
@@ -34,7 +34,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     let (called, written_first) = (called(&home)?, written(&home, calls)?);
     counted.extend([("called".to_owned(), json!(called)), ("written".to_owned(), json!(written_first))]);
     print(&counted.into())?;
-    // The same steps, and nothing is written.
+    // The same steps, without the write.
     let make_room = Operation::registers(0).first(Step::Add, Source::J, Target::I);
     home.bank.set_program(ENTRY, &[make_room])?;
     home.begin()?;
@@ -43,12 +43,12 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     home.end(&json!({ "called": called, "written": written }), counted)
 }
 
-/// How many entries the log has room made for.
+/// Returns the number of entries for which the log has made room.
 fn called(home: &Home) -> Outcome<u64> {
     Ok((home.others[0].register(TAIL.into())? - START) / LENGTH)
 }
 
-/// How many of the places have an entry. One that is 0 is nobody's.
+/// Returns the number of places with an entry. A place that is 0 has none.
 fn written(home: &Home, places: u64) -> Outcome<u64> {
     let mut written = 0;
     for at in (START..START + places * LENGTH).step_by(LENGTH as usize) {
@@ -69,7 +69,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
 }
 
 fn call(guest: &Guest, count: u64) -> Outcome {
-    // The words behind an entry stay as they are.
+    // The words after an entry stay unchanged.
     let call = Operation::call(ENTRY.into()).indices([TAIL, STEP, 0]).mask(0xfc);
     guest.endpoint.write(0, &(guest.own + 1).to_le_bytes())?;
     for _ in 0..count {

@@ -12,9 +12,9 @@ use crate::Options;
 use crate::common::Outcome;
 use crate::meet::{Guest, Home, Plan};
 
-/// The register that is counted in.
+/// The register used as counter.
 const COUNT: u8 = 1;
-/// Where questions are sent from.
+/// Offset that questions are sent from.
 const SCRATCH: u64 = 4096;
 
 pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {

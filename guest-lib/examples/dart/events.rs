@@ -1,6 +1,6 @@
-//! Filtering (section 1): who takes events sleeps until there is one, then does something else, and
-//! takes the others when it suits. If its queue is delayed it is interrupted once; if it is
-//! immediate, by each.
+//! Filtering (section 1): the receiver sleeps until there is an event, then does other work, and
+//! takes the remaining events later. A delayed queue interrupts it once, an immediate one for each
+//! event.
 
 use hamlyn::dart::{Card, Operation, Urgency};
 use serde_json::json;

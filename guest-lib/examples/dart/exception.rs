@@ -1,5 +1,5 @@
-//! Software exceptions (section 2): what the card cannot do, the host's software does, which is
-//! interrupted for it. Here it multiplies.
+//! Software exceptions (section 2): if the card cannot do an operation, it interrupts the host,
+//! whose software does it. Here the software multiplies.
 
 use hamlyn::dart::{Card, Operation, What};
 use serde_json::json;
@@ -8,11 +8,11 @@ use crate::Options;
 use crate::common::Outcome;
 use crate::meet::{Guest, Home, Plan};
 
-/// The number that the two have agreed on.
+/// The number of the operation, agreed on by both sides.
 const MULTIPLY: u32 = 7;
 /// The register that is multiplied.
 const PRODUCT: u32 = 11;
-/// A number that no power of is 0.
+/// A number whose powers are never 0.
 const FACTOR: u64 = 3;
 
 fn product(times: u64) -> u64 {

@@ -1,5 +1,5 @@
-//! Deposits: 32 bytes go where their sender says, and come back. Both hosts look at their memory,
-//! and nobody is interrupted.
+//! Deposits: 32 bytes are stored where their sender asks, and are sent back. Both hosts poll their
+//! memory, and neither is interrupted.
 
 use std::time::Instant;
 
@@ -11,18 +11,18 @@ use crate::Options;
 use crate::common::{Outcome, fill_pattern, find_difference};
 use crate::meet::{Guest, Home, Plan, look};
 
-/// Where blocks arrive, and where they are sent from.
+/// Offsets where blocks arrive, and where they are sent from.
 const BLOCK: u64 = 0;
 const SOURCE: u64 = 64;
 const BYTES: usize = 32;
-/// The block's last word, which is written last, is its number.
+/// The block's last word is written last, and is its number.
 const DATA: usize = BYTES - 4;
 
 fn send(connection: &Connection, endpoint: &Endpoint, number: u64) -> Outcome {
     let mut block = [0; BYTES];
     fill_pattern(number, 0, &mut block[..DATA]);
     block[DATA..].copy_from_slice(&(number as u32).to_le_bytes());
-    // The one before has left, as it was answered.
+    // The previous block has left, because it was answered.
     endpoint.write(SOURCE as usize, &block)?;
     Ok(connection.send(&Operation::write(BLOCK), SOURCE..SOURCE + BYTES as u64)?)
 }

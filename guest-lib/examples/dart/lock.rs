@@ -1,5 +1,5 @@
-//! A lock: what several hosts read, change and write, in memory of one of them, is changed by one
-//! at a time. The lock is two registers.
+//! A lock: several hosts read, change and write memory of one of them, one host at a time. The lock
+//! consists of two registers.
 
 use hamlyn::dart::programs::{Caller, Lock, LockRegisters};
 use hamlyn::dart::{Card, Operation};
@@ -10,7 +10,7 @@ use crate::common::Outcome;
 use crate::meet::{Guest, Home, Plan};
 
 const LOCK: LockRegisters = LockRegisters { tickets: 2, turn: 3 };
-/// Where questions are sent from.
+/// Offset that questions are sent from.
 const SCRATCH: u64 = 4096;
 
 fn number(bytes: [u8; 8]) -> u64 {
@@ -39,8 +39,8 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
         let mut bytes = [0; 8];
         caller.read(0, &mut bytes)?;
         guest.endpoint.write(0, &(number(bytes) + 1).to_le_bytes())?;
-        // The two words alone. It is there before the lock is given back, as messages of a
-        // connection keep their order.
+        // Writes only the two words. They arrive before the lock is released, because messages of a
+        // connection stay in order.
         guest.connection.send_wait(&Operation::write(0).mask(0b1111_1100), 0..8, guest.patience)?;
         lock.unlock(&caller)?;
         guest.connection.wait_until_left(guest.patience)?;

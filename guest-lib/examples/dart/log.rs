@@ -1,5 +1,6 @@
-//! A log: several hosts append entries to one host's memory, whose address one register has (store
-//! indirect with postincrement). When it is full an entry is refused, and its sender told.
+//! A log: several hosts append entries to one host's memory, at the address in one register (store
+//! indirect with postincrement). When the log is full, an entry is refused and its sender is
+//! notified.
 
 use hamlyn::dart::Card;
 use hamlyn::dart::programs::{Appender, Log};
@@ -10,10 +11,10 @@ use crate::common::Outcome;
 use crate::meet::{Guest, Home, MEMORY, Plan, look};
 
 const LOG: Log = Log { tail: 4, step: 5, end: 6 };
-/// Where the log begins, and the bytes of an entry.
+/// Offset where the log begins, and bytes of an entry.
 const START: u64 = 1024;
 const ENTRY: u32 = 8;
-/// Entries that are under way at once: each has a place of its own.
+/// Number of entries in flight at once: each has its own place.
 const PLACES: u64 = 32;
 
 pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
@@ -27,7 +28,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     home.begin()?;
     let counted = home.wait()?;
     let written = LOG.written(&home.others[0], START)?;
-    // Each of the others has numbered its own, from 0 in steps of 16.
+    // Each host has numbered its own entries, from 0 in steps of 16.
     let mut next = [0_u64; 16];
     for at in (START..START + written).step_by(ENTRY as usize) {
         let mut bytes = [0; ENTRY as usize];
@@ -56,7 +57,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     if guest.others > 1 {
         return guest.end(&json!({ "appended": options.count }));
     }
-    // Nobody else appends, so it is full now.
+    // No other host appends here, so the log is full now.
     appender.append(0)?;
     let (trap, _) = look(guest.patience, "a refusal", || Ok(guest.connection.status().trap))?;
     guest.end(&json!({ "appended": options.count, "refused": format!("{trap:?}") }))

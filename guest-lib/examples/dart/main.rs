@@ -1,8 +1,8 @@
-//! DART cards, `hamlyn::dart`: one program for all that is shown of them, as an image has little
-//! room.
+//! DART cards, `hamlyn::dart`. All its examples are one program, because space in an image is
+//! limited.
 //!
-//! One host keeps memory and address registers (`dart keep counter`), and others do something with
-//! them (`dart join counter`), of which it tells afterwards how often its card has interrupted it.
+//! One host provides memory and address registers (`dart keep counter`), and others operate on them
+//! (`dart join counter`). The first host then reports how often its card has interrupted it.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -32,8 +32,8 @@ mod queue;
 mod rpc;
 mod trespass;
 
-/// Does something with another host's memory and address registers; the card is that of $DART_CARD,
-/// else /dev/dart0
+/// Operates on another host's memory and address registers; uses the card at $DART_CARD, else
+/// /dev/dart0
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -44,27 +44,27 @@ struct Arguments {
 enum What {
     /// Runs the card's self-tests; in a machine only root may
     SelfTest,
-    /// Has the memory and the registers, until all others are done
+    /// Provides the memory and the registers until all others are done
     Keep(Options),
-    /// Is one of the others
+    /// Runs one of the other hosts
     Join(Options),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What is done
+    /// The operation
     #[arg(value_enum)]
     operation: Operation,
-    /// The name that they meet by, if it is not the operation's own
+    /// The name to meet by; else the operation's own
     #[arg(long)]
     name: Option<String>,
-    /// The host that has it; else whichever host has the name
+    /// The host that provides it; else any host that has the name
     #[arg(long)]
     host: Option<u32>,
-    /// How many others there are; it is enough if who keeps it is told
+    /// Number of other hosts; only the providing host needs it
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     others: u32,
-    /// How often each of them does it; the same at all of them
+    /// Number of operations of each other host; must be the same on all of them
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     count: u64,
     /// Seconds to wait for anything
@@ -91,13 +91,13 @@ enum Operation {
     Counter,
     /// The same by compare and swap
     Swap,
-    /// A lock, and memory that is read and written while somebody has it
+    /// A lock, and memory that is read and written while it is held
     Lock,
     /// Store indirect with postincrement: entries are appended to a log
     Log,
     /// A queue of several producers that wait while it is full
     Queue,
-    /// Entries of a priority queue, which tell of themselves only if they are urgent
+    /// Entries of a priority queue, which cause an event only if they are urgent
     Priority,
     /// A barrier
     Barrier,
@@ -105,19 +105,19 @@ enum Operation {
     Blocks,
     /// Remote procedure calls
     Rpc,
-    /// Calls of an operation that is the receiver's own, which it changes meanwhile
+    /// Calls of an operation of the receiver, which it changes meanwhile
     Call,
-    /// Events that are taken when it suits
+    /// Events that the receiver takes later
     Delayed,
-    /// Events each of which interrupts
+    /// Events that interrupt one by one
     Immediate,
-    /// What the card cannot do: the host's software multiplies
+    /// An operation that the card cannot do: the host's software multiplies
     Exception,
-    /// Deposits in memory that nobody has touched
+    /// Deposits in memory that was never touched
     Untouched,
-    /// The same, and in memory that has been swapped out; there must be swap space
+    /// The same, and in memory that has been swapped out; needs swap space
     Swapped,
-    /// Attempts at what the connection does not allow
+    /// Attempts that the connection does not allow
     Trespass,
 }
 

@@ -1,8 +1,8 @@
-//! How the programs meet: one host has memory and registers, others do something with them.
+//! How the programs meet: one host provides memory and registers, others operate on them.
 //!
-//! Each of the others says that it is ready, and begins when it is told its number, and how many
-//! there are. Register 0 counts how often one of them was done, so that nobody has to be disturbed
-//! to know it. What the card has counted in between is that of the operation alone.
+//! Each of the others reports that it is ready. It begins when it receives its number and the
+//! number of others. Register 0 counts how often one of them was done, so that counting needs no
+//! interrupt. The card's counters in between are therefore those of the operation alone.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,22 +16,22 @@ use serde_json::{Map, Value, json};
 use crate::Options;
 use crate::common::{Outcome, print};
 
-/// Bytes of an endpoint that nobody wants larger.
+/// Bytes of an endpoint, unless a program needs more.
 pub(crate) const MEMORY: usize = 4 * PAGE;
 const PAGE: usize = 4096;
-/// Registers of a window: this one counts who is done; from `OWN` on each of the others has one for
-/// itself.
+/// Number of registers of a window. `DONE` counts the others that are done; from `OWN` on, each of
+/// the others has its own register.
 const REGISTERS: u32 = 32;
 const DONE: u8 = 0;
 pub(crate) const OWN: u8 = 16;
-/// How soon it is asked again who has the name.
+/// Delay before a name is looked up again.
 const AGAIN: Duration = Duration::from_millis(50);
-/// How soon register 0 is looked at again.
+/// Interval between two polls of register 0.
 const LOOK: Duration = Duration::from_millis(2);
-/// What the card counts that is told of.
+/// The card's counters that are reported.
 const TOLD: [&str; 6] = ["executed", "primitives", "records", "queue_waits", "misses", "interrupts"];
 
-/// Looks until there is something; others may run meanwhile.
+/// Polls until `look` returns a value; other threads may run meanwhile.
 pub(crate) fn look<T>(
     patience: Option<Duration>,
     what: &str,
@@ -52,7 +52,7 @@ pub(crate) fn look<T>(
     }
 }
 
-/// What a home is like.
+/// The resources of a home.
 pub(crate) struct Plan {
     pub(crate) memory: usize,
     /// Entries of its program, which the others may call.
@@ -68,25 +68,25 @@ impl Default for Plan {
     }
 }
 
-/// What the one host has.
+/// The objects of the one host.
 pub(crate) struct Home {
     card: Card,
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) bank: Bank,
-    /// None once a program has it.
+    /// `None` once a program has taken it.
     events: Option<Queue>,
     pub(crate) exceptions: Queue,
     pub(crate) others: Vec<Arc<Connection>>,
     known: Vec<Known>,
     pub(crate) patience: Option<Duration>,
-    /// What the card had counted when they began.
+    /// The card's counters when the others began.
     before: Vec<(&'static str, u64)>,
-    /// How often all were done.
+    /// Number of `DONE` counts expected so far.
     rounds: u64,
 }
 
 impl Home {
-    /// Waits for all others, who do not begin yet.
+    /// Waits until all others have connected. They do not begin yet.
     pub(crate) fn open(card: &Card, options: &Options, plan: Plan) -> Outcome<Self> {
         let (endpoint, bank) = (Arc::new(card.endpoint(plan.memory)?), card.bank(REGISTERS, plan.entries)?);
         let mut events = card.queue(plan.records, plan.urgency)?;
@@ -110,12 +110,12 @@ impl Home {
         Ok(Self { card, endpoint, bank, events, exceptions, others, known, patience, before, rounds: 0 })
     }
 
-    /// Its queue of events.
+    /// Takes its queue of events.
     pub(crate) fn events(&mut self) -> Outcome<Queue> {
         Ok(self.events.take().ok_or("somebody has the queue of events")?)
     }
 
-    /// Lets them begin.
+    /// Lets the others begin.
     pub(crate) fn begin(&mut self) -> Outcome {
         self.before = self.card.statistics()?;
         let others = (self.others.len() as u64) << 32;
@@ -125,7 +125,8 @@ impl Home {
         Ok(())
     }
 
-    /// Looks until all are done once more. What the card has counted since they began.
+    /// Waits until all others are done once more. Returns what the card has counted since they
+    /// began.
     pub(crate) fn wait(&mut self) -> Outcome<Map<String, Value>> {
         self.rounds += self.others.len() as u64;
         let (first, begun) = (&self.others[0], Instant::now());
@@ -143,14 +144,14 @@ impl Home {
         Ok(counted.map(|((name, before), (_, now))| ((*name).to_owned(), json!(now - before))).collect())
     }
 
-    /// How much of something the card has counted since they began.
+    /// Returns how much one of the card's counters has grown since they began.
     pub(crate) fn counted(&self, name: &str) -> Outcome<u64> {
         let of = |all: &[(&str, u64)]| all.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
         let (before, now) = (of(&self.before), of(&self.card.statistics()?));
         Ok(now.zip(before).map(|(now, before)| now - before).ok_or("the card has no such counter")?)
     }
 
-    /// Says what came of it, and lets all go.
+    /// Prints the result, and releases all others.
     pub(crate) fn end(self, result: &Value, counted: Map<String, Value>) -> Outcome {
         let mut told = counted;
         told.extend(result.as_object().cloned().unwrap_or_default());
@@ -159,28 +160,28 @@ impl Home {
     }
 }
 
-/// What one of the others has.
+/// The objects of one of the other hosts.
 pub(crate) struct Guest {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) connection: Arc<Connection>,
-    /// None once a program has it.
+    /// `None` once a program has taken it.
     answers: Option<Queue>,
     /// A number that no other has, from 0.
     pub(crate) own: u64,
-    /// How many others there are, this one among them.
+    /// Number of other hosts, including this one.
     pub(crate) others: u64,
     known: Known,
     pub(crate) patience: Option<Duration>,
 }
 
 impl Guest {
-    /// Finds who has the name, and waits until it may begin.
+    /// Finds the host that has the name, and waits for the start signal.
     pub(crate) fn meet(card: &Card, options: &Options) -> Outcome<Self> {
         Self::reach(card, options, MEMORY, true)
     }
 
-    /// The same with so much memory of its own. If it is to be `warm`, pages of the other's memory
-    /// are written to first, whose misses interrupt that host.
+    /// Like [`Guest::meet`], with `memory` bytes of own memory. If `warm` is true, it writes to the
+    /// pages of the other's memory first. The misses of these writes interrupt that host.
     pub(crate) fn reach(card: &Card, options: &Options, memory: usize, warm: bool) -> Outcome<Self> {
         let patience = options.patience();
         let (endpoint, bank) = (Arc::new(card.endpoint(memory)?), card.bank(REGISTERS, 0)?);
@@ -214,29 +215,29 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Waits until it may begin, once more.
+    /// Waits for the next start signal.
     pub(crate) fn next(&mut self) -> Outcome<u64> {
         let answers = self.answers.as_mut().ok_or("a program has the queue")?;
         Ok(answers.wait(self.patience)?.operand())
     }
 
-    /// The queue of what is told to it.
+    /// Takes the queue of the answers to this host.
     pub(crate) fn answers(&mut self) -> Outcome<Queue> {
         Ok(self.answers.take().ok_or("a program has the queue")?)
     }
 
-    /// The register that is its alone.
+    /// Returns this host's own register.
     pub(crate) fn register(&self) -> u8 {
         OWN + self.own as u8
     }
 
-    /// It is done.
+    /// Signals that it is done.
     pub(crate) fn done(&self) -> Outcome {
         let one = Operation::registers(0).first(Step::Increment, Source::Operand, Target::I);
         Ok(self.connection.send_wait(&one.indices([DONE, 0, 0]), 0..0, self.patience)?)
     }
 
-    /// It is done, and waits until the other lets it go.
+    /// Signals that it is done, and waits until the other releases it.
     pub(crate) fn end(self, result: &Value) -> Outcome {
         self.done()?;
         self.known.wait_end(self.patience)?;

@@ -1,6 +1,6 @@
-//! Virtual memory (section 3): nothing of an endpoint is pinned. A message for a page that is not
-//! there waits, the driver is interrupted and brings it in, and then the message is executed. The
-//! next one for that page disturbs nobody.
+//! Virtual memory (section 3): an endpoint's memory is not pinned. A message for an absent page
+//! waits while the driver is interrupted and faults the page in. Then the message is executed. The
+//! next message for that page causes no interrupt.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::meet::{Guest, Home, Plan, look};
 use crate::pages::pages;
 
 const PAGE: usize = 4096;
-/// Where in its page a message goes.
+/// Offset of a message in its page.
 const WITHIN: usize = 1024;
 
 pub(crate) fn keep(card: &Card, options: &Options, swap: bool) -> Outcome {
@@ -24,7 +24,7 @@ pub(crate) fn keep(card: &Card, options: &Options, swap: bool) -> Outcome {
         return home.end(&json!({}), untouched);
     }
     print(&untouched.into())?;
-    // The kernel is asked until it has swapped all of them out.
+    // Asks the kernel until it has swapped out all pages.
     look(home.patience, "that all pages are swapped out", || {
         home.endpoint.page_out()?;
         Ok((pages(home.endpoint.address(), length as u64)?["present"] == 0).then_some(()))
@@ -33,7 +33,7 @@ pub(crate) fn keep(card: &Card, options: &Options, swap: bool) -> Outcome {
     home.end(&json!({}), swapped)
 }
 
-/// Has all write to each page, which the host does not touch before they have.
+/// Lets all others write to each page. This host does not touch the pages before.
 fn round(home: &mut Home, options: &Options, were: &str) -> Outcome<Map<String, Value>> {
     let length = options.count * PAGE as u64;
     let present = pages(home.endpoint.address(), length)?["present"].clone();

@@ -1,5 +1,5 @@
-//! Priority queueing: who takes entries is told only of those that are more urgent than all that it
-//! has.
+//! Priority queueing: the receiver is notified only of an entry that is more urgent than all
+//! entries it has.
 
 use hamlyn::dart::Card;
 use hamlyn::dart::programs::{Backlog, PriorityRegisters, Urgent};
@@ -10,10 +10,10 @@ use crate::common::Outcome;
 use crate::meet::{Guest, Home, MEMORY, Plan};
 
 const REGISTERS: PriorityRegisters = PriorityRegisters { tail: 7, most: 8, step: 9 };
-/// Where entries are, and the bytes of one.
+/// Offset of the entries, and bytes of one.
 const START: u64 = 1024;
 const ENTRY: u64 = 32;
-/// Priorities come again and again in this order: the first and the second are told of.
+/// The priorities repeat in this order: the first and the second cause events.
 const PRIORITIES: [u64; 5] = [3, 5, 2, 4, 1];
 
 pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {

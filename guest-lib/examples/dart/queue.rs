@@ -1,4 +1,4 @@
-//! A queue of several producers: while it is full they wait, first in the cards and then in the
+//! A queue of several producers. While it is full they wait, first in the cards and then in the
 //! library; nothing is lost. The consumer is slow on purpose.
 
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use crate::Options;
 use crate::common::Outcome;
 use crate::meet::{Guest, Home, Plan, look};
 
-/// How long the consumer does something else first.
+/// Time that the consumer spends on other work first.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Items that are under way at once: each has a place of its own.
+/// Number of items in flight at once: each has its own place.
 const PLACES: u64 = 32;
 
 pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {

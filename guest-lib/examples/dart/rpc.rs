@@ -16,7 +16,7 @@ use crate::meet::{Guest, Home, Plan};
 const SIZE: u64 = 256;
 
 pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
-    // There is room for the places of as many others as there can be, and for their results.
+    // The memory has room for the places of the maximum number of others, and for their results.
     let mut home = Home::open(card, options, Plan::default())?;
     let mut server = Server::new(home.endpoint.clone(), home.others.clone(), home.events()?, SIZE);
     home.begin()?;

@@ -1,5 +1,5 @@
-//! What a connection does not allow is refused by the other host's card: nothing there changes, and
-//! both hosts are told why.
+//! The other host's card refuses what a connection does not allow: nothing changes there, and both
+//! hosts get the reason.
 
 use hamlyn::dart::{Address, Card, Operation, Rights, Source, Step, Target, Trap, What};
 use serde_json::json;
@@ -12,7 +12,7 @@ const SEED: u64 = 13;
 /// Bytes of a question.
 const QUESTION: u64 = 20;
 
-/// What is attempted, with how many bytes, and why it is refused.
+/// Attempted operations, with their number of bytes and the reason for the refusal.
 fn attempts() -> [(&'static str, Operation, u64, Trap); 3] {
     let add = Operation::registers(1).first(Step::Add, Source::Operand, Target::I);
     [
@@ -36,7 +36,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
             refused.push(format!("{trap:?}"));
         }
     }
-    // Who only guesses a connection's key is not even heard of.
+    // A message with a guessed connection key is discarded without notifying any process.
     look(home.patience, "a guess", || Ok((home.counted("discarded")? > 0).then_some(())))?;
     counted.insert("discarded".to_owned(), home.counted("discarded")?.into());
     home.endpoint.read(0, &mut bytes)?;
@@ -61,7 +61,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
         }
         refused.insert(what.to_owned(), trap.to_string().into());
     }
-    // Another process' way in, of which it does not know the key.
+    // A connection of another process, whose key this process does not know.
     let (host, other) = (guest.connection.host(), guest.connection.number());
     let bank = card.bank(1, 0)?;
     let guess = card.connection(&guest.endpoint, &bank).open(host)?;

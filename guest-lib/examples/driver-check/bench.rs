@@ -1,4 +1,4 @@
-//! What the checks work with: a file that has one of everything.
+//! The test fixture of the checks: a file that has one object of each kind.
 
 use std::io;
 use std::mem::offset_of;
@@ -22,21 +22,21 @@ pub(crate) const PAGE: usize = 4096;
 pub(crate) const WINDOW: usize = HAMLYN_WINDOW_SIZE as usize;
 /// A number that no object has.
 pub(crate) const NOBODY: u32 = u32::MAX - 1;
-/// Entries of the queues here.
+/// Number of entries of the queues here.
 pub(crate) const ENTRIES: u32 = 300;
-/// How long what must happen may take.
+/// Timeout of events that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// Long enough for another thread to fall asleep, usually; nothing depends on it.
+/// Usually long enough for another thread to fall asleep; nothing depends on it.
 pub(crate) const A_MOMENT: Duration = Duration::from_millis(100);
 
-/// A file with one of everything.
+/// A file with one object of each kind.
 pub(crate) struct Bench {
     pub(crate) device: Arc<Device>,
     pub(crate) host: u32,
     pub(crate) terminus: Terminus,
     pub(crate) queue: HamlynQueueCreate,
     pub(crate) notifications: Mapping,
-    /// The pass over the queue that [`Bench::wait`] waits for an entry of.
+    /// The pass over the queue whose entries [`Bench::wait`] waits for.
     pub(crate) pass: u32,
     pub(crate) area: Mapping,
     pub(crate) slot: HamlynSlotCreate,
@@ -57,7 +57,7 @@ impl Bench {
         Ok(Self { device, host: query.host, terminus, queue, notifications, pass: 0, area, slot })
     }
 
-    /// Sends a word to the own slot, in fast mode: a notification without metadata.
+    /// Sends a word to this bench's own slot, in fast mode: a notification without metadata.
     pub(crate) fn send(&mut self, word: u32) {
         let HamlynSlotCreate { slot, key, .. } = self.slot;
         let destination = self.host;
@@ -67,7 +67,7 @@ impl Bench {
         self.terminus.post(&request, &[]);
     }
 
-    /// A wait for entry `cursor` of the queue.
+    /// Returns the argument of a wait for entry `cursor` of the queue.
     pub(crate) fn wait(&self, cursor: u32, timeout_ns: i64) -> HamlynQueueWait {
         HamlynQueueWait { queue: self.queue.queue, cursor, pass: self.pass, timeout_ns, ..Default::default() }
     }
@@ -107,7 +107,7 @@ impl Terminus {
         }
     }
 
-    /// Waits until the card has finished with all that was posted; whether it has.
+    /// Waits until the card has completed everything posted. Returns whether it has.
     pub(crate) fn settles(&self) -> bool {
         let start = Instant::now();
         while self.status.load_u32_acquire(offset_of!(HamlynTerminusStatus, completed)) != self.tail {
@@ -133,7 +133,7 @@ pub(crate) fn slot(area: &Mapping) -> HamlynSlotCreate {
     }
 }
 
-/// Bytes of memory that the driver counts as pinned for this process.
+/// Returns the number of bytes that the driver counts as pinned for this process.
 pub(crate) fn pinned() -> Outcome<usize> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmPin:")).ok_or("no VmPin")?;
@@ -147,8 +147,8 @@ pub(crate) fn poll_for(device: &Device, time: Duration) -> io::Result<PollFlags>
     Ok(files[0].revents())
 }
 
-/// Waits for entry `cursor` in another thread while `meanwhile` runs in this one; it is told
-/// whether the wait is over.
+/// Waits for entry `cursor` in another thread while `meanwhile` runs in this one. `meanwhile` can
+/// check whether the wait is over.
 pub(crate) fn wait_while(
     bench: &mut Bench,
     cursor: u32,
@@ -157,7 +157,7 @@ pub(crate) fn wait_while(
     wait_as(bench, bench.wait(cursor, HAMLYN_WAIT_FOREVER), meanwhile)
 }
 
-/// [`wait_while`] with a time-out.
+/// Like [`wait_while`], with the time-out of `wait`.
 pub(crate) fn wait_as(
     bench: &mut Bench,
     mut wait: HamlynQueueWait,

@@ -1,4 +1,4 @@
-//! Every call and mapping, good and wrong.
+//! Every call and mapping, with valid and invalid arguments.
 
 use std::io;
 use std::path::Path;
@@ -43,7 +43,7 @@ pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
     limit_on_pinned_memory(checks, path)
 }
 
-/// What the card says of its memory, and zeros behind it.
+/// Checks the card's memory sizes, and the zeros after them.
 fn memory_is_sound(query: &HamlynQuery) -> bool {
     let HamlynSramQuery { room, free, longest, reserved } = query.of_card().unwrap_or_default();
     let sums = longest > 0 && longest <= free && free < room && room < query.sram_size;
@@ -117,12 +117,12 @@ fn share_calls(checks: &mut Checks, device: &Device) -> Outcome {
     sizes(checks, device, share.as_bytes())
 }
 
-/// The code of the call for the share, with a structure of this many bytes.
+/// Returns the code of the share call with a structure of this many bytes.
 const fn share_code(size: u32) -> u32 {
     HAMLYN_IOC_SHARE & 0xc000_ffff | size << 16
 }
 
-/// Programs that are older or newer than the driver have shorter or longer structures.
+/// Programs older or newer than the driver pass shorter or longer structures.
 fn sizes(checks: &mut Checks, device: &Device, whole: &[u8]) -> Outcome {
     const SHORT: usize = 16;
     const LONG: usize = size_of::<HamlynShareQuery>() + 32;
@@ -224,7 +224,7 @@ fn mappings(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
         "a new window is zero",
         window[HAMLYN_WINDOW_WORK_QUEUE as usize..].iter().all(|byte| *byte == 0),
     )?;
-    // If all files shared the offsets, 32-bit programs would run out of them.
+    // Offsets per file keep 32-bit programs from running out of them.
     let mut first = HamlynQueueCreate { entries: 2, ..Default::default() };
     other.queue_create(&mut first)?;
     checks.holds("offsets begin anew in each file", first.offset == 0)?;
@@ -281,7 +281,7 @@ fn queue_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
     )
 }
 
-/// What all calls that destroy refuse.
+/// Checks the errors common to all calls that destroy objects.
 fn objects(
     checks: &mut Checks,
     kind: &str,
@@ -351,7 +351,7 @@ fn slot_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
     checks.holds("its pages count no more", pinned()? == before)
 }
 
-/// Kinds of memory that cannot be the card's: each time nothing may stay pinned.
+/// Kinds of memory that the card cannot use. No page may stay pinned after any attempt.
 fn area_memory(checks: &mut Checks, bench: &Bench) -> Outcome {
     let before = pinned()?;
     let create = |area: &Mapping| bench.device.slot_create(&mut slot(area), area, None);
@@ -407,7 +407,7 @@ fn send_buffer_calls(checks: &mut Checks, bench: &Bench) -> Outcome {
     checks.holds("its pages count no more", pinned()? == before)
 }
 
-/// A mapping outlives its terminus, but not its hold on the card.
+/// A mapping outlives its terminus, but no longer reaches the card.
 fn destroyed(checks: &mut Checks, bench: Bench, other: &Device) -> Outcome {
     const MARKED: usize = HAMLYN_WINDOW_WORK_QUEUE as usize;
     let index = bench.terminus.create.terminus;

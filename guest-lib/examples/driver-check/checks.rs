@@ -1,4 +1,4 @@
-//! What was checked, and how.
+//! The results of the checks.
 
 use std::io;
 
@@ -28,12 +28,12 @@ impl Checks {
         self.note(check, passed, "not so")
     }
 
-    /// The call must have been carried out.
+    /// Records that the call must succeed.
     pub(crate) fn done<T>(&mut self, check: &str, result: io::Result<T>) -> Outcome {
         self.note(check, result.is_ok(), &result.err().map(|error| error.to_string()).unwrap_or_default())
     }
 
-    /// The call must have been refused with this very error.
+    /// Records that the call must fail with exactly this error.
     pub(crate) fn refused<T>(&mut self, check: &str, result: io::Result<T>, expected: Errno) -> Outcome {
         let expected = io::Error::from(expected).to_string();
         let found = result.err().map_or_else(|| "done".to_owned(), |error| error.to_string());
@@ -41,10 +41,10 @@ impl Checks {
     }
 }
 
-/// A change that spoils an argument, and the error it must cause.
+/// A change that makes an argument invalid, and the error it must cause.
 pub(crate) type Spoil<T> = (&'static str, fn(&mut T), Errno);
 
-/// Makes a call once for each way to spoil its argument.
+/// Makes a call once for each way to make its argument invalid.
 pub(crate) fn spoilt<T: Clone>(
     checks: &mut Checks,
     call: &str,

@@ -1,4 +1,4 @@
-//! Sleeping until requests are finished: wait and poll, and all that ends them.
+//! Sleeping until requests are completed: wait and poll, and everything that ends them.
 
 use std::path::Path;
 use std::thread;
@@ -19,8 +19,7 @@ use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
 use crate::sleep::counter;
 
-/// A host that is not there: a fetch-and-op of it is finished when the card gives it up, after ten
-/// seconds.
+/// An absent host: a fetch-and-op on it completes when the card gives up, after ten seconds.
 const ABSENT: u32 = 60_000;
 
 pub(crate) fn completions(checks: &mut Checks, path: &Path) -> Outcome {
@@ -64,8 +63,8 @@ fn arguments(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
     checks.refused("arm another file's terminus", foreign, Errno::NOENT)
 }
 
-/// Two sleep on one terminus. The one that comes later waits for less: it is woken no later than
-/// that.
+/// Two threads sleep on one terminus. The later one waits for fewer requests, and must wake no
+/// later than when these are completed.
 fn two_sleep(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     let interrupts = counter(&bench.device, Statistic::Interrupts)?;
     let unanswered = counter(&bench.device, Statistic::RefusedUnanswered)?;
@@ -99,7 +98,8 @@ fn poll_wakes(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     checks.holds("arm says that it is finished", wait.ready == 1)
 }
 
-/// Waits in another thread until so many requests are finished, while `meanwhile` runs in this one.
+/// Waits in another thread until `completed` requests are completed, while `meanwhile` runs in this
+/// one.
 fn while_it_waits(
     bench: &mut Bench,
     completed: u32,
@@ -113,13 +113,13 @@ fn while_it_waits(
 }
 
 impl Bench {
-    /// A wait until so many requests of its terminus are finished.
+    /// Returns the argument of a wait until `completed` requests of its terminus are completed.
     fn until(&self, completed: u32, timeout_ns: i64) -> HamlynTerminusWait {
         let terminus = self.terminus.create.terminus;
         HamlynTerminusWait { terminus, completed, timeout_ns, ..Default::default() }
     }
 
-    /// Posts a fetch-and-op that nobody answers.
+    /// Posts a fetch-and-op that no host answers.
     fn ask_absent(&mut self) {
         let request = HamlynRequest {
             destination: ABSENT,

@@ -1,4 +1,4 @@
-//! Listeners and connections: every field that can be wrong, every state that a call is wrong in.
+//! Listeners and connections: every invalid field, and calls in every wrong state.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::bench::NOBODY;
 use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
 
-/// How long two processes of this machine may take to hear of each other.
+/// Timeout for two processes of this machine to connect.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn connections(checks: &mut Checks, device: &Device) -> Outcome {
@@ -81,7 +81,7 @@ fn connect_calls(checks: &mut Checks, device: &Device) -> Outcome {
     questions(checks, device)
 }
 
-/// A question ends with its answer, and nothing else can be done with it.
+/// A question ends with its answer, and accepts no other call.
 fn questions(checks: &mut Checks, device: &Device) -> Outcome {
     let ask = |due: u32| -> io::Result<bool> {
         let question = device.ask(&mut connect_to(host(device)?, b"calls"))?;

@@ -1,4 +1,5 @@
-//! One process that has much, and another that wants the card while the first one's is given back.
+//! One process with many objects, and another that uses the card while those of the first are
+//! released.
 
 use std::path::Path;
 
@@ -10,8 +11,8 @@ use zerocopy::FromZeros;
 use crate::bench::{PAGE, slot};
 use crate::common::{self, Outcome, print};
 
-/// Pages at the beginning and the end of a release that are not taken for its midst: the kernel
-/// counts late.
+/// Pages at the beginning and the end of a release that are excluded, because the kernel counts
+/// late.
 const EDGE: u64 = 50_000;
 
 pub(crate) fn hoard(path: &Path, slots: u32, pages: usize) -> Outcome {
@@ -29,7 +30,7 @@ fn unpinned() -> Outcome<u64> {
     Ok(line.ok_or("no count of unpinned pages")?.trim().parse()?)
 }
 
-/// Counts the calls that began when some of the pages had been unpinned, and ended before all were.
+/// Counts the calls that began after some of the pages were unpinned and ended before all were.
 pub(crate) fn beside(path: &Path, pages: u64) -> Outcome {
     let device = Device::open(path)?;
     let before = unpinned()?;

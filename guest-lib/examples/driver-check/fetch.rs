@@ -1,4 +1,4 @@
-//! Remote fetch-and-op, as far as it is the driver's: the slot's flag and the status words.
+//! The driver's part of remote fetch-and-op: the slot's flag and the status words.
 
 use std::mem::offset_of;
 
@@ -16,7 +16,7 @@ use crate::bench::{Bench, PAGE, Terminus, object, slot};
 use crate::checks::Checks;
 use crate::common::Outcome;
 
-/// The word's place in the message area.
+/// The word's offset in the message area.
 const OFFSET: usize = 2 * PAGE - 8;
 
 pub(crate) fn fetch(checks: &mut Checks, bench: &mut Bench) -> Outcome {
@@ -44,7 +44,8 @@ pub(crate) fn fetch(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     Ok(())
 }
 
-/// What the last request's status words say: the word that was found, or why it was refused.
+/// Returns the result in the last request's status words: the old value, or the reason of the
+/// refusal.
 fn answer(bench: &Bench) -> Result<u64, u32> {
     let Terminus { status, tail, .. } = &bench.terminus;
     let entry = ((tail - 1) % HAMLYN_WORK_QUEUE_ENTRIES) as usize;

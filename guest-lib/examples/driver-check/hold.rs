@@ -1,4 +1,4 @@
-//! What becomes of a file whose card is reset or taken away.
+//! The state of a file after its card is reset or removed.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::bench::{Bench, PATIENCE, Terminus, WINDOW, object, poll_for, slot, wa
 use crate::checks::Checks;
 use crate::common::{self, Outcome, print};
 
-/// Closes the file of a large slot and a terminus at the moment at which the card's reset is told.
+/// Closes a file with a large slot and a terminus as soon as it reports the card's reset.
 pub(crate) fn close_on_reset(path: &Path, mib: usize) -> Outcome {
     let (device, area) = (Device::open(path)?, Mapping::anonymous(mib << 20)?);
     device.slot_create(&mut slot(&area), &area, None)?;

@@ -1,8 +1,8 @@
-//! Checks the driver's calls (`hamlyn_abi::uapi`) one by one: good ones, every field that can be
-//! wrong, limits, sleeping.
+//! Checks the driver's calls (`hamlyn_abi::uapi`) one by one: valid calls, every invalid field,
+//! limits, sleeping.
 //!
-//! A line for each check; one that fails does not end the others. Nothing of the library is used
-//! but its system calls, so what the library would never ask for is asked for here.
+//! Each check prints a line; a failed check does not stop the others. The program uses only the
+//! library's system calls, so it can also make calls that the library never makes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,18 +42,18 @@ struct Options {
 
 #[derive(Debug, Clone, Subcommand)]
 enum What {
-    /// Every call and mapping, good and wrong
+    /// Every call and mapping, with valid and invalid arguments
     Calls,
-    /// Sleeping: wait and poll, and all that ends them
+    /// Sleeping: wait and poll, and everything that ends them
     Sleep,
-    /// Sleeping until requests are finished
+    /// Sleeping until requests are completed
     Completions,
-    /// Several wait for one queue at different places
+    /// Several waiters on one queue at different entries
     Waiters,
-    /// Creates all that the card can have, and one more (as root: the ordinary limit on pinned
-    /// memory is lower)
+    /// Creates all objects that the card can have, and one more (as root: the ordinary limit on
+    /// pinned memory is lower)
     Tables,
-    /// Holds one of everything, waits for a line on standard input, and checks that all of it is
+    /// Holds one object of each kind, waits for a line on standard input, and checks that all are
     /// gone
     Hold,
     /// Holds a slot and a terminus, and closes the file as soon as the card is reset
@@ -66,35 +66,36 @@ enum What {
     Memlock,
     /// Pins memory through the open device that is its standard input: part of `memlock`
     Pin {
-        /// How many pages
+        /// Number of pages
         #[arg(long)]
         pages: usize,
     },
-    /// Takes all of the card that it gets, says how much that is, and waits for a line on standard
-    /// input
+    /// Takes as much of the card as it can get, prints how much that is, and waits for a line on
+    /// standard input
     Greedy,
-    /// Connections that have ended beside their user's share
+    /// Ended connections and their user's share
     Ended,
-    /// A file that another user gets passed (as root)
+    /// A file that is passed to another user (as root)
     Passed,
     /// Opens many slots over one memory, and waits to be killed
     Hoard {
-        /// How many slots
+        /// Number of slots
         #[arg(long)]
         slots: u32,
-        /// How many pages each has
+        /// Number of pages of each slot
         #[arg(long)]
         pages: usize,
     },
-    /// Makes calls until so many pages more have been unpinned: how many were carried out amid that
+    /// Makes calls until a number of further pages have been unpinned; prints how many calls
+    /// completed during that
     Beside {
-        /// How many pages
+        /// Number of pages
         #[arg(long)]
         pages: u64,
     },
     /// Random calls from several threads
     Stress {
-        /// For how long
+        /// Duration in seconds
         #[arg(long)]
         seconds: u64,
     },

@@ -1,5 +1,4 @@
-//! `RLIMIT_MEMLOCK` is a limit of the user: processes, address spaces and files are no way around
-//! it.
+//! `RLIMIT_MEMLOCK` is a limit per user: processes, address spaces and files cannot bypass it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +15,7 @@ use crate::bench::{PAGE, object, pinned, slot};
 use crate::checks::Checks;
 use crate::common::{Outcome, print};
 
-/// The limit here, in pages.
+/// The limit used here, in pages.
 const LIMIT: usize = 16;
 
 pub(crate) fn memlock(checks: &mut Checks, path: &Path) -> Outcome {
@@ -31,7 +30,7 @@ pub(crate) fn memlock(checks: &mut Checks, path: &Path) -> Outcome {
     let other = Device::open(path)?;
     checks.note("or by a file of its own", child(&other, 5)? == refused(), "it may")?;
     checks.holds("a child pins the 4 that are left", child(&device, 4)? == json!({ "pinned": true }))?;
-    // It is gone, and what it pinned is the file's.
+    // The child has exited, and the pages it pinned are charged to the file.
     let refused = device.slot_create(&mut part(1), &area, None);
     checks.refused("one more than it left", refused, Errno::NOMEM)?;
     checks.holds("this process has pinned 12 itself", pinned()? == (LIMIT - 4) * PAGE)?;
@@ -47,7 +46,7 @@ fn refused() -> Value {
     json!({ "error": io::Error::from(Errno::NOMEM).to_string() })
 }
 
-/// Has another process pin memory of its own by an open file; what it says of that.
+/// Starts another process that pins its own memory through an open file. Returns its output.
 fn child(device: &Device, pages: usize) -> Outcome<Value> {
     let file: OwnedFd = device.as_fd().try_clone_to_owned()?;
     let mut command = Command::new(std::env::current_exe()?);
@@ -55,7 +54,7 @@ fn child(device: &Device, pages: usize) -> Outcome<Value> {
     Ok(serde_json::from_slice(&command.output()?.stdout)?)
 }
 
-/// The child: its standard input is the device.
+/// The child process: its standard input is the device.
 pub(crate) fn pin(pages: usize) -> Outcome {
     let device = Device::of_file(io::stdin().as_fd().try_clone_to_owned()?, "hamlyn")?;
     let area = Mapping::anonymous(pages * PAGE)?;

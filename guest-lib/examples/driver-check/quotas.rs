@@ -1,4 +1,4 @@
-//! Shares: what a user gets of a card that others want, too.
+//! Shares: how much of a card one user gets when others want it, too.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ use crate::connections::{connect_to, host, listen_to, until};
 /// More than any card has.
 const MANY: u32 = 1 << 20;
 
-/// How often something could be done, and why not once more.
+/// Creates objects until one fails. Returns them, and the reason of the failure.
 fn all_of<T>(create: impl Fn(u32) -> io::Result<T>) -> (Vec<T>, Value) {
     let mut made = Vec::new();
     for number in 0..MANY {
@@ -40,7 +40,7 @@ fn all_of<T>(create: impl Fn(u32) -> io::Result<T>) -> (Vec<T>, Value) {
 
 pub(crate) fn greedy(path: &Path) -> Outcome {
     let area = Mapping::anonymous(PAGE)?;
-    // Several files are no way around it.
+    // Using several files does not bypass the limits.
     let devices = [Device::open(path)?, Device::open(path)?];
     let device = |number: u32| &devices[number as usize % 2];
     let small = HamlynQueueCreate { entries: 2, ..Default::default() };
@@ -69,7 +69,7 @@ pub(crate) fn ended(checks: &mut Checks, path: &Path) -> Outcome {
     let (listener, host) = (device.listen(&mut listen_to(b"ended"))?, host(&device)?);
     let kept = (0..200).map_while(|_| pair(&device, &listener, host).ok()).collect::<Vec<_>>();
     checks.note("200 connections that ended", kept.len() == 200, &format!("{}", kept.len()))?;
-    // What ended last may still be said.
+    // The last closes may still be in transit.
     let settled = (0..6000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         held().is_ok_and(|held| held[3] == 1)
@@ -82,7 +82,7 @@ pub(crate) fn ended(checks: &mut Checks, path: &Path) -> Outcome {
     Ok(())
 }
 
-/// Root opens, and passes the file on to another user.
+/// Root opens the file and passes it to another user.
 pub(crate) fn passed(checks: &mut Checks, path: &Path) -> Outcome {
     let device = Device::open(path)?;
     let mut command = Command::new(std::env::current_exe()?);
@@ -96,7 +96,7 @@ pub(crate) fn passed(checks: &mut Checks, path: &Path) -> Outcome {
     checks.holds("and nobody else's", !status.lines().any(|line| line.starts_with("1002 ")))
 }
 
-/// Connects to the own listener and ends the connection; both files stay open.
+/// Connects to its own listener and ends the connection; both files stay open.
 fn pair(device: &Device, listener: &ListenerFile, host: u32) -> Outcome<[ConnectionFile; 2]> {
     let asking = device.connect(&mut connect_to(host, b"ended"))?;
     let asked = loop {

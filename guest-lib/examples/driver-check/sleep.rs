@@ -1,4 +1,4 @@
-//! Sleeping: wait and poll, and all that ends them.
+//! Sleeping: wait and poll, and everything that ends them.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::bench::{Bench, ENTRIES, PATIENCE, object, poll_for, wait_as, wait_whi
 use crate::checks::Checks;
 use crate::common::Outcome;
 
-/// Longer than the card's handshake timer runs, unless somebody restarts it.
+/// Longer than the period of the card's handshake timer, unless the timer is restarted.
 const LONG_NS: i64 = 10_000_000_000;
 
 pub(crate) fn counter(device: &Device, which: Statistic) -> Outcome<u64> {
@@ -57,8 +57,8 @@ pub(crate) fn sleep(checks: &mut Checks, path: &Path) -> Outcome {
     checks.holds("poll without a queue", poll_for(&device, Duration::ZERO)?.is_empty())
 }
 
-/// Who waits for as long as it takes goes on waiting when it was stopped; who has a time-out is
-/// told, to reckon the rest.
+/// A stopped process continues a wait without a time-out. A wait with a time-out returns, so that
+/// the caller can compute the rest.
 fn stopped(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     let stop_me =
         || Command::new("sh").args(["-c", "kill -STOP $PPID; sleep 1; kill -CONT $PPID"]).status().map(drop);
@@ -81,8 +81,7 @@ fn stopped(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     checks.done("a message wakes it then", woken)
 }
 
-/// In the second pass the flag is another; who still waits for the first is not left to wait for
-/// ever.
+/// The flag changes in the second pass. A waiter for the first pass must not wait forever.
 fn second_pass(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     for cursor in 0..ENTRIES {
         bench.send(cursor);
@@ -104,7 +103,7 @@ fn second_pass(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     checks.done("look for what was not", bench.device.queue_wait(&mut bench.wait(3, 0)))
 }
 
-/// More sleepers on a vector than an interrupt handler looks at: the driver has a thread for the
+/// More sleepers on a vector than an interrupt handler checks: the driver has a thread for the
 /// rest.
 fn crowd(checks: &mut Checks, path: &Path) -> Outcome {
     const QUEUES: usize = 100;
@@ -114,11 +113,11 @@ fn crowd(checks: &mut Checks, path: &Path) -> Outcome {
         bench.device.queue_create(&mut queue)?;
         bench.device.queue_arm(&mut HamlynQueueWait { queue: queue.queue, ..Default::default() })?;
     }
-    // Armed behind all others.
+    // Armed after all others.
     (0..3).try_for_each(|cursor| poll_wakes(checks, bench, cursor))
 }
 
-/// While all sleep the driver keeps the card taking part (section 2.8).
+/// While all processes sleep, the driver keeps the card participating (section 2.8).
 fn handshake(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     let before = counter(&bench.device, Statistic::HandshakeLapses)?;
     let long = bench.device.queue_wait(&mut bench.wait(41, LONG_NS));

@@ -1,4 +1,4 @@
-//! Random calls from several threads, to be killed in the midst of them.
+//! Random calls from several threads, to be killed while they run.
 
 use std::io;
 use std::path::Path;
@@ -19,8 +19,8 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::bench::{PAGE, Terminus, WINDOW, object, poll_for, slot};
 use crate::common::{Outcome, print};
 
-/// Runs until it is killed, or the time is over. Results do not matter: what the driver makes of it
-/// does.
+/// Runs until it is killed or the time is over. The results of the calls are ignored; only the
+/// driver's behaviour matters.
 pub(crate) fn stress(path: &Path, time: Duration) -> Outcome {
     let (device, area) = (&Device::open(path)?, &Mapping::anonymous(64 * PAGE)?);
     let mut query = HamlynQuery::default();
@@ -53,12 +53,12 @@ struct Stress<'a> {
 }
 
 impl Stress<'_> {
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     fn below(&mut self, limit: u32) -> u32 {
         self.random.next_u32() % limit
     }
 
-    /// A call with numbers that may be this process' objects, another's or nobody's.
+    /// Makes a call with numbers that may be this process' objects, another's, or unused.
     fn step(&mut self) -> io::Result<()> {
         let (device, area) = (self.device, self.area);
         let index = self.below(64);
@@ -122,7 +122,7 @@ impl Stress<'_> {
         Ok(())
     }
 
-    /// Touches every page of a window, which may be a destroyed terminus', and rings.
+    /// Writes to every page of a window, possibly of a destroyed terminus, and rings the doorbell.
     fn spoil_window(&mut self) {
         let value = self.below(u32::MAX);
         if let Some(terminus) = self.termini.get(value as usize % 8) {

@@ -1,4 +1,4 @@
-//! All that the card can have, and one more.
+//! All objects that the card can have, and one more.
 
 use std::io;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(crate) fn tables(checks: &mut Checks, path: &Path) -> Outcome {
         fill("termini", query.termini, &|| device.terminus_create(&mut heavy.clone()))?;
         let small = HamlynQueueCreate { entries: 2, ..Default::default() };
         fill("queues", query.queues, &|| device.queue_create(&mut small.clone()))?;
-        // They have what is left of the card's memory: not enough for all numbers.
+        // Slots get the rest of the card's memory, which is not enough for all numbers.
         let mut filled = HamlynQuery::default();
         device.query(&mut filled)?;
         let slots = filled.of_card::<HamlynSramQuery>().map_or(0, |memory| memory.longest / HAMLYN_SRAM_SLOT);

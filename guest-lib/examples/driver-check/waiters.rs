@@ -1,5 +1,5 @@
-//! Several wait for one queue, each at a place of its own: who arms for one must not take another's
-//! wake-up.
+//! Several waiters on one queue, each at its own entry. Arming for one entry must not take another
+//! waiter's wake-up.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,21 +13,21 @@ use crate::bench::{Bench, ENTRIES, poll_for};
 use crate::checks::Checks;
 use crate::common::Outcome;
 
-/// Messages for which somebody sleeps.
+/// Number of messages that a waiter sleeps for.
 const ROUNDS: u32 = 200;
-/// Nobody is woken so late, unless nobody is woken.
+/// A waiter that wakes later than this has lost its wake-up.
 const WATCHDOG: Duration = Duration::from_secs(60);
-/// A time-out so short that its wait does little more than to arm.
+/// A time-out so short that its wait does little more than arm.
 const BRIEF_NS: i64 = 50_000;
 
 pub(crate) fn waiters(checks: &mut Checks, path: &Path) -> Outcome {
     let late = beside_one_that_arms(checks, &mut Bench::create(path)?)?;
-    // One that was not woken sleeps on, and so would this process.
+    // A waiter that was not woken sleeps on, and would block this process.
     if late { Ok(()) } else { poll_beside_one_that_waits(checks, &mut Bench::create(path)?) }
 }
 
-/// Sleeps for each of many messages, while another thread arms for an entry that is far ahead.
-/// Whether a wake-up was lost.
+/// Sleeps for each of many messages, while another thread arms for an entry far ahead. Returns
+/// whether a wake-up was lost.
 fn beside_one_that_arms(checks: &mut Checks, bench: &mut Bench) -> Outcome<bool> {
     let (over, woken) =
         (&*Box::leak(Box::new(AtomicBool::new(false))), &*Box::leak(Box::new(AtomicU32::new(0))));
@@ -73,8 +73,7 @@ fn beside_one_that_arms(checks: &mut Checks, bench: &mut Bench) -> Outcome<bool>
     Ok(lost.is_some())
 }
 
-/// Polls for each of many messages, while another thread waits for an entry that is far ahead,
-/// again and again.
+/// Polls for each of many messages, while another thread waits repeatedly for an entry far ahead.
 fn poll_beside_one_that_waits(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     let over = &*Box::leak(Box::new(AtomicBool::new(false)));
     let (device, far) = (bench.device.clone(), bench.wait(ENTRIES - 1, BRIEF_NS));
@@ -92,7 +91,8 @@ fn poll_beside_one_that_waits(checks: &mut Checks, bench: &mut Bench) -> Outcome
         bench.send(cursor);
         let sent = Instant::now();
         let events = polling.join().map_err(|_| "the polling thread panicked")??;
-        // Poll looks once more when its time is over: then it finds what has woken nobody.
+        // Poll checks once more when its time is over, and then finds a message that woke no
+        // thread.
         if events != PollFlags::IN || sent.elapsed() >= WATCHDOG / 2 {
             lost = Some(cursor);
             break;

@@ -10,9 +10,9 @@ use mio::{Events, Interest, Poll, Token};
 use crate::common::Outcome;
 use crate::server::Server;
 
-/// Somebody connects.
+/// Token of connection requests.
 const LISTENER: Token = Token(usize::MAX - 2);
-/// Something has arrived.
+/// Token of arrivals.
 const ARRIVALS: Token = Token(usize::MAX - 1);
 
 pub(crate) fn serve(manager: &Manager, name: &str, clients: usize) -> Outcome {
@@ -34,7 +34,7 @@ pub(crate) fn serve(manager: &Manager, name: &str, clients: usize) -> Outcome {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
             _ => {}
         }
-        // The token of a client is its number.
+        // A client's token is its number.
         events.iter().for_each(|event| server.look_for_end(event.token().0 as u64));
     }
 }

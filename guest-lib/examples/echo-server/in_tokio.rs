@@ -1,4 +1,4 @@
-//! The server as a program of `tokio`: a task for each client.
+//! The server as a program of `tokio`: one task per client.
 
 use std::io;
 
@@ -28,7 +28,7 @@ async fn run(manager: &Manager, name: &str, clients: usize) -> Outcome {
     Ok(())
 }
 
-/// Lets in who asks, until the card is gone.
+/// Accepts connections until the card is gone.
 async fn admit(listener: Listener, ended: mpsc::UnboundedSender<Value>) {
     loop {
         match listener.accept().await {
@@ -37,13 +37,13 @@ async fn admit(listener: Listener, ended: mpsc::UnboundedSender<Value>) {
                 tokio::spawn(async move { ended.send(echo(stream).await) });
             }
             Err(error) if crate::server::is_gone(&error) => return,
-            // One that cannot be let in is no reason to fail the others.
+            // A client that cannot be admitted does not affect the others.
             Err(error) => drop(print(&json!({ "refused": error.to_string() }))),
         }
     }
 }
 
-/// Sends back what comes. Gives what there is to tell of it.
+/// Sends back everything it receives. Returns the report about the client.
 async fn echo(mut stream: Stream) -> Value {
     let mut echoed = 0;
     match echo_all(&mut stream, &mut echoed).await {
@@ -66,7 +66,7 @@ async fn echo_all(stream: &mut Stream, echoed: &mut usize) -> io::Result<()> {
             return stream.shutdown().await;
         }
         stream.write_all(&bytes[..length]).await?;
-        // Held back, it might be what the client waits for.
+        // Flushes, because the client may be waiting for these bytes.
         stream.flush().await?;
         *echoed += length;
     }

@@ -1,5 +1,5 @@
 //! Streams by name (sections 3.3 and 6.3): one thread serves any number of clients, and sleeps in
-//! `mio` or `tokio` when none has anything to say. Each gets back what it sends.
+//! `mio` or `tokio` while all are idle. Each client gets back what it sends.
 
 use std::io::BufRead;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ struct Options {
 enum Role {
     /// Serves clients
     Serve {
-        /// Clients to serve before it ends
+        /// Number of clients to serve before it exits
         #[arg(long, default_value_t = 1)]
         clients: usize,
         /// Sleeps in tokio, not in mio
@@ -54,7 +54,7 @@ enum Role {
         #[arg(long, default_value_t = 60)]
         timeout: u64,
     },
-    /// Reads numbers from standard input, a line each: so many times it connects, sends a few bytes
+    /// Reads numbers from standard input, one per line; connects that many times, sends a few bytes
     /// and verifies what comes back
     Churn {
         /// The server's host id
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// One thread sends and another receives: either may have to wait for the server.
+/// Sends in one thread and receives in another: either may have to wait for the server.
 fn call(pair: StreamPair, bytes: usize, size: usize, timeout: u64) -> Outcome {
     let StreamPair { mut sender, mut receiver } = pair;
     let sending = std::thread::spawn(move || {

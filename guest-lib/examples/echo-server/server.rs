@@ -1,5 +1,5 @@
-//! The server in one loop of its own, but for how it sleeps. It looks at those clients that have
-//! something, however many there are.
+//! The server as one event loop, without the sleeping. Each step handles only the clients that have
+//! work, however many clients there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,13 +18,13 @@ pub(crate) struct Server {
     listener: StreamListener,
     manager: Manager,
     clients: BTreeMap<u64, Client>,
-    /// Those with something to do.
+    /// Clients with pending work.
     to_do: BTreeSet<u64>,
     admitted: u64,
     pub(crate) served: usize,
 }
 
-/// A client, and what is to be sent back to it.
+/// A client, and the data to send back to it.
 struct Client {
     pair: StreamPair,
     echo: Vec<u8>,
@@ -40,27 +40,28 @@ impl Server {
         Ok(Self { listener, manager: manager.clone(), clients, to_do, admitted: 0, served: 0 })
     }
 
-    /// What is readable when somebody connects.
+    /// Returns the file that becomes readable when a client connects.
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
-    /// Does all that there is to do. Then it may sleep until one of the files is readable, the
-    /// manager's among them.
+    /// Does all pending work. Afterwards the caller may sleep until one of the files is readable,
+    /// including the manager's.
     pub(crate) fn work(&mut self, mut watch: impl FnMut(u64, BorrowedFd<'_>) -> io::Result<()>) -> Outcome {
         loop {
             self.admit(&mut watch)?;
             self.manager.poll_all()?;
             self.to_do.extend(self.manager.ready());
             self.attend()?;
-            // What has come meanwhile, or for one while another was asked, is seen to first.
+            // Messages that arrived meanwhile, or for another client, are handled first.
             if self.to_do.is_empty() && !self.manager.arm()? {
                 return Ok(());
             }
         }
     }
 
-    /// The file of this client is readable: it has ended, and the next step tells why.
+    /// Handles a readable file of this client: the client has ended, and the next step returns the
+    /// reason.
     pub(crate) fn look_for_end(&mut self, number: u64) {
         if let Some(client) = self.clients.get(&number) {
             let _ = client.pair.receiver.peer_ended();
@@ -77,20 +78,20 @@ impl Server {
                     pair.receiver.set_token(number);
                     pair.sender.set_token(number);
                     self.clients.insert(number, Client::new(pair));
-                    // Something may have come before it had a token.
+                    // A message may have arrived before the token was set.
                     self.to_do.insert(number);
                     self.admitted += 1;
                 }
                 Err(error) if error.is_timed_out() => return Ok(()),
                 // The card is gone, and the name with it.
                 Err(error) if is_gone(&error) => return Err(error.into()),
-                // One that cannot be let in is no reason to fail the others.
+                // A client that cannot be admitted does not affect the others.
                 Err(error) => print(&json!({ "refused": error.to_string() }))?,
             }
         }
     }
 
-    /// Does what can be done now for each client that has something to do.
+    /// Runs a step of each client with pending work.
     fn attend(&mut self) -> Outcome {
         let mut gone = Vec::new();
         for number in std::mem::take(&mut self.to_do) {
@@ -103,7 +104,7 @@ impl Server {
                     gone.push((number, json!({ "echoed": client.bytes, "lost": loss.to_string() })));
                 }
                 Err(error) if is_gone(&error) => return Err(error.into()),
-                // A client that sends nonsense ends alone.
+                // A protocol violation ends only that client.
                 Err(error) => {
                     gone.push((number, json!({ "echoed": client.bytes, "lost": error.to_string() })));
                 }
@@ -118,13 +119,13 @@ impl Server {
     }
 }
 
-/// What a step was.
+/// The result of a step.
 enum Step {
-    /// There was something to do, and there may be more.
+    /// It did some work, and there may be more.
     Busy,
-    /// There was nothing.
+    /// There was no work.
     Idle,
-    /// All is done.
+    /// The client is done.
     Over,
 }
 
@@ -133,7 +134,7 @@ impl Client {
         Self { pair, echo: Vec::new(), bytes: 0, closed: false }
     }
 
-    /// Does what can be done now.
+    /// Does what is possible without waiting.
     fn step(&mut self) -> hamlyn::Result<Step> {
         let mut step = Step::Idle;
         if self.echo.is_empty() && !self.closed && self.take()? {
@@ -149,7 +150,7 @@ impl Client {
                 Err(error) => later(error)?,
             }
         }
-        // Held back, it might be what the client waits for.
+        // Flushes, because the client may be waiting for these bytes.
         let last = self.closed && self.echo.is_empty();
         let sender = &mut self.pair.sender;
         match if last { sender.try_close() } else { sender.try_flush() } {
@@ -160,7 +161,7 @@ impl Client {
         Ok(step)
     }
 
-    /// Takes a record, if one has come.
+    /// Takes a record if one has arrived.
     fn take(&mut self) -> hamlyn::Result<bool> {
         let number = match self.pair.receiver.try_receive() {
             Ok(Some(record)) => {
@@ -179,12 +180,12 @@ impl Client {
     }
 }
 
-/// What has to wait, for room that the client or the card makes: its token is named then.
+/// Ignores `WouldBlock`: the client's token is reported once the client or the card has made room.
 fn later(error: Error) -> hamlyn::Result<()> {
     if error.is_would_block() { Ok(()) } else { Err(error) }
 }
 
-/// Whether the card was reset or removed.
+/// Returns whether the card was reset or removed.
 pub(crate) fn is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
     let error = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => inner.downcast_ref(),

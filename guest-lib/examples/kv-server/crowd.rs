@@ -1,4 +1,4 @@
-//! Clients: any number of them in one program, in one thread, each with a connection of its own.
+//! Clients: any number of them in one program and one thread, each with its own connection.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -12,14 +12,14 @@ use crate::common::{Outcome, fill_pattern};
 use crate::session::{Stream, now};
 use crate::wire::{Frames, Request, Status};
 
-/// A server that says nothing for so long is dead.
+/// A server without an answer for this long is dead.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How soon to look again for room that nobody tells of.
+/// Delay before polling again for room that causes no notification.
 const NAP: Duration = Duration::from_millis(1);
-/// More than an answer can take, in nanoseconds.
+/// Longer than any answer takes, in nanoseconds.
 const LONGEST_NS: u64 = 100_000_000_000;
 
-/// What is asked.
+/// The kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Ask {
     /// For values
@@ -28,25 +28,26 @@ pub(crate) enum Ask {
     Put,
 }
 
-/// What the clients do.
+/// The clients' workload.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Plan {
-    /// Clients, each with a connection
+    /// Number of clients, each with a connection
     #[arg(long, default_value_t = 1)]
     pub(crate) clients: usize,
-    /// Requests, of all clients together; each client first puts its value, which is not counted
+    /// Number of requests of all clients together; each client first puts its value, which is not
+    /// counted
     #[arg(long, default_value_t = 1000)]
     requests: u64,
-    /// Requests before them that are not measured
+    /// Number of requests before them that are not measured
     #[arg(long, default_value_t = 0)]
     warmup: u64,
-    /// How many clients wait for an answer at the same time; they take turns [default: all]
+    /// Number of clients that wait for an answer at the same time; they take turns [default: all]
     #[arg(long)]
     at_once: Option<usize>,
     /// Bytes of each value
     #[arg(long, default_value_t = 16)]
     pub(crate) size: usize,
-    /// What is measured
+    /// The kind of request that is measured
     #[arg(long, value_enum, default_value = "get")]
     ask: Ask,
 }
@@ -62,8 +63,8 @@ struct Caller<T> {
     begun: Instant,
 }
 
-/// Asks as planned. `wait` tells which clients may have something, by their numbers. What it gives
-/// is for the benchmark.
+/// Runs the workload. `wait` returns the numbers of the clients that may have something to read.
+/// The result is for the benchmark.
 pub(crate) fn run<T: Stream>(
     streams: Vec<T>,
     plan: &Plan,
@@ -94,8 +95,8 @@ pub(crate) fn run<T: Stream>(
     )
 }
 
-/// Has `total` requests answered, with so many under way at a time. Who was answered goes to the
-/// end of the queue.
+/// Completes `total` requests, with at most `at_once` in flight. A client whose request was
+/// answered goes to the end of the queue.
 fn drive<T: Stream>(
     callers: &mut [Caller<T>],
     (total, at_once): (u64, usize),
@@ -145,7 +146,7 @@ impl<T: Stream> Caller<T> {
     fn new(stream: T, number: u64, size: usize) -> Self {
         let mut value = vec![0; size];
         fill_pattern(number, 0, &mut value);
-        // Clients of other programs have other keys.
+        // Keys differ from those of clients in other programs.
         let key = format!("{}/{number}", std::process::id()).into_bytes();
         let frames = Frames::new(1 + size.max(1024));
         Self { stream, frames, key, value, request: Vec::new(), sent: 0, begun: Instant::now() }
@@ -156,7 +157,7 @@ impl<T: Stream> Caller<T> {
         self.request = match ask {
             Ask::Get => Request::Get { key }.frame(),
             Ask::Put => {
-                // Another value than before: what is got is the last one.
+                // Changes the value, so that a get must return the last one.
                 value.iter_mut().take(8).for_each(|byte| *byte = byte.wrapping_add(1));
                 Request::Put { key, value }.frame()
             }
@@ -164,7 +165,7 @@ impl<T: Stream> Caller<T> {
         (self.sent, self.begun) = (0, Instant::now());
     }
 
-    /// The answer, if it has come.
+    /// Returns the answer if it has arrived.
     fn step(&mut self) -> io::Result<Option<Vec<u8>>> {
         while self.sent < self.request.len() {
             match now(self.stream.write(&self.request[self.sent..]))? {
@@ -204,7 +205,8 @@ impl<T: Stream> Caller<T> {
                 return Err(format!("a stream was not closed within {PATIENCE:?}").into());
             }
         }
-        // The server closes its side behind that; who goes before it does is one that has died.
+        // Waits until the server has closed its side, too. A client that leaves before looks as if
+        // it had died.
         while now(self.frames.next(&mut self.stream))?.is_none() {
             wait(Some(NAP))?;
             if begun.elapsed() > PATIENCE {

@@ -1,8 +1,8 @@
-//! A key-value server, complete: any number of clients in one thread, each with a stream there and
-//! one back (sections 3.3 and 6.3). docs/programming.md has its essential parts, with the reasons.
+//! A complete key-value server: any number of clients in one thread, each with one stream in each
+//! direction (sections 3.3 and 6.3). docs/programming.md explains its essential parts.
 //!
-//! `session.rs` serves one client and knows nothing of cards; `server.rs` serves all; `on_card.rs`
-//! lets them in and waits.
+//! `session.rs` serves one client and is independent of cards; `server.rs` serves all clients;
+//! `on_card.rs` accepts clients and waits.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ struct Options {
     /// The server's name
     #[arg(long, global = true, default_value = "kv")]
     name: String,
-    /// Instead of names: seeds on standard output and input, which somebody carries between the
+    /// Instead of names: seeds on standard output and input, which must be passed between the
     /// programs
     #[arg(long, global = true)]
     by_hand: bool,
@@ -56,7 +56,7 @@ struct Options {
 enum Role {
     /// Serves
     Serve {
-        /// Clients at a time; more are refused
+        /// Maximum number of clients at a time; more are refused
         #[arg(long, default_value_t = 1000)]
         clients: usize,
         /// Milliseconds that an answer may wait for its client
@@ -65,11 +65,11 @@ enum Role {
         /// Bytes of the longest value
         #[arg(long, default_value_t = 1 << 20)]
         value: usize,
-        /// Ends when so many clients have ended
+        /// Number of ended clients after which the server exits
         #[arg(long, default_value_t = u64::MAX)]
         until: u64,
     },
-    /// Asks, as many clients
+    /// Sends requests as many clients
     Crowd {
         /// The server's host id
         #[arg(long, default_value_t = 0)]
@@ -135,7 +135,7 @@ fn crowd(options: &Options, host: u32, plan: &Plan) -> Outcome {
 
 impl Options {
     fn stream(&self) -> StreamOptions {
-        // No more records by and by: what a client costs is known beforehand.
+        // The number of records stays fixed, so that a client's cost is known beforehand.
         let (record_size, records) = (self.record_size, self.records);
         StreamOptions { record_size, records, max_records: records }
     }
@@ -144,8 +144,8 @@ impl Options {
 /// Files that a program has besides its clients'.
 const OTHER_FILES: u64 = 32;
 
-/// Every client is a file. Takes as many as the system lets this process have; how many clients
-/// that is enough for.
+/// Raises the limit on open files as far as the system allows, because each client is a file.
+/// Returns the number of clients that it is enough for.
 fn clamp_to_files(clients: usize) -> Outcome<usize> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;

@@ -1,4 +1,4 @@
-//! Clients by streams through the card: by name, or by seeds that somebody carries.
+//! Clients by streams through the card: by name, or by seeds passed by hand.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -16,12 +16,12 @@ use crate::common::{Outcome, print, read_line};
 use crate::server::Server;
 use crate::session::Stream;
 
-/// Somebody connects.
+/// Token of connection requests.
 const LISTENER: Token = Token(usize::MAX - 2);
-/// Something has arrived.
+/// Token of arrivals.
 const ARRIVALS: Token = Token(usize::MAX - 1);
 
-/// A pair of streams whose calls do not wait.
+/// A pair of streams with non-blocking calls.
 #[derive(Debug)]
 pub(crate) struct OnCard {
     pair: StreamPair,
@@ -29,7 +29,7 @@ pub(crate) struct OnCard {
 }
 
 impl OnCard {
-    /// From now on this number is told when there is something.
+    /// Wraps the pair and sets its token to `number`.
     pub(crate) fn new(mut pair: StreamPair, number: u64) -> Self {
         pair.receiver.set_token(number);
         pair.sender.set_token(number);
@@ -37,8 +37,8 @@ impl OnCard {
     }
 
     fn note<R>(&mut self, result: hamlyn::Result<R>) -> io::Result<R> {
-        // The receiver tells of the room that it makes; nobody does of room in the card's work
-        // queue.
+        // The receiver notifies the sender of new room. Room in the card's work queue causes no
+        // notification.
         self.behind = result
             .as_ref()
             .is_err_and(|error| error.is_would_block() && !StreamSender::waits_for_receiver(error));
@@ -79,7 +79,7 @@ impl Stream for OnCard {
     }
 }
 
-/// What tells of arrivals, of ends, and of who connects.
+/// Waits for arrivals, ends and connection requests.
 #[derive(Debug)]
 pub(crate) struct News {
     manager: Manager,
@@ -94,8 +94,8 @@ impl News {
         Ok(news)
     }
 
-    /// Waits until somebody has something, and gives their numbers. None of them: somebody else
-    /// has, or the time is over.
+    /// Waits for a client with something to read, and returns the numbers of all such clients. The
+    /// result is empty after another event or a timeout.
     pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Outcome<Vec<u64>> {
         self.manager.poll_all()?;
         let mut ready = self.manager.ready();
@@ -104,13 +104,13 @@ impl News {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
                 _ => {}
             }
-            // The token of a client's connection, which has ended, is its number.
+            // A client's connection has its number as token, and its event means that it has ended.
             ready.extend(self.events.iter().map(|event| event.token().0 as u64));
         }
         Ok(ready)
     }
 
-    /// Also tells of this client's end.
+    /// Also watches for this client's end.
     pub(crate) fn watch_end(&self, number: u64, pair: &StreamPair) -> io::Result<()> {
         match pair.receiver.peer_file() {
             Some(file) => watch(self.poll.registry(), Token(number as usize), file),
@@ -123,15 +123,15 @@ fn watch(registry: &Registry, token: Token, file: BorrowedFd<'_>) -> io::Result<
     registry.register(&mut SourceFd(&file.as_raw_fd()), token, Interest::READABLE)
 }
 
-/// Where clients come from.
+/// The source of clients.
 #[derive(Debug)]
 enum Door {
     Name(StreamListener),
-    /// Each line is a client's seed, and is answered by the server's.
+    /// Each line is a client's seed; the answer is the server's seed.
     Hand(mpsc::Receiver<String>),
 }
 
-/// Serves until so many clients have ended.
+/// Serves until `until` clients have ended.
 pub(crate) fn serve(
     manager: &Manager,
     name: Option<&str>,
@@ -165,7 +165,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Lets in whoever asks, or tells them why not.
+/// Admits all clients that ask, or rejects them with a reason.
 fn admit_by_name(listener: &StreamListener, server: &mut Server<OnCard>, news: &News) -> Outcome {
     loop {
         let request = match listener.request(Some(Duration::ZERO)) {
@@ -187,7 +187,8 @@ fn admit_by_name(listener: &StreamListener, server: &mut Server<OnCard>, news: &
                 server.admit(OnCard::new(pair, number));
             }
             Err(error) if is_gone(&error) => return Err(error.into()),
-            // The card has no room for it: it has been told why, and the others are served on.
+            // The card has no room for this client, which got the reason. The others are still
+            // served.
             Err(error) => print(&json!({ "refused": error.to_string() }))?,
         }
     }
@@ -198,7 +199,7 @@ fn is_gone(error: &Error) -> bool {
     matches!(error, Error::System { source, .. } if source.raw_os_error() == Some(gone))
 }
 
-/// The lines of standard input. Each one wakes the server.
+/// Returns the lines of standard input. Each one wakes the server.
 fn lines(manager: &Manager) -> mpsc::Receiver<String> {
     let (to, lines) = mpsc::channel();
     let waker = manager.waker();
@@ -210,7 +211,8 @@ fn lines(manager: &Manager) -> mpsc::Receiver<String> {
     lines
 }
 
-/// The ends for a client whose seed this is. It is told ours, or why there is none.
+/// Creates the ends for the client with this seed. Prints the server's seed, or the reason for a
+/// refusal.
 fn by_seed(
     manager: &Manager,
     options: StreamOptions,
@@ -236,7 +238,7 @@ fn by_seed(
     }
 }
 
-/// A client's end of a stream by name, or by a seed that somebody carries.
+/// Creates a client's end of a stream by name, or by a seed passed by hand.
 pub(crate) fn connect(
     manager: &Manager,
     to: Option<(u32, &str)>,

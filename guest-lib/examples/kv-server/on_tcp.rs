@@ -1,4 +1,4 @@
-//! The same by TCP, to compare with.
+//! The same over TCP, for comparison.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -22,7 +22,7 @@ impl Stream for TcpStream {
     }
 }
 
-/// What tells of arrivals, of room and of who connects.
+/// Waits for arrivals, room and connection requests.
 #[derive(Debug)]
 pub(crate) struct News {
     poll: Poll,
@@ -34,7 +34,7 @@ impl News {
         Ok(Self { poll: Poll::new()?, events: Events::with_capacity(256) })
     }
 
-    /// Has this number told when the stream has something, whose calls do not wait from now on.
+    /// Registers the stream under this number, and makes its calls non-blocking.
     pub(crate) fn add(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
@@ -42,7 +42,7 @@ impl News {
         self.poll.registry().register(&mut SourceFd(&stream.as_raw_fd()), Token(number as usize), both)
     }
 
-    /// Waits until somebody has something, and gives their numbers.
+    /// Waits until some clients are ready, and returns their numbers.
     pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Outcome<Vec<u64>> {
         match self.poll.poll(&mut self.events, limit) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
@@ -62,7 +62,7 @@ pub(crate) fn serve(address: SocketAddr, (mut server, until): (Server<TcpStream>
     while server.served < until {
         while let Some((mut stream, _)) = now(listener.accept())? {
             if let Some(reason) = server.refusal() {
-                // A few bytes have room in a new connection.
+                // A new connection has room for a few bytes.
                 let _ = stream.write_all(&wire::answer(Status::Refused, reason.as_bytes()));
                 continue;
             }
@@ -77,7 +77,7 @@ pub(crate) fn serve(address: SocketAddr, (mut server, until): (Server<TcpStream>
     Ok(())
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as the server listens.
 pub(crate) fn connect(address: SocketAddr) -> Outcome<TcpStream> {
     Ok(TcpStream::connect(address)?)
 }

@@ -1,5 +1,4 @@
-//! The server: all its clients in one thread, whatever carries their bytes and wherever they come
-//! from.
+//! The server: all its clients in one thread, independent of the transport and of how they connect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,16 +8,15 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::session::{CLOSED, Session, Step, Store, Stream};
 
-/// How soon to look again for room that nobody tells of.
+/// Delay before polling again for room that causes no notification.
 const NAP: Duration = Duration::from_millis(1);
-/// How often clients who have more take their turns before the server looks whether others have
-/// something.
+/// Number of rounds over the clients with pending work before the server checks for new events.
 const TURNS: usize = 16;
 
-/// What clients may have.
+/// Limits of clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Clients at a time.
+    /// Number of clients at a time.
     pub(crate) clients: usize,
     /// How long an answer may wait for its client.
     pub(crate) patience: Duration,
@@ -32,16 +30,16 @@ pub(crate) struct Server<T> {
     limits: Limits,
     store: Store,
     clients: BTreeMap<u64, Session<T>>,
-    /// Those with something to do.
+    /// Clients with pending work.
     to_do: BTreeSet<u64>,
-    /// Those who do not take their answers, and until when they may: the first of them is the next
-    /// to go.
+    /// Clients that do not take their answers, with their deadlines; the first is the next to be
+    /// dropped.
     stuck: BTreeSet<(Instant, u64)>,
     stuck_until: BTreeMap<u64, Instant>,
-    /// Those whose answers wait for room that nobody tells of.
+    /// Clients whose answers wait for room that causes no notification.
     behind: BTreeSet<u64>,
     admitted: u64,
-    /// Clients that have ended.
+    /// Number of clients that have ended.
     pub(crate) served: u64,
 }
 
@@ -60,27 +58,27 @@ impl<T: Stream> Server<T> {
         }
     }
 
-    /// Why nobody more is admitted now.
+    /// Returns the reason why no further client is admitted now, if there is one.
     pub(crate) fn refusal(&self) -> Option<String> {
         let (served, limit) = (self.clients.len(), self.limits.clients);
         (served >= limit).then(|| format!("{served} of {limit} clients are being served: come again later"))
     }
 
-    /// The number that the next client will have.
+    /// Returns the number that the next client will have.
     pub(crate) fn next_number(&self) -> u64 {
         self.admitted
     }
 
-    /// Serves one more.
+    /// Serves one more client.
     pub(crate) fn admit(&mut self, stream: T) {
         let number = self.admitted;
         self.admitted += 1;
         self.clients.insert(number, Session::new(stream, self.limits.value));
-        // Something may have come before anybody could tell.
+        // A request may have arrived before the client was registered.
         self.to_do.insert(number);
     }
 
-    /// This client has sent something, has made room, or has ended.
+    /// Handles an event of this client: it has sent something, has made room, or has ended.
     pub(crate) fn wake(&mut self, number: u64) {
         if let Some(client) = self.clients.get(&number) {
             client.stream.look_for_end();
@@ -88,7 +86,8 @@ impl<T: Stream> Server<T> {
         }
     }
 
-    /// Serves those who have something. How long to wait for more at most; `None`: for ever.
+    /// Serves the clients with pending work. Returns how long to wait for more at most; `None`
+    /// means forever.
     pub(crate) fn work(&mut self) -> Outcome<Option<Duration>> {
         self.to_do.append(&mut self.behind);
         for _ in 0..TURNS {
@@ -129,19 +128,19 @@ impl<T: Stream> Server<T> {
         Ok(())
     }
 
-    /// It has taken its answer.
+    /// Clears the deadline of a client that has taken its answer.
     fn free(&mut self, number: u64) {
         if let Some(until) = self.stuck_until.remove(&number) {
             self.stuck.remove(&(until, number));
         }
     }
 
-    /// Drops a client: what it holds of the card is free again, and it is told.
+    /// Drops a client: its resources of the card are freed, and it is notified.
     fn remove(&mut self, number: u64, why: &str) -> Outcome {
         self.free(number);
         let Some(client) = self.clients.remove(&number) else { return Ok(()) };
         self.served += 1;
-        // One that closed has ended as it should.
+        // A client that closed has ended normally.
         if why == CLOSED {
             Ok(())
         } else {

@@ -1,32 +1,33 @@
-//! One client of the server, whatever carries its bytes.
+//! One client of the server, independent of the transport.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 
 use crate::wire::{self, Frames, MAX_BESIDES, Request, Status};
 
-/// What a client and the server have between them. No call waits: where one would have to it says
-/// `WouldBlock`.
+/// The transport between a client and the server. Its calls are non-blocking: they fail with
+/// `WouldBlock` instead of waiting.
 pub(crate) trait Stream: Read + Write {
-    /// Says that no more comes, behind all that was written.
+    /// Ends the outgoing stream after everything written.
     fn close(&mut self) -> io::Result<()>;
 
-    /// Whether the last `WouldBlock` of a write was for room that nobody tells of.
+    /// Returns whether the last `WouldBlock` of a write was for room that causes no notification.
     fn is_behind(&self) -> bool {
         false
     }
 
-    /// Somebody has told of the peer's end: a read or a flush says why.
+    /// Handles a notification of the peer's end: a later read or flush returns the reason.
     fn look_for_end(&self) {}
 }
 
-/// Why a client has ended that did so by itself.
+/// The reason of an ordinary end by the client.
 pub(crate) const CLOSED: &str = "closed";
 
 /// Keys and their values.
 pub(crate) type Store = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A client. It has one request or one answer in memory, and of the request only what has come.
+/// A client. It keeps one request or one answer in memory, and only the received part of the
+/// request.
 #[derive(Debug)]
 pub(crate) struct Session<T> {
     pub(crate) stream: T,
@@ -34,11 +35,11 @@ pub(crate) struct Session<T> {
     answer: Vec<u8>,
     sent: usize,
     pub(crate) answered: u64,
-    /// No request comes any more, and why.
+    /// Set once no further request is read; the reason.
     last: Option<String>,
 }
 
-/// What a step was.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A request was answered; there may be another.
@@ -47,21 +48,21 @@ pub(crate) enum Step {
     Idle,
     /// The client does not take its answer.
     Stuck,
-    /// It has ended.
+    /// The client has ended.
     Over(String),
 }
 
 impl<T: Stream> Session<T> {
-    /// A client whose values are no longer than so many bytes.
+    /// Creates a client whose values have at most `value` bytes.
     pub(crate) fn new(stream: T, value: usize) -> Self {
         let frames = Frames::new(MAX_BESIDES + value);
         Self { stream, frames, answer: Vec::new(), sent: 0, answered: 0, last: None }
     }
 
-    /// Does what can be done now. An error is the end of this client, and of no other.
+    /// Does what is possible without waiting. An error ends only this client.
     pub(crate) fn step(&mut self, store: &mut Store) -> io::Result<Step> {
-        // No request is read before the last answer has gone: so a client that takes none costs no
-        // more memory.
+        // No request is read before the last answer is sent, so a client that takes no answers uses
+        // no more memory.
         if !self.push()? {
             return Ok(Step::Stuck);
         }
@@ -78,7 +79,7 @@ impl<T: Stream> Session<T> {
             Err(error) if error.kind() == ErrorKind::InvalidData => self.refuse(&error),
             Err(error) => {
                 now::<()>(Err(error))?;
-                // Nothing has come, and perhaps nothing will: this tells.
+                // Nothing has arrived, and perhaps nothing will. The flush reports the peer's end.
                 now(self.stream.flush())?;
                 return Ok(Step::Idle);
             }
@@ -100,13 +101,13 @@ impl<T: Stream> Session<T> {
         self.answered += 1;
     }
 
-    /// What it says makes no sense. It is told so, and nothing else any more.
+    /// Answers a malformed request with the reason. This is the last answer.
     fn refuse(&mut self, error: &io::Error) {
         self.answer = wire::answer(Status::Refused, error.to_string().as_bytes());
         self.last = Some(format!("malformed: {error}"));
     }
 
-    /// Sends what there is of the answer. Whether all of it has gone.
+    /// Sends what is left of the answer. Returns whether all of it has been sent.
     fn push(&mut self) -> io::Result<bool> {
         while self.sent < self.answer.len() {
             match now(self.stream.write(&self.answer[self.sent..]))? {
@@ -114,7 +115,7 @@ impl<T: Stream> Session<T> {
                 None => return Ok(false),
             }
         }
-        // Held back, it might be what the client waits for.
+        // Flushes, because the client may be waiting for these bytes.
         if self.sent > 0 && now(self.stream.flush())?.is_none() {
             return Ok(false);
         }
@@ -123,7 +124,7 @@ impl<T: Stream> Session<T> {
     }
 }
 
-/// None: not now.
+/// Maps `WouldBlock` to `None`.
 pub(crate) fn now<R>(result: io::Result<R>) -> io::Result<Option<R>> {
     match result {
         Ok(found) => Ok(Some(found)),

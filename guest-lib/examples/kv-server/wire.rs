@@ -1,5 +1,5 @@
-//! What is said over a stream. A frame is its length in four bytes, lowest first, and so many
-//! bytes: a request's first says what is wanted, an answer's how that went.
+//! The protocol on a stream. A frame is its length in four bytes, little-endian, followed by that
+//! many bytes. A request's first byte is its kind, an answer's is its status.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -7,34 +7,34 @@ use std::io::{self, ErrorKind, Read};
 const HEAD: usize = 4;
 /// The longest key, in bytes.
 pub(crate) const MAX_KEY: usize = 256;
-/// What a request has besides its value at most: what is wanted, the key's length, the key.
+/// Maximum number of bytes of a request besides its value: the kind, the key's length, the key.
 pub(crate) const MAX_BESIDES: usize = 3 + MAX_KEY;
-/// Bytes that are read at once, if it is not known how many are still to come.
+/// Bytes read at once if the number still to come is unknown.
 const AT_ONCE: usize = 4096;
 
 const GET: u8 = 1;
 const PUT: u8 = 2;
 
-/// What a client wants.
+/// A client's request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request<'a> {
     Get { key: &'a [u8] },
     Put { key: &'a [u8], value: &'a [u8] },
 }
 
-/// How it went: the first byte of an answer.
+/// The outcome: the first byte of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// What follows is the value, if one was asked for.
+    /// The value follows, if one was asked for.
     Done = 0,
     /// There is no such key.
     NotFound = 1,
-    /// What follows says why. It is the last answer.
+    /// The reason follows. It is the last answer.
     Refused = 2,
 }
 
 impl<'a> Request<'a> {
-    /// Reads what a frame says.
+    /// Parses a frame.
     pub(crate) fn parse(frame: &'a [u8]) -> io::Result<Self> {
         let (kind, key, value) = split(frame).ok_or_else(|| malformed("a request shorter than its key"))?;
         match kind {
@@ -47,7 +47,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The frame that says it.
+    /// Encodes the request as a frame.
     pub(crate) fn frame(&self) -> Vec<u8> {
         let (kind, key, value): (_, &[u8], &[u8]) = match self {
             Request::Get { key } => (GET, key, &[]),
@@ -64,7 +64,7 @@ fn split(frame: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*kind, key, value))
 }
 
-/// The frame of an answer.
+/// Encodes an answer as a frame.
 pub(crate) fn answer(status: Status, bytes: &[u8]) -> Vec<u8> {
     frame(&[&[status as u8], bytes])
 }
@@ -75,7 +75,7 @@ fn frame(parts: &[&[u8]]) -> Vec<u8> {
     [&[&head[..]], parts].concat().concat()
 }
 
-/// What has come of the next frames.
+/// The received part of the next frames.
 #[derive(Debug)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
@@ -83,13 +83,13 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// No frame is to be longer than `limit` bytes.
+    /// Creates a buffer for frames of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { bytes: Vec::new(), limit }
     }
 
-    /// The next frame's bytes; none if the peer has closed the stream behind a whole one.
-    /// `WouldBlock`: it is not all there.
+    /// Returns the next frame's bytes, or `None` if the peer has closed the stream after a whole
+    /// frame. Fails with `WouldBlock` if the frame is incomplete.
     pub(crate) fn next(&mut self, from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
         loop {
             let whole = self.whole()?;
@@ -99,7 +99,8 @@ impl Frames {
                 frame.drain(..HEAD);
                 return Ok(Some(frame));
             }
-            // A length that is only claimed takes no memory: it grows by what has come.
+            // The buffer grows only by received bytes, so an announced length alone takes no
+            // memory.
             let have = self.bytes.len();
             let more = whole.map_or(AT_ONCE, |end| (end - have).clamp(AT_ONCE, 16 * AT_ONCE));
             self.bytes.resize(have + more, 0);
@@ -113,7 +114,7 @@ impl Frames {
         }
     }
 
-    /// Where the first frame ends, if its length is there.
+    /// Returns where the first frame ends, if its length has arrived.
     fn whole(&self) -> io::Result<Option<usize>> {
         let Some(head) = self.bytes.first_chunk::<HEAD>() else { return Ok(None) };
         let length = u32::from_le_bytes(*head) as usize;
@@ -133,11 +134,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_what_was_meant() {
+    fn requests_survive_encoding_and_decoding() {
         let put = Request::Put { key: b"k", value: b"value" };
         let get = Request::Get { key: b"k" };
         let bytes = [put.frame(), get.frame()].concat();
-        // A byte at a time, with nothing to be had now and then.
+        // One byte at a time, with reads that would block in between.
         let (mut frames, mut got) = (Frames::new(100), Vec::new());
         for byte in bytes.chunks(1) {
             let mut source = byte;
@@ -156,7 +157,7 @@ mod tests {
         assert!(frames.next(&mut &[][..]).unwrap().is_none());
     }
 
-    /// Has nothing more for now, where a slice has its end.
+    /// A reader that would block at the end of its slice.
     struct Dry<'a, 'b>(&'a mut &'b [u8]);
 
     impl Read for Dry<'_, '_> {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_named() {
+    fn malformed_input_is_named_in_the_error() {
         let text = |bytes: &[u8]| Frames::new(9).next(&mut &*bytes).unwrap_err().to_string();
         assert_eq!(text(&[10, 0, 0, 0]), "a frame of 10 bytes (limit 9)");
         assert_eq!(text(&[9, 0, 0, 0, 1]), "an end within a frame");

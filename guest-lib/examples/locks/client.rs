@@ -8,7 +8,7 @@ use crate::calls::{CallError, Client};
 use crate::common::Outcome;
 use crate::table::Mode;
 
-/// How long to wait for what a manager answers at once.
+/// How long to wait for answers that a manager gives at once.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The locks of all managers.
@@ -18,7 +18,7 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// With these managers, in an order on which all clients agree.
+    /// Creates a client of these managers, whose order must be the same at all clients.
     pub(crate) fn new(managers: Vec<Client>, timeout: Duration) -> Outcome<Self> {
         if managers.is_empty() {
             return Err("there is no manager".into());
@@ -26,8 +26,8 @@ impl Locks {
         Ok(Self { managers, timeout })
     }
 
-    /// Waits for a lock; none if it was not free in time. The number rises with each grant of the
-    /// manager.
+    /// Waits for a lock. Returns `None` if it was not granted in time. The returned number rises
+    /// with each grant of the manager.
     pub(crate) fn lock(&mut self, lock: &str, mode: Mode) -> Outcome<Option<u64>> {
         let procedure = match mode {
             Mode::Exclusive => "lock exclusive",
@@ -38,7 +38,7 @@ impl Locks {
                 let number = number.try_into().map_err(|_| "the manager's answer is not a number")?;
                 Ok(Some(u64::from_le_bytes(number)))
             }
-            // Nobody would give back what is granted later.
+            // A later grant would never be released.
             Err(CallError::Failed(error)) if error.is_timed_out() => {
                 self.call("withdraw", lock, PATIENCE)?;
                 Ok(None)
@@ -47,12 +47,12 @@ impl Locks {
         }
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     pub(crate) fn unlock(&mut self, lock: &str) -> Outcome {
         Ok(self.call("unlock", lock, PATIENCE).map(drop)?)
     }
 
-    /// The ticket of the words that the locks guard.
+    /// Returns the ticket of the words guarded by the locks.
     pub(crate) fn words(&mut self) -> Outcome<Ticket> {
         let ticket = self.managers[0].call("words", &[], PATIENCE)?;
         Ok(Ticket::from_bytes(&ticket)?)
@@ -63,7 +63,7 @@ impl Locks {
         self.managers.into_iter().try_for_each(|manager| Ok(manager.close(PATIENCE)?))
     }
 
-    /// Calls the manager that the lock's name hashes to (FNV-1a).
+    /// Calls the manager selected by the lock name's hash (FNV-1a).
     fn call(&mut self, procedure: &str, lock: &str, timeout: Duration) -> Result<Vec<u8>, CallError> {
         let hash = lock.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! Words that the locks guard, and that tell whether they do.
+//! Words guarded by the locks, which show whether mutual exclusion works.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use hamlyn::{Card, FetchOp, MessageArea, Slot, Terminus, Ticket};
 
 use crate::common::{Outcome, word_at};
 
-/// How many locks guard words.
+/// Number of locks that guard words.
 pub(crate) const LOCKS: u32 = 4;
-/// For each lock: who has it alone (0: nobody), how many share it, and a count, 8 bytes each.
+/// Per lock, 8 bytes each: its exclusive owner (0: none), its number of sharers, and a count.
 const OWNER: u32 = 0;
 const SHARERS: u32 = 8;
 const COUNT: u32 = 16;
 const SIZE: u32 = 24;
 
-/// The words, where they are.
+/// The words, in this process' memory.
 pub(crate) struct Words {
     area: MessageArea,
     slot: Slot,
 }
 
-/// Makes them.
+/// Creates the words.
 pub(crate) fn words(card: &Card) -> Outcome<Words> {
     let area = card.create_area((LOCKS * SIZE) as usize)?;
     let slot = card.slot(&area).allow_fetch().create()?;
@@ -32,13 +32,13 @@ impl Words {
         Ok(self.slot.fast_ticket()?)
     }
 
-    /// The sum of all counts.
+    /// Returns the sum of all counts.
     pub(crate) fn counted(&self) -> Outcome<u64> {
         (0..LOCKS).map(|lock| word_at(&self.area, (lock * SIZE + COUNT) as usize)).sum()
     }
 }
 
-/// The words, from afar.
+/// Remote access to the words.
 pub(crate) struct Guard {
     terminus: Terminus,
     words: Ticket,
@@ -50,8 +50,8 @@ impl Guard {
         Ok(Self { terminus: card.create_terminus()?, words, timeout })
     }
 
-    /// Nobody else may be there, and what is read may be written back: that is what an exclusive
-    /// lock promises.
+    /// Checks the guarantees of an exclusive lock: no other holder is inside, and what was read may
+    /// be written back.
     pub(crate) fn alone(&self, lock: u32, number: u64) -> Outcome {
         let at = lock * SIZE;
         expect("another owner", self.fetch(at + OWNER, FetchOp::Swap(number))?, 0)?;
@@ -61,7 +61,7 @@ impl Guard {
         expect("an owner", self.fetch(at + OWNER, FetchOp::Swap(0))?, number)
     }
 
-    /// Others may be there, but none alone.
+    /// Checks the guarantees of a shared lock: others may be inside, but no exclusive owner.
     pub(crate) fn together(&self, lock: u32) -> Outcome {
         let at = lock * SIZE;
         self.fetch(at + SHARERS, FetchOp::Add(1))?;

@@ -1,8 +1,8 @@
 //! A distributed lock manager over remote procedure calls: see docs/lock-manager.md.
 //!
-//! How mutual exclusion is checked: the first manager's process has an area of words that clients
-//! change by fetch-and-op while they hold a lock. Who finds a word not as the lock promises says
-//! so.
+//! Mutual exclusion is checked as follows. The first manager's process has an area of words, which
+//! clients change by fetch-and-op while they hold a lock. A client reports an error if a word
+//! contradicts its lock.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,14 +29,14 @@ mod manager;
 mod meet;
 mod table;
 
-/// Locks that processes of several machines share
+/// Locks shared by processes of several machines
 #[derive(Debug, Parser)]
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
     #[command(flatten)]
     meet: MeetOption,
-    /// The managers' host ids: a lock belongs to the manager that its name hashes to
+    /// The managers' host ids; a lock belongs to the manager that its name hashes to
     #[arg(long, global = true, value_delimiter = ',', default_values_t = [0])]
     managers: Vec<u32>,
     /// Seconds to wait for a lock
@@ -48,21 +48,21 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Is a manager until standard input ends
+    /// Runs a manager until standard input ends
     Manage,
-    /// Takes locks time and again, shared or alone, and checks that it holds them as it should
+    /// Takes shared and exclusive locks repeatedly, and checks mutual exclusion
     Work {
-        /// How many times
+        /// Number of rounds
         #[arg(long, default_value_t = 50)]
         count: u64,
-        /// What the order of locks and modes is made from
+        /// Seed of the order of locks and modes
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Takes one lock, says so, and holds it until standard input ends; or says that it is not free
-    /// in time
+    /// Takes one lock, prints that, and holds it until standard input ends; or prints that it was
+    /// not free in time
     Hold {
-        /// Its name
+        /// The lock's name
         lock: String,
         /// Shares it
         #[arg(long)]
@@ -140,7 +140,7 @@ fn hold(card: &Card, options: &Options, lock: &str, shared: bool) -> Outcome {
         Some(number) => print(&json!({ "held": lock, "number": number }))?,
         None => print(&json!({ "given_up": lock }))?,
     }
-    // Either will do.
+    // A line and the end of input both end the wait.
     let _ = common::read_line();
     if number.is_some() {
         locks.unlock(lock)?;

@@ -1,4 +1,4 @@
-//! A lock manager: a table, and a server whose answers come when a lock is free.
+//! A lock manager: a table of locks, and a server that answers a call once the lock is free.
 
 use hamlyn::Ticket;
 
@@ -11,8 +11,8 @@ const MAX_LOCK: usize = 256;
 /// A manager.
 pub(crate) struct LockManager {
     table: Table<u64>,
-    /// Calls that are answered when the lock is granted. An owner is a client; it has one such call
-    /// for a lock.
+    /// Calls that are answered when the lock is granted. An owner is a client, and has at most one
+    /// such call per lock.
     waiting: Vec<(String, Asker)>,
     words: Ticket,
     granted: u64,
@@ -20,27 +20,27 @@ pub(crate) struct LockManager {
 }
 
 impl LockManager {
-    /// Its clients guard these words by its locks.
+    /// Creates a manager. Its clients guard these words by its locks.
     pub(crate) fn new(words: Ticket) -> Self {
         Self { table: Table::new(), waiting: Vec::new(), words, granted: 0, freed: 0 }
     }
 
-    /// How many locks were granted.
+    /// Returns the number of granted locks.
     pub(crate) fn granted(&self) -> u64 {
         self.granted
     }
 
-    /// How many clients were gone, and all their locks freed.
+    /// Returns the number of clients that are gone, with all their locks freed.
     pub(crate) fn freed(&self) -> u64 {
         self.freed
     }
 
-    /// How many locks somebody has now.
+    /// Returns the number of locks that are held now.
     pub(crate) fn held(&self) -> usize {
         self.table.len()
     }
 
-    /// Does what an event asks for.
+    /// Handles an event.
     pub(crate) fn handle(&mut self, server: &mut Server, event: Event) {
         match event {
             Event::Called(call) => self.call(server, &call),
@@ -89,7 +89,7 @@ impl LockManager {
         Ok(grants)
     }
 
-    /// Answers the call by which an owner asked for a lock that it has now.
+    /// Answers the call of an owner that was granted the lock.
     fn tell(&mut self, server: &mut Server, lock: &str, grant: Grant<u64>) {
         let asked = |(name, asker): &(String, Asker)| name == lock && asker.client == grant.owner;
         if let Some(position) = self.waiting.iter().position(asked) {

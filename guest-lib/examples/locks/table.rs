@@ -1,37 +1,37 @@
-//! The locks of one manager: who has which, and who waits. It knows no card and no clock.
+//! The locks of one manager, with their holders and waiters. Independent of cards and clocks.
 
 use std::collections::{BTreeMap, VecDeque};
 
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// With others that share it.
+    /// Together with other sharers.
     Shared,
     /// By one owner alone.
     Exclusive,
 }
 
-/// Why a request is refused. Nothing has changed then.
+/// Why a request is refused. A refused request changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// An owner asks once for a lock.
+    /// The owner already holds the lock or waits for it.
     #[error("it has this lock, or waits for it, already")]
     Already,
-    /// An owner gives back what it has.
+    /// The owner does not hold the lock that it releases.
     #[error("it does not have this lock")]
     NotHeld,
 }
 
-/// A lock that somebody has from now on.
+/// A newly granted lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grant<O> {
     pub(crate) owner: O,
-    /// Rises with every grant of the table: who guards something can tell a late owner from the
-    /// present one.
+    /// Rises with every grant of the table, so that a guarded resource can tell a stale owner from
+    /// the current one.
     pub(crate) number: u64,
 }
 
-/// Locks by name. An owner is whatever tells owners apart.
+/// Locks by name. `O` identifies an owner.
 #[derive(Debug)]
 pub(crate) struct Table<O> {
     locks: BTreeMap<String, Lock<O>>,
@@ -40,7 +40,7 @@ pub(crate) struct Table<O> {
 
 #[derive(Debug)]
 struct Lock<O> {
-    /// Either any number of sharers or one other.
+    /// Either any number of sharers or one exclusive holder.
     holders: Vec<(O, Mode)>,
     waiting: VecDeque<(O, Mode)>,
 }
@@ -50,8 +50,8 @@ impl<O: Copy + PartialEq> Table<O> {
         Self { locks: BTreeMap::new(), grants: 0 }
     }
 
-    /// Asks for a lock. Granted at once, or in its turn: those who wait get it in the order in
-    /// which they asked, so that a writer is not kept waiting by ever more readers.
+    /// Requests a lock. It is granted at once or in turn. Waiters are served in request order, so
+    /// that new readers cannot starve a writer.
     pub(crate) fn request(&mut self, name: &str, owner: O, mode: Mode) -> Result<Vec<Grant<O>>, Refusal> {
         let lock = self.locks.entry(name.to_owned()).or_insert_with(Lock::new);
         if lock.holders.iter().chain(&lock.waiting).any(|(other, _)| *other == owner) {
@@ -61,7 +61,7 @@ impl<O: Copy + PartialEq> Table<O> {
         Ok(lock.grant(&mut self.grants))
     }
 
-    /// Gives a lock back. Who has it next?
+    /// Releases a lock. Returns the new grants.
     pub(crate) fn release(&mut self, name: &str, owner: O) -> Result<Vec<Grant<O>>, Refusal> {
         let lock = self.locks.get_mut(name).ok_or(Refusal::NotHeld)?;
         let holder = lock.holders.iter().position(|(other, _)| *other == owner).ok_or(Refusal::NotHeld)?;
@@ -71,8 +71,7 @@ impl<O: Copy + PartialEq> Table<O> {
         Ok(grants)
     }
 
-    /// An owner is no more: all that it has goes to the next, and it waits for nothing. Who has
-    /// which lock next?
+    /// Removes an owner: releases all its locks and cancels its requests. Returns the new grants.
     pub(crate) fn forget(&mut self, owner: O) -> Vec<(String, Grant<O>)> {
         let mut grants = Vec::new();
         for (name, lock) in &mut self.locks {
@@ -83,7 +82,8 @@ impl<O: Copy + PartialEq> Table<O> {
         grants
     }
 
-    /// An owner wants a lock no more, whether it has it or waits for it. Who has it next?
+    /// Cancels an owner's interest in a lock, whether it holds the lock or waits. Returns the new
+    /// grants.
     pub(crate) fn withdraw(&mut self, name: &str, owner: O) -> Vec<Grant<O>> {
         let lock = self.locks.get_mut(name);
         let granted = lock.map(|lock| lock.forget(owner, &mut self.grants)).unwrap_or_default();
@@ -91,7 +91,7 @@ impl<O: Copy + PartialEq> Table<O> {
         granted
     }
 
-    /// How many locks somebody has or waits for.
+    /// Returns the number of locks that are held or waited for.
     pub(crate) fn len(&self) -> usize {
         self.locks.len()
     }
@@ -108,7 +108,7 @@ impl<O: Copy + PartialEq> Lock<O> {
         self.grant(grants)
     }
 
-    /// Lets in the first who waits, and those behind it, as far as they go together.
+    /// Grants the lock to the first waiter, and to those after it that can share it.
     fn grant(&mut self, grants: &mut u64) -> Vec<Grant<O>> {
         let mut granted = Vec::new();
         while let Some((owner, mode)) = self.waiting.front().copied() {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn sharers_are_together_and_others_alone_in_the_order_of_asking() {
+    fn shared_and_exclusive_locks_are_granted_in_order() {
         let mut table = Table::new();
         assert_eq!(owners(table.request("a", 1, Shared).unwrap()), [1]);
         assert_eq!(owners(table.request("a", 2, Shared).unwrap()), [2]);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_owner_had_goes_to_the_next_when_it_is_gone() {
+    fn locks_of_a_gone_owner_pass_on() {
         let mut table = Table::new();
         for name in ["a", "b"] {
             assert_eq!(owners(table.request(name, 1, Exclusive).unwrap()), [1]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_withdraws_is_in_nobodys_way() {
+    fn withdrawn_request_blocks_no_other_request() {
         let mut table = Table::new();
         table.request("a", 1, Shared).unwrap();
         table.request("a", 2, Exclusive).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_and_changes_nothing() {
+    fn invalid_requests_are_refused_without_effect() {
         let mut table = Table::new();
         assert_eq!(table.release("a", 1), Err(Refusal::NotHeld));
         table.request("a", 1, Shared).unwrap();

@@ -36,8 +36,8 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Role {
-    /// Serves until standard input ends: echo gives its arguments back, sum adds 4-byte numbers,
-    /// fail never works
+    /// Serves until standard input ends: echo returns its arguments, sum adds 4-byte numbers, fail
+    /// always fails
     Serve,
     /// Calls one procedure, and prints the result as text
     Call {
@@ -56,14 +56,14 @@ enum Role {
         /// The server's host id
         #[arg(long, default_value_t = 0)]
         host: u32,
-        /// Rounds
+        /// Number of rounds
         #[arg(long, default_value_t = 20)]
         rounds: u64,
-        /// The most bytes of arguments, up to 16777216
+        /// Maximum number of argument bytes, up to 16777216
         #[arg(long, default_value_t = 1 << 20)]
         bytes: usize,
     },
-    /// Calls until the server is lost, and says why it is
+    /// Calls until the server is lost, and prints the reason
     Watch {
         /// The server's host id
         #[arg(long, default_value_t = 0)]
@@ -129,7 +129,7 @@ fn carry_out(procedure: &str, arguments: Vec<u8>) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Calls of all sizes, the results asked for in another order than the calls; and calls that must
+/// Makes calls of all sizes and collects their results in another order; also makes calls that must
 /// fail.
 fn check(mut client: Client, rounds: u64, bytes: usize, timeout: Duration) -> Outcome {
     let mut calls = 0_u64;

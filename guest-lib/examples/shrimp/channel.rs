@@ -1,5 +1,5 @@
-//! What two programs that use the primitives have between them: a channel for messages, another for
-//! the program's own barriers, and a block for deliberate update. `c-primitives` has the same.
+//! The connection of two programs that use the primitives: a channel for messages, another for the
+//! program's own barriers, and a block for deliberate update. `c-primitives` has the same.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::seek::seek;
 
-/// Bytes of either channel's memory.
+/// Bytes of each channel's memory.
 pub(crate) const LENGTH: usize = nx::LENGTH;
-/// Bytes of the block: several pages, the last of them not whole.
+/// Bytes of the block: several pages, the last one partial.
 pub(crate) const BLOCK: usize = 3 * 4096 + 400;
 /// The type of the barriers' messages.
 const BARRIER: u16 = 1;
@@ -23,26 +23,26 @@ const BARRIER: u16 = 1;
 pub(crate) enum Side {
     /// Waits for a sender, and receives
     Receive,
-    /// Sends to whichever host listens
+    /// Sends to any host that listens
     Send,
 }
 
-/// All that one of the two has.
+/// The objects of one of the two programs.
 pub(crate) struct Channel {
     pub(crate) messages: End,
     pub(crate) barriers: End,
-    /// The sender's; the receiver has one that is not used.
+    /// The sender's block; the receiver has one that is not used.
     pub(crate) block: SendBuffer,
     pub(crate) received: ReceiveBuffer,
     connection: Connection,
-    /// The other's memory for messages.
+    /// The peer's memory for messages.
     pub(crate) other: Handle,
 }
 
 const HANDLES: usize = 3;
 
 impl Channel {
-    /// Finds the other and maps its memory, this one's being mapped there.
+    /// Finds the peer and maps its memory. The peer maps this side's memory.
     pub(crate) fn open(card: &Card, side: Side, name: &str, mode: Mode, patience: Duration) -> Outcome<Self> {
         let lengths = [LENGTH, LENGTH, BLOCK];
         let mut own = Vec::new();
@@ -80,7 +80,7 @@ impl Channel {
         })
     }
 
-    /// Ends it, when both are done.
+    /// Ends the connection when both sides are done.
     pub(crate) fn close(self, side: Side, patience: Duration) -> Outcome {
         match side {
             Side::Receive => self.connection.close(b"")?,
@@ -90,7 +90,7 @@ impl Channel {
     }
 }
 
-/// Maps buffers to those whose handles the other has told.
+/// Maps buffers to the memory of the peer's handles.
 fn map(card: &Card, told: &[u8], lengths: &[usize], mode: Mode) -> Outcome<Vec<SendBuffer>> {
     if told.len() != HANDLES * Handle::SIZE {
         return Err(format!("the other told {} bytes, not {HANDLES} handles", told.len()).into());
@@ -101,8 +101,8 @@ fn map(card: &Card, told: &[u8], lengths: &[usize], mode: Mode) -> Outcome<Vec<S
         .collect()
 }
 
-/// A barrier of the two programs, which are each other's node 0. It is no part of what is counted,
-/// so it is kept out of it.
+/// A barrier of the two programs, which are each other's node 0. It is not inlined, because it is
+/// not part of what is counted.
 #[inline(never)]
 pub(crate) fn barrier(node: &mut nx::Node<'_>) -> Outcome {
     node.csend(BARRIER, &[], 0)?;

@@ -1,9 +1,9 @@
-//! Code between marks, for `c-count` to count its instructions: each primitive as a program has it,
-//! one message in each iteration of a loop. Lengths, types and nodes come from memory, so the
-//! compiler knows none of them. Bytes are not counted, or are few.
+//! Code between marks, whose instructions `c-count` counts: each primitive as used in a program,
+//! with one message per iteration of a loop. Lengths, types and nodes come from memory, so the
+//! compiler knows none of them. The cost of the bytes is not counted, or the bytes are few.
 //!
-//! What a primitive would wait for is there before each pair of marks. So the count is that of a
-//! program that does not wait.
+//! Everything that a primitive would wait for is there before each pair of marks. So the count is
+//! that of a program that does not wait.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,12 +19,12 @@ use crate::channel::{Channel, Side, barrier};
 use crate::common::{Outcome, print};
 use crate::primitives::{HALF, Primitive};
 
-/// How often each is counted.
+/// Number of times each is counted.
 const TIMES: usize = 10;
-/// How long it may take to step through it.
+/// Time that single-stepping through it may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The marks' numbers: the primitive; the primitive with a store of the program's own; a look
-/// whether a transfer is done.
+/// The marks' numbers: the primitive; the primitive with one store by the program; a check whether
+/// a transfer is done.
 const ONE: u8 = 1;
 const STORE: u8 = 2;
 const CHECK: u8 = 3;
@@ -34,10 +34,10 @@ pub(crate) struct Options {
     /// The receiver's name
     #[arg(long, default_value = "shrimp-count", global = true)]
     name: String,
-    /// Which
+    /// The primitive
     #[arg(long, value_enum, default_value_t = Primitive::Single, global = true)]
     primitive: Primitive,
-    /// Nodes that csend and crecv know; those but the other end, which is the last, send nothing
+    /// Number of nodes that csend and crecv know; only the last one, the other end, sends anything
     #[arg(long, default_value_t = 1, global = true)]
     nodes: usize,
     #[command(subcommand)]
@@ -55,14 +55,14 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
     channel.close(options.side, PATIENCE)
 }
 
-/// An end that leads back to this process, as a node that sends nothing.
+/// Creates an end that leads back to this process, as a node that sends nothing.
 fn silent(card: &Card) -> Outcome<End> {
     let own = card.export(nx::LENGTH, card.host()?)?;
     let out = card.map(&own.handle()?, 0, nx::LENGTH, Mode::Single)?;
     Ok(End::new(own, out, Some(PATIENCE))?)
 }
 
-/// What is to be received is there behind the first barrier; behind the second it was received.
+/// The message is there after the first barrier, and was received before the second.
 fn both(program: &mut nx::Node<'_>) -> Outcome {
     barrier(program)?;
     barrier(program)
@@ -78,7 +78,7 @@ fn send(channel: &mut Channel, primitive: Primitive, silent: &[End]) -> Outcome 
         Primitive::Update => send_blocks(&mut channel.block),
         Primitive::Nx => send_typed(channel, &mut program, silent),
     }?;
-    // Both are done before either ends.
+    // Both sides are done before either ends.
     barrier(&mut program)
 }
 
@@ -96,16 +96,16 @@ fn receive(channel: &Channel, primitive: Primitive, silent: &[End]) -> Outcome {
     barrier(&mut program)
 }
 
-/// Whether it is to be counted once more. The number is in memory, so that no register is counted
-/// up between marks.
+/// Returns whether to count once more. The number is in memory, so that no register is incremented
+/// between marks.
 #[inline(never)]
 fn again() -> bool {
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
     BEGUN.fetch_add(1, Ordering::Relaxed) < TIMES
 }
 
-// Each in a function of its own, where the compiler has as many registers as a program's inner loop
-// has.
+// Each is a function of its own, so that the compiler has as many registers as in a program's inner
+// loop.
 
 #[inline(never)]
 fn send_single(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
@@ -147,8 +147,8 @@ fn receive_copy(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     Ok(())
 }
 
-// In case 1 a swap only decides where the next message lies. So a store of the program's own to
-// there is counted with it.
+// In case 1, a swap only decides where the next message goes. So one store there by the program is
+// counted with it.
 
 #[inline(never)]
 fn swap_sender(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {

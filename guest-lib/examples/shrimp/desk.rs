@@ -1,19 +1,19 @@
-//! By hand: does what it is told, a line each, and answers with a JSON object each.
+//! Manual control: reads one command per line and answers each with a JSON object.
 //!
 //! | line | answer |
 //! |---|---|
 //! | `info` | `host`, and whether the card `snoops` |
 //! | `export LENGTH HOST...` | the `export`'s number, and its `handle` |
-//! | `export-paged LENGTH HOST...` | the same, of one whose pages may leave |
+//! | `export-paged LENGTH HOST...` | the same, for an export whose pages may be paged out |
 //! | `memory LENGTH` | the number of `memory` of the program's own, which begins at a page |
-//! | `export-own MEMORY START LENGTH HOST...` | the same as `export`, of a part of it |
-//! | `map-own MEMORY START LENGTH HANDLE OFFSET MODE` | the same as `map`, of a part of it |
+//! | `export-own MEMORY START LENGTH HOST...` | the same as `export`, for a part of it |
+//! | `map-own MEMORY START LENGTH HANDLE OFFSET MODE` | the same as `map`, for a part of it |
 //! | `take-back MEMORY OFFSET` | the `value` of 4 bytes of it, which no buffer uses |
-//! | `page-out EXPORT` | `told`: the kernel, that it may have its pages |
-//! | `pages EXPORT` | how many are `present`, and how many `swapped` |
-//! | `unexport EXPORT` | `unexported`, once nobody has it mapped |
+//! | `page-out EXPORT` | `told`: advises the kernel to page out its pages |
+//! | `pages EXPORT` | the number of `present` and of `swapped` pages |
+//! | `unexport EXPORT` | `unexported`, once no host maps it |
 //! | `map HANDLE OFFSET LENGTH MODE` | the `mapping`'s number |
-//! | `forge HANDLE KEY` | the `handle` under another key |
+//! | `forge HANDLE KEY` | the `handle` with another key |
 //! | `unmap MAPPING` | `unmapped` |
 //! | `mode MAPPING MODE` | `mode` |
 //! | `store MAPPING OFFSET VALUE` | `stored`: 4 bytes |
@@ -22,13 +22,13 @@
 //! | `own MAPPING OFFSET` | the `value` of 4 bytes in this process' memory |
 //! | `state MAPPING` | `state` |
 //! | `load EXPORT OFFSET` | the `value` of 4 bytes |
-//! | `wait EXPORT OFFSET VALUE [SECONDS]` | the `value` that they have when it is another, or that there is none within so many (60) |
+//! | `wait EXPORT OFFSET VALUE [SECONDS]` | waits until the 4 bytes differ from VALUE: their `value`, or none within SECONDS (60) |
 //! | `check EXPORT OFFSET LENGTH SEED` | whether the pattern `arrived` |
-//! | `batter MAPPING ROUNDS` | how many transfers it has `started`: all pages of the buffer, one after the other, so often |
-//! | `watch MAPPING ROUNDS` | sends the first page so often; the words that were `left`, of its own transfers while under way |
-//! | `stream MAPPING COUNT` | `streamed`: so many items, and after each how many there are |
-//! | `follow EXPORT COUNT` | `followed`, once all of them have come, each before its number |
-//! | `flood MAPPING` | `flooding`: stores for ever, and says nothing more |
+//! | `batter MAPPING ROUNDS` | the number of transfers `started`: all pages of the buffer in turn, ROUNDS times |
+//! | `watch MAPPING ROUNDS` | sends the first page ROUNDS times; the numbers of words `left` while its own transfers were under way |
+//! | `stream MAPPING COUNT` | `streamed`: COUNT items, and after each the number of items |
+//! | `follow EXPORT COUNT` | `followed`, once all have arrived, each before its number |
+//! | `flood MAPPING` | `flooding`, then stores forever without further output |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -43,7 +43,7 @@ use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::pages::pages;
 use crate::stream;
 
-/// How long is waited for what is to come.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(card: Card) -> Outcome {
@@ -241,13 +241,13 @@ fn range(start: &str, length: &str) -> Outcome<Range<usize>> {
     Ok(start..start.checked_add(length.parse()?).ok_or("there is no such range")?)
 }
 
-/// The 4 bytes at an offset.
+/// Returns the 4 bytes at an offset.
 fn word(bytes: &[u8], offset: usize) -> Outcome<u32> {
     let bytes = bytes.get(offset..).and_then(|bytes| bytes.first_chunk());
     Ok(bytes.copied().map(u32::from_le_bytes).ok_or("the memory has no such bytes")?)
 }
 
-/// Sends the first page, and looks at the engine until it has read all of it.
+/// Sends the first page, and polls the engine until it has read all of it.
 fn watch(mapping: &SendBuffer, rounds: u32) -> Outcome<Value> {
     let mut left = BTreeSet::new();
     for _ in 0..rounds {

@@ -1,8 +1,8 @@
-//! The shortest way: one program has memory, the other stores to it.
+//! The shortest example: one program has memory, the other stores to it.
 //!
-//! A receiver takes a name, and its answer to who connects is the handle of its memory. The sender
-//! maps a buffer to it: a message and a flag travel by themselves (automatic update, section 4.1),
-//! several pages when they are told to (deliberate update, section 4.3).
+//! A receiver registers a name, and answers each connection with the handle of its memory. The
+//! sender maps a buffer to it. A message and a flag are sent automatically (automatic update,
+//! section 4.1), and several pages on request (deliberate update, section 4.3).
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use serde_json::json;
 use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::seek::seek;
 
-/// Where the message's length is told. 0: there is none yet.
+/// Offset of the message's length. 0 means that there is no message yet.
 const FLAG: usize = 0;
-/// Where the message is.
+/// Offset of the message.
 const MESSAGE: usize = 8;
-/// Where the pages that are sent deliberately lie, which are told of by a flag of their own.
+/// Offset of the pages that are sent by deliberate update, and of their own flag.
 const PAGES_FLAG: usize = 4;
 const PAGES: usize = 4096;
-/// What is in them.
+/// Seed of their contents.
 const SEED: u64 = 7;
 
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     /// The receiver's name
     #[arg(long, default_value = "shrimp-hello", global = true)]
     name: String,
-    /// Bytes that are sent deliberately, a multiple of 4
+    /// Bytes sent by deliberate update, a multiple of 4
     #[arg(long, default_value_t = 20_000, global = true)]
     bytes: usize,
     /// Seconds to wait for anything
@@ -40,11 +40,11 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum What {
-    /// Waits for somebody to store a message
+    /// Waits for a message
     Receive,
-    /// Stores one at whichever host listens
+    /// Stores a message at any host that listens
     Send {
-        /// How the message travels
+        /// The mode of the message's mapping
         #[arg(long, value_enum, default_value_t = Automatic::Single)]
         mode: Automatic,
     },
@@ -96,8 +96,8 @@ fn send(card: &Card, options: &Options, mode: Mode) -> Outcome {
     let front = card.map(&handle, 0, PAGES, mode)?;
     let pages = card.map(&handle, PAGES as u64, options.bytes, Mode::Deliberate)?;
 
-    // Nothing has to be sent: the stores are. Who sees the flag sees the message, as they arrive in
-    // this order.
+    // No send is needed, because the stores themselves are sent. Stores arrive in order, so the
+    // message is there when the flag is.
     let text = format!("hello from host {}", card.host()?.unwrap_or_default());
     front.write(MESSAGE, text.as_bytes())?;
     front.store_u32(FLAG, text.len() as u32)?;
@@ -106,11 +106,11 @@ fn send(card: &Card, options: &Options, mode: Mode) -> Outcome {
     fill_pattern(SEED, 0, &mut bytes);
     pages.write(0, &bytes)?;
     pages.send(0, options.bytes)?;
-    // What is stored from here on arrives behind the pages.
+    // Later stores arrive after the pages.
     pages.wait_until_sent(patience)?;
     front.store_u32(PAGES_FLAG, options.bytes as u32)?;
 
-    // The buffers must live until all has arrived: the receiver says so.
+    // The buffers must live until everything has arrived, which the receiver reports.
     let end = connection.wait_end(patience)?;
     print(
         &json!({ "sent": options.bytes, "mode": mode.name(), "answer": String::from_utf8_lossy(&end.private) }),

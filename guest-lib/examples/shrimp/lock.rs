@@ -1,15 +1,15 @@
-//! Mutual exclusion between two hosts, by memory that they share (complementary mappings, section
-//! 4.1), and nothing else.
+//! Mutual exclusion between two hosts, using only shared memory (complementary mappings, section
+//! 4.1).
 //!
-//! Algorithms for one memory, as Dekker's and Peterson's, exclude nobody here: a store is on its
-//! way while the next load is made. Lamport's algorithm (*Time, clocks, and the ordering of events
-//! in a distributed system*, 1978) asks for no more than that what a host says comes in order,
-//! which is what PRAM consistency is. Who wants to enter stores a time of his own; he may once the
-//! other has seen that, and wants nothing himself or came later. Each of these words has one
-//! writer.
+//! Algorithms for one memory, such as Dekker's and Peterson's, do not work here: a store is still
+//! in flight while the next load is made. This is Lamport's algorithm (*Time, clocks, and the
+//! ordering of events in a distributed system*, 1978). It requires only that a host's messages
+//! arrive in order, which PRAM consistency guarantees. A side that wants to enter stores its own
+//! time. It may enter once the other side has seen that, and either does not want to enter or came
+//! later. Each of these words has one writer.
 //!
-//! Inside, each adds one to a counter, which both write. If a store overtook another, the lock
-//! would be seen to be free before the counter was there, and an increment would be lost.
+//! Inside, each side adds one to a counter, which both write. If a store overtook another, the lock
+//! would appear free before the counter had arrived, and an increment would be lost.
 
 use std::time::{Duration, Instant};
 
@@ -20,16 +20,16 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::seek::seek;
 
-/// The words of a side, from where its own begin: the time of its wish to enter, or 0; the time of
-/// the other's that it has seen last; and whether it is done.
+/// Offsets of a side's words: `WISH` is the time of its wish to enter, or 0. `SEEN` is the time of
+/// the other's wish that it has seen last. `DONE` is set when the side is done.
 const WISH: usize = 0;
 const SEEN: usize = 4;
 const DONE: usize = 8;
-/// Where they begin. Each side's are in a page of their own, so that blocked-write merges nothing
-/// of the two.
+/// Offsets of the two sides' words. Each side has its own page, so that blocked-write never merges
+/// stores of both sides.
 const SIDES: [usize; 2] = [0, 4096];
-/// What is counted: whoever is inside writes it. Behind it its complement, so that half an
-/// increment is seen.
+/// Offset of the counter, which the side inside writes, and of its complement, which reveals half
+/// an increment.
 const COUNTER: usize = 8192;
 const COMPLEMENT: usize = 8192 + 2048;
 const LENGTH: usize = 3 * 4096;
@@ -42,10 +42,10 @@ pub(crate) struct Options {
     /// Seconds to wait for anything
     #[arg(long, default_value_t = 30, global = true)]
     timeout: u64,
-    /// How often each side enters
+    /// Number of times that each side enters
     #[arg(long, default_value_t = 500, global = true)]
     count: u32,
-    /// Lets stores that follow each other travel together (blocked-write)
+    /// Lets consecutive stores travel together (blocked-write)
     #[arg(long, global = true)]
     blocked: bool,
     #[command(subcommand)]
@@ -63,7 +63,7 @@ enum What {
 /// A side of the lock.
 struct Side {
     memory: Shared,
-    /// 0 or 1: of two wishes of one time that of the first goes first.
+    /// 0 or 1. Of two wishes with the same time, that of side 0 goes first.
     number: usize,
     /// Later than any wish of either side that this one knows of.
     time: u32,
@@ -98,7 +98,8 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
 }
 
 impl Side {
-    /// Enters so often, and adds one each time; then answers the other until that is done, too.
+    /// Enters `times` times, and adds one each time. Then answers the other side until it is done,
+    /// too.
     fn count(&mut self, times: u32) -> Outcome {
         for _ in 0..times {
             self.enter()?;
@@ -128,7 +129,7 @@ impl Side {
         let wish = self.time;
         self.store(WISH, wish)?;
         let own = (wish, self.number);
-        // In this order: what the other wished before it saw ours has come before that.
+        // The order matters: a wish that the other made before it saw this one has already arrived.
         self.answer_until(|side| Ok(side.others(SEEN)? == wish && side.is_first(own)?))
     }
 
@@ -142,7 +143,7 @@ impl Side {
         Ok(other == 0 || own < (other, 1 - self.number))
     }
 
-    /// Tells the other that its wishes are seen, until something is so.
+    /// Acknowledges the other side's wishes until `is_so` returns true.
     fn answer_until(&mut self, is_so: impl Fn(&Self) -> Outcome<bool>) -> Outcome {
         let begun = Instant::now();
         let mut seen = 0;

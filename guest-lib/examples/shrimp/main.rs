@@ -1,5 +1,5 @@
-//! SHRIMP cards, `hamlyn::shrimp`: one program for all that is shown of them, as an image has
-//! little room.
+//! SHRIMP cards, `hamlyn::shrimp`. All its examples are one program, because space in an image is
+//! limited.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ mod seek;
 mod stream;
 mod trespass;
 
-/// Stores to another host's memory, in several ways; the card is that of $SHRIMP_CARD, else
+/// Stores to another host's memory, in several ways; uses the card at $SHRIMP_CARD, else
 /// /dev/shrimp0
 #[derive(Debug, Parser)]
 struct Options {
@@ -40,29 +40,29 @@ enum What {
     SelfTest,
     /// Says hello to another host by storing it there
     Hello(hello::Options),
-    /// Hands items from one host to another through shared memory
+    /// Passes items from one host to another through shared memory
     Queue(queue::Options),
-    /// Excludes another host from what this one does, through shared memory
+    /// Mutual exclusion between two hosts through shared memory
     Lock(lock::Options),
     /// Measures a flag's round trip and deliberate updates
     Measure(measure::Options),
     /// Passes messages by the primitives of section 5.2
     Primitives(primitives::Options),
-    /// Has them counted, when it is started by c-count
+    /// Lets c-count count their instructions; started by c-count
     Count(count::Options),
-    /// Attempts what a process may not, by the driver's calls and the card's pages
+    /// Attempts forbidden operations, through the driver's calls and the card's pages
     Trespass {
         /// The card's node
         #[arg(default_value = "/dev/shrimp0")]
         node: PathBuf,
     },
-    /// Exports memory and unmaps it, as lines on standard input say, for tests
+    /// Exports and unmaps memory, by commands on standard input, for tests
     Remap {
         /// The card's node
         #[arg(default_value = "/dev/shrimp0")]
         node: PathBuf,
     },
-    /// Does what lines on standard input say, for tests
+    /// Executes commands from standard input, for tests
     Desk,
 }
 

@@ -1,5 +1,4 @@
-//! How long a flag takes to another host and back by automatic update, and how much deliberate
-//! update sends in a second.
+//! Measures the round trip of a flag by automatic update, and the throughput of deliberate update.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,11 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::seek::seek;
 
-/// Words in the first page: who asks stores one, who serves the other.
+/// Offsets of words in the first page: the asking side stores one, the server the other.
 const ASKED: usize = 0;
 const ANSWERED: usize = 64;
 const VERIFIED: usize = 128;
-/// Behind it are the bytes that are sent.
+/// Offset of the bytes that are sent.
 const BYTES: usize = 4096;
 
 #[derive(Debug, Args)]
@@ -26,13 +25,13 @@ pub(crate) struct Options {
     /// Seconds to wait for anything
     #[arg(long, default_value_t = 30, global = true)]
     timeout: u64,
-    /// Round trips
+    /// Number of round trips
     #[arg(long, default_value_t = 1000, global = true)]
     count: u32,
     /// Bytes of each deliberate update, a multiple of 4; each is verified
     #[arg(long, default_value_t = 1 << 20, global = true)]
     bytes: usize,
-    /// How many of them
+    /// Number of deliberate updates
     #[arg(long, default_value_t = 20, global = true)]
     updates: u32,
     #[command(subcommand)]
@@ -52,7 +51,7 @@ impl Options {
         Some(Duration::from_secs(self.timeout))
     }
 
-    /// Bytes of the memory that each side has.
+    /// Returns the number of bytes of each side's memory.
     fn length(&self) -> usize {
         BYTES + self.bytes
     }
@@ -65,8 +64,8 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
     }
 }
 
-/// Word `index` of an update: each one's own. A word at a time, as an emulated machine needs
-/// seconds for as many bytes.
+/// Returns word `index` of an update, which is unique to the update. Works in words, because an
+/// emulated machine needs seconds for the same number of bytes.
 fn word(update: u32, index: usize) -> [u8; 4] {
     (update << 24 ^ index as u32).wrapping_mul(0x9e37_79b9).to_le_bytes()
 }
@@ -132,7 +131,7 @@ fn ask(card: &Card, options: &Options) -> Outcome {
         pages.send(0, options.bytes)?;
         pages.wait_until_sent(options.patience())?;
         say()?;
-        // They have arrived, as what is stored behind them has. The comparison is not measured.
+        // The pages have arrived, because later stores have. The comparison is not measured.
         sending += begun.elapsed();
         own.wait(VERIFIED, update, options.patience())?;
     }

@@ -1,7 +1,7 @@
-//! The message-passing primitives of section 5.2, each used as a program would, with messages that
-//! are verified.
+//! The message-passing primitives of section 5.2, each used as in a program, with verified
+//! messages.
 //!
-//! `c-primitives` is the same in C: either end may be the other's.
+//! `c-primitives` is the same in C and can be the peer.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::common::{Outcome, fill_pattern, find_difference, print};
 
 /// Bytes of each message of double buffering.
 pub(crate) const HALF: usize = 6000;
-/// Bytes of csend's messages: none, one, as many as a buffer has, more; three of the longest fit
-/// into what a node has.
+/// Lengths of csend's messages: none, one, exactly a buffer, more. Three of the longest fit into a
+/// node's buffers.
 const LENGTHS: [usize; 8] = [0, 1, 100, 2047, 2048, 2049, 5000, 10_000];
 /// Types that are sent in turn, and received in another order.
 const TYPES: [u16; 3] = [0, 77, 65_535];
@@ -30,23 +30,23 @@ pub(crate) struct Options {
     /// Seconds to wait for anything
     #[arg(long, default_value_t = 30, global = true)]
     timeout: u64,
-    /// Which
+    /// The primitive
     #[arg(long, value_enum, default_value_t = Primitive::Single, global = true)]
     primitive: Primitive,
-    /// How many messages; of csend's, three times as many
+    /// Number of messages; three times as many for csend
     #[arg(long, default_value_t = 20, global = true)]
     count: u32,
-    /// Lets stores that follow each other travel together (blocked-write)
+    /// Lets consecutive stores travel together (blocked-write)
     #[arg(long, global = true)]
     blocked: bool,
-    /// Stores this number where the sender says what it has sent, and nothing else, for tests
+    /// Only stores this number where the sender announces what it has sent, for tests
     #[arg(long, global = true)]
     nonsense: Option<u32>,
     #[command(subcommand)]
     side: Side,
 }
 
-/// The primitives, and what they are called in both languages.
+/// The primitives, with the names used in both languages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Primitive {
     /// Single buffering: the message is read in place
@@ -55,7 +55,7 @@ pub(crate) enum Primitive {
     Copy,
     /// Double buffering, case 1: with barriers alone
     Double1,
-    /// Double buffering, case 2: a flag says that a message is there, a barrier that it was taken
+    /// Double buffering, case 2: a flag announces a message, a barrier that it was taken
     Double2,
     /// Double buffering, case 3: flags alone
     Double3,
@@ -107,7 +107,7 @@ fn send(channel: &mut Channel, primitive: Primitive, count: u32) -> Outcome {
         Primitive::Update => send_blocks(&mut channel.block, &mut program, count),
         Primitive::Nx => send_typed(&channel.messages, count),
     }?;
-    // Both are done before either ends.
+    // Both sides are done before either ends.
     barrier(&mut program)
 }
 
@@ -138,7 +138,7 @@ fn verify(seed: u32, bytes: &[u8]) -> Outcome {
     }
 }
 
-/// Lengths of single buffering's messages: 1 byte to more than a page.
+/// Returns the lengths of single buffering's messages: 1 byte to more than a page.
 fn single_length(message: u32) -> usize {
     1 + message as usize * 977 % 9000
 }
@@ -208,7 +208,7 @@ fn receive_double(end: &End, program: &mut nx::Node<'_>, primitive: Primitive, c
     let mut bytes = vec![0; HALF];
     for message in 0..count {
         match primitive {
-            // In this kind of loop an iteration uses what the one before has made.
+            // In this kind of loop, an iteration uses the results of the previous one.
             Primitive::Double1 => barrier(program)?,
             _ => receiver.wait()?,
         }
@@ -226,7 +226,7 @@ fn receive_double(end: &End, program: &mut nx::Node<'_>, primitive: Primitive, c
     Ok(())
 }
 
-/// Where a block begins, in words, and how many words it has: a part of a page, or several pages.
+/// Returns where a block begins and its length, both in words: a part of a page, or several pages.
 fn part(message: u32) -> (usize, usize) {
     let words = BLOCK / 4;
     let first = message as usize * 331 % (words / 2);
@@ -239,7 +239,7 @@ fn send_blocks(block: &mut SendBuffer, program: &mut nx::Node<'_>, count: u32) -
         let (first, words) = part(message);
         sender.write(first * 4, &pattern(message, words * 4))?;
         sender.send(first, words as u32)?;
-        // What is stored from here on arrives behind the block.
+        // Later stores arrive after the block.
         while !sender.is_done() {
             sender.wait(Some(Duration::from_secs(10)))?;
         }
@@ -279,7 +279,7 @@ fn receive_typed(end: &End, count: u32) -> Outcome {
     let mut node = nx::Node::new([end])?;
     let mut bytes = vec![0; 10_000];
     for round in 0..count {
-        // The last that was sent first: those before it stay in their buffers.
+        // Receives in the reverse of the order sent; the earlier messages stay in their buffers.
         for (place, kind) in TYPES.into_iter().enumerate().rev() {
             let length = node.crecv(kind, &mut bytes)?;
             if length != typed_length(round, place) {

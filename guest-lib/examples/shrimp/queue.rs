@@ -1,10 +1,10 @@
-//! A producer and a consumer on different hosts, by memory that they share (complementary mappings,
-//! section 4.1).
+//! A producer and a consumer on different hosts, connected by shared memory (complementary
+//! mappings, section 4.1).
 //!
-//! The producer stores an item and then how many there are; the consumer takes them and then stores
-//! how many it has taken. There is no lock and no call: that the producer's stores arrive in their
-//! order is all that it needs, and each item shows whether they did. Each word has one writer, as
-//! PRAM consistency asks for.
+//! The producer stores an item and then the number of items. The consumer takes them and then
+//! stores the number taken. There is no lock and no call: the algorithm only needs the producer's
+//! stores to arrive in order, and each item shows whether they did. Each word has one writer, as
+//! PRAM consistency requires.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use serde_json::json;
 use crate::common::{Outcome, print};
 use crate::seek::seek;
 
-/// How many items were produced: the producer's.
+/// Offset of the number of items produced, written by the producer.
 const PRODUCED: usize = 0;
-/// How many were taken: the consumer's. In a page of its own, so that blocked-write merges nothing
-/// of the two.
+/// Offset of the number of items taken, written by the consumer. It has its own page, so that
+/// blocked-write never merges stores of both sides.
 const TAKEN: usize = 4096;
-/// Items, of so many words of 8 bytes each: they cross pages.
+/// Items of `WORDS` words of 8 bytes each, which may cross pages.
 const ITEMS: usize = 8192;
 const WORDS: usize = 5;
 const ROOM: u32 = 250;
@@ -34,10 +34,10 @@ pub(crate) struct Options {
     /// Seconds to wait for anything
     #[arg(long, default_value_t = 30, global = true)]
     timeout: u64,
-    /// How many items
+    /// Number of items
     #[arg(long, default_value_t = 2000, global = true)]
     count: u32,
-    /// Lets stores that follow each other travel together (blocked-write)
+    /// Lets consecutive stores travel together (blocked-write)
     #[arg(long, global = true)]
     blocked: bool,
     #[command(subcommand)]
@@ -46,9 +46,9 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 enum What {
-    /// Takes items, and looks whether each is whole
+    /// Takes items, and checks that each is complete
     Consume,
-    /// Makes items
+    /// Produces items
     Produce,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
     }
 }
 
-/// The words of an item: each one's own, so that nothing old passes for it.
+/// Returns a word of an item. Each word is unique, so that stale data cannot be mistaken for it.
 fn word(item: u32, index: usize) -> u64 {
     (u64::from(item) << 8 | index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,11 +1,11 @@
-//! An exporter that unmaps its memory, as it does what lines on standard input say. It speaks to
-//! the driver itself, as the library keeps exported memory where it is.
+//! An exporter that unmaps its memory, by commands on standard input. It uses the driver directly,
+//! because the library keeps exported memory mapped.
 //!
 //! | line | answer |
 //! |---|---|
-//! | `page-out` | `told`: the kernel, that it may have the exported pages |
-//! | `pages` | how many are `present`, and how many `swapped` |
-//! | `replace` | `replaced`: the memory is unmapped, and other memory lies at its address |
+//! | `page-out` | `told`: advises the kernel to page out the exported pages |
+//! | `pages` | the number of `present` and of `swapped` pages |
+//! | `replace` | `replaced`: unmaps the memory, and maps other memory at its address |
 //! | `is-own` | whether the memory at the address is `unchanged` since |
 
 use std::io::BufRead;
@@ -21,7 +21,7 @@ use crate::pages::pages;
 
 /// Bytes of the exported memory.
 const LENGTH: usize = 4 * 4096;
-/// What the other memory is filled with.
+/// Seed of the other memory's contents.
 const SEED: u64 = 0x0f0f;
 
 pub(crate) fn run(node: &Path, host: u32) -> Outcome {
@@ -68,7 +68,7 @@ fn obey(line: &str, memory: &mut Mapping) -> Outcome<Value> {
     }
 }
 
-/// Unmaps memory, and maps other memory until some lies at the address.
+/// Unmaps memory, and maps other memory until some is at the same address.
 fn replace(old: Mapping) -> Outcome<Mapping> {
     let address = old.address();
     drop(old);

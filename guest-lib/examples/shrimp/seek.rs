@@ -7,11 +7,11 @@ use hamlyn::{Connection, EndReason, Error};
 
 use crate::common::Outcome;
 
-/// How soon to ask all hosts again.
+/// Delay before all hosts are asked again.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Connects to whichever host has the name. A machine that is busy, or stands still for a moment,
-/// may not say in time that it has: so as long as there is patience all are asked again.
+/// Connects to any host that has the name. A busy or paused machine may not answer in time that it
+/// has the name. So all hosts are asked again until `patience` runs out.
 pub(crate) fn seek(
     card: &Card,
     name: &str,

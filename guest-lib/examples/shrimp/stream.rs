@@ -1,4 +1,4 @@
-//! Items that are stored one after the other, while pages come and go.
+//! Items that are stored one after the other while pages are paged out and in.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use crate::common::Outcome;
 
-/// How many items were stored: the first word.
+/// Offset of the number of items stored.
 const COUNT: usize = 0;
-/// Items lie behind the first page, and each is the number that it has: a later one of the same
-/// place is a larger number.
+/// Items lie after the first page. Each holds its own number, so a later item in the same place is
+/// a larger number.
 const ITEMS: usize = 4096;
-/// How long the next item is waited for.
+/// How long to wait for the next item.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
-/// Looks after which the kernel is told again that it may have the pages.
+/// Number of checks between two requests to the kernel to page out the pages.
 const BETWEEN_PAGE_OUTS: u32 = 16;
 
-/// How many places for items a buffer has.
+/// Returns the number of places for items in a buffer.
 fn places(length: usize) -> u64 {
     ((length - ITEMS) / 8) as u64
 }
@@ -34,7 +34,7 @@ pub(crate) fn stream(mapping: &SendBuffer, count: u32) -> Outcome<Value> {
     Ok(json!({ "streamed": count }))
 }
 
-/// Looks at each number that it sees, and at all items in the end.
+/// Checks each number that it sees, and all items at the end.
 pub(crate) fn follow(buffer: &ReceiveBuffer, count: u32) -> Outcome<Value> {
     let (mut seen, mut looks) = (0, 0_u32);
     while seen < count {
@@ -54,7 +54,7 @@ pub(crate) fn follow(buffer: &ReceiveBuffer, count: u32) -> Outcome<Value> {
 
 fn expect(buffer: &ReceiveBuffer, item: u64, seen: u32) -> Outcome {
     let found = buffer.load_u64(place(item, buffer.len()))?;
-    // One that came later may be there already, but at most by whole rounds.
+    // A later item may already be there, but its number differs by whole rounds.
     let rounds = found.checked_sub(item).is_some_and(|more| more % places(buffer.len()) == 0);
     if rounds { Ok(()) } else { Err(format!("item {item} is {found} when {seen} are there").into()) }
 }

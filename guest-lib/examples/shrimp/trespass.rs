@@ -1,8 +1,7 @@
-//! What a process may not do with the driver's calls and the card's pages: each attempt is refused,
-//! and changes nothing.
+//! Forbidden uses of the driver's calls and the card's pages. Each attempt must be refused and
+//! change nothing.
 //!
-//! It speaks to the driver itself, as a program may that does not want the library. The other host
-//! is its own.
+//! It uses the driver directly, like a program without the library. The other host is its own.
 
 use std::io;
 use std::path::Path;
@@ -18,11 +17,11 @@ use serde_json::json;
 use crate::common::{Outcome, fill_pattern, find_difference, print};
 
 const PAGE: usize = 4096;
-/// Bytes that are exported and mapped, of three pages: the last is not used up.
+/// Bytes that are exported and mapped: three pages, the last one partial.
 const LENGTH: usize = 2 * PAGE + REST;
-/// Those in the last of them.
+/// Bytes in the last page.
 const REST: usize = 1004;
-/// What the exported memory is filled with.
+/// Seed of the exported memory's contents.
 const SEED: u64 = 0x7e59;
 
 /// An export, and a mapping to it.
@@ -35,7 +34,7 @@ struct Ground {
     mapping: ShrimpMap,
 }
 
-/// What was refused, and what was not.
+/// Attempts that were refused, and those that were not.
 #[derive(Default)]
 struct Attempts {
     refused: u32,
@@ -91,7 +90,7 @@ impl Ground {
         Ok(Self { device, host, exported, export, mapped, mapping })
     }
 
-    /// Calls with arguments that make no sense, or name what is another's.
+    /// Makes calls with invalid arguments, or with another owner's objects.
     fn call_wrongly(&self, attempts: &mut Attempts) -> Outcome {
         let memory = &Mapping::anonymous(3 * PAGE)?;
         let fresh = ShrimpExport {
@@ -156,7 +155,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Pages that are not this file's, or not so many.
+    /// Maps pages that belong to another file, or too many of them.
     fn map_wrongly(&self, attempts: &mut Attempts, other: &Device) {
         let own = [self.mapping.commands_offset, self.mapping.window_offset, self.export.commands_offset];
         for offset in own {
@@ -168,7 +167,7 @@ impl Ground {
                 let done = self.device.map(at, pages * PAGE, Access::ReadWrite);
                 attempts.must_fail(what, done, &[Errno::INVAL, Errno::ACCESS]);
             }
-            // Another open file is another protection domain, though the process is the same.
+            // Another open file is another protection domain, even in one process.
             let done = other.map(offset, 3 * PAGE, Access::ReadWrite);
             attempts.must_fail("another file's pages", done, &[Errno::NXIO]);
         }
@@ -181,7 +180,7 @@ impl Ground {
         }
     }
 
-    /// Commands and stores that the card must refuse.
+    /// Makes commands and stores that the card must refuse.
     fn command_wrongly(&self, attempts: &mut Attempts) -> Outcome {
         let pages = |offset| self.device.map(offset, 3 * PAGE, Access::ReadWrite);
         let (commands, window) = (pages(self.mapping.commands_offset)?, pages(self.mapping.window_offset)?);
@@ -195,14 +194,14 @@ impl Ground {
             (last + REST, 1),
             (last + PAGE - 4, 1),
             (0, 0xffff),
-            // Modes that there are not, and of what is not mapped out.
+            // Modes that do not exist, and modes of what is not mapped out.
             (0, SHRIMP_SET_MODE + 4),
             (0, SHRIMP_SET_MODE + 0xff_ffff),
             (last + REST, SHRIMP_SET_MODE + SHRIMP_MODE_SINGLE),
-            // Commands that there are not.
+            // Commands that do not exist.
             (0, 0x0400_0000),
             (0, 0x7fff_ffff),
-            // What a failed compare writes back.
+            // Values that a failed compare writes back.
             (0, SHRIMP_BUSY | 1),
             (0, u32::MAX),
             (0, 0),
@@ -210,28 +209,28 @@ impl Ground {
         for (offset, value) in nonsense {
             commands.store_u32(offset, value);
         }
-        // Command pages take words alone.
+        // Command pages accept only word accesses.
         commands.store_u64(8, 1);
         commands.store_word(16, 1_u16);
         commands.store_word(18, 1_u8);
-        // Behind the part, and across its end.
+        // Past the end of the part, and across it.
         window.store_u32(last + REST, 0x5555_5555);
         window.store_word(last + PAGE - 1, 0x55_u8);
         window.store_u64(last + REST - 4, u64::MAX);
-        // An export's command pages ask for reports, and start or change nothing: its pages are not
-        // mapped out.
+        // An export's command pages only request reports. They start and change nothing, because
+        // its pages are not mapped out.
         let receiving = pages(self.export.commands_offset)?;
         for value in [1, SHRIMP_MAX_WORDS, SHRIMP_SET_MODE + SHRIMP_MODE_SINGLE, SHRIMP_REPORT_NEXT + 1] {
             receiving.store_u32(0, value);
         }
-        // A load behind them: all are carried out or refused by now.
+        // A load after the stores: all of them are executed or refused by now.
         if commands.load_u32(0) != 0 {
             attempts.succeeded.push("a transfer has begun".into());
         }
         Ok(())
     }
 
-    /// Nothing of the exported memory has changed, nor of the mapped.
+    /// Checks that neither the exported nor the mapped memory has changed.
     fn is_unchanged(&self) -> Outcome {
         let mut bytes = vec![0; 3 * PAGE];
         self.exported.read(0, &mut bytes);
@@ -245,12 +244,12 @@ impl Ground {
         }
     }
 
-    /// What is right still works: an arrival is reported to a process that has asked for it by its
-    /// command page.
+    /// Checks that valid use still works: a process that has requested a report by its command page
+    /// gets one for an arrival.
     fn still_serves(&self) -> Outcome {
         let asking = self.device.map(self.export.commands_offset, 3 * PAGE, Access::ReadWrite)?;
         let mut before = ShrimpWait { export: self.export.export, ..ShrimpWait::default() };
-        // The mapping has begun, which counts.
+        // The start of the mapping is counted, too.
         self.device.card_call::<SHRIMP_IOC_WAIT, _>(&mut before, &[])?;
         self.send_word(0x600d_0001)?;
         while self.exported.load_u32(PAGE) != 0x600d_0001 {
@@ -262,7 +261,7 @@ impl Ground {
             return Err("an arrival was reported that the process has not asked for".into());
         }
         asking.store_u32(PAGE, SHRIMP_REPORT_NEXT);
-        // The card has the command when this is answered.
+        // The card has the command once this load is answered.
         let _ = asking.load_u32(PAGE);
         self.send_word(0x600d_0002)?;
         let mut wait = ShrimpWait { timeout_ns: 60_000_000_000, ..before };

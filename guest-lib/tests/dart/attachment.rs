@@ -1,4 +1,4 @@
-//! A card in memory, as its driver offers it.
+//! A card in memory, with the interface of its driver.
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +19,7 @@ use hamlyn_test_host::Refusal;
 
 use crate::net::{Host, Net};
 
-/// How long anybody sleeps, if nothing is there: another thread may have something to do.
+/// Duration of a sleep if nothing is there, in which another thread can work.
 const NAP: Duration = Duration::from_micros(200);
 /// Bytes of a page.
 const PAGE: u32 = 4096;
@@ -55,7 +55,7 @@ impl Local {
             .map_err(|_| Error::Invalid("there is no such memory"))
     }
 
-    /// Time goes by until it is so, or a moment is over.
+    /// Advances time. Sleeps for a moment unless `is_so` is true.
     fn nap(&self, is_so: impl Fn(&Host) -> bool) -> Result<()> {
         self.net.tick();
         if !self.at(|host| is_so(host)) {

@@ -1,4 +1,5 @@
-//! What compound operations cost, as docs/dart.md says: those that a machine's test does not count.
+//! The costs of compound operations as documented in docs/dart.md, for those not counted by a test
+//! in virtual machines.
 
 use std::time::Duration;
 
@@ -8,17 +9,17 @@ use hamlyn::dart::*;
 use crate::{End, LENGTH, connect, end, net};
 
 const SCRATCH: u64 = LENGTH as u64 / 2;
-/// Nobody waits: what is sent is executed at once.
+/// No wait is needed: messages are executed as soon as they are sent.
 const NOW: Option<Duration> = Some(Duration::ZERO);
 const REGISTER: u8 = 5;
 
-/// What a card has counted under a name.
+/// Returns one of a card's counters.
 fn counted(card: &Card, name: &str) -> u64 {
     let counters = card.statistics().unwrap();
     counters.into_iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-/// What the document says that it takes: messages, answers to them, primitives at the receiver.
+/// Returns the documented costs: messages, answers to them, primitives at the receiver.
 fn said(operation: &str) -> [u64; 3] {
     let rows = include_str!("../../../docs/dart.md").lines();
     let row = rows.filter_map(|row| row.strip_prefix(&format!("| {operation} | "))).next_back();
@@ -27,7 +28,8 @@ fn said(operation: &str) -> [u64; 3] {
     numbers.try_into().unwrap()
 }
 
-/// Has something done so often from one card to another, which interrupts nobody there.
+/// Checks the costs of an operation between two cards that is done `times` times, and that it
+/// causes no interrupt at the receiver.
 fn costs(operation: &str, times: u64, from: &Card, to: &Card, act: impl FnOnce()) {
     let look = || {
         let counts = [(from, "messages_sent"), (to, "answers_sent"), (to, "primitives"), (to, "interrupts")];
@@ -41,7 +43,7 @@ fn costs(operation: &str, times: u64, from: &Card, to: &Card, act: impl FnOnce()
     assert_eq!(interrupts, 0, "{operation} interrupts the other host");
 }
 
-/// Two cards, and an end at each.
+/// Creates two cards, with one end at each.
 fn two() -> (Vec<Card>, End, End) {
     let cards = net::cards(2);
     let (one, other) = (end(&cards[0], 1), end(&cards[1], 0));
@@ -50,7 +52,7 @@ fn two() -> (Vec<Card>, End, End) {
 }
 
 #[test]
-fn a_callers_operations_take_as_many_messages_as_is_said() {
+fn caller_operations_cost_the_documented_messages() {
     let (cards, one, _other) = two();
     let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(Some(Duration::from_secs(60)));
     let lock = Lock::new(LockRegisters { tickets: 0, turn: 1 });

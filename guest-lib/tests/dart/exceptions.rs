@@ -1,4 +1,4 @@
-//! Software carries out what its card could not, by what its exception queue tells.
+//! Software executes what its card cannot, from the records of its exception queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use hamlyn::dart::*;
 use crate::{End, LENGTH, connect, end, net, pair};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
-/// What the software is asked for.
+/// The number of the operation that the software executes.
 const INVERT: u32 = 7;
 const DATA: usize = 5000;
 
-/// Two ends, of which the second has an exception queue of `records`.
+/// Creates two ends. The second has an exception queue of `records`.
 fn excepting(records: u32) -> (End, End, Queue) {
     let cards = net::cards(2);
     let (one, other) = (end(&cards[0], 1), end(&cards[1], 0));
@@ -28,7 +28,7 @@ fn pattern() -> Vec<u8> {
 }
 
 #[test]
-fn software_carries_out_a_long_operation_of_its_own() {
+fn software_executes_a_long_operation_of_its_own() {
     let (one, other, mut exceptions) = excepting(2048);
     one.endpoint.write(0, &pattern()).unwrap();
     one.connection.send(&Operation::exception(INVERT, 512), 0..DATA as u64).unwrap();
@@ -42,10 +42,10 @@ fn software_carries_out_a_long_operation_of_its_own() {
 }
 
 #[test]
-fn software_carries_out_what_had_a_trap() {
+fn software_executes_an_operation_that_trapped() {
     let (one, other, mut exceptions) = excepting(2048);
     one.endpoint.write(0, &pattern()).unwrap();
-    // To where the endpoint has an end: the software's memory goes on at its beginning.
+    // Past the end of the endpoint's memory: the software continues at the beginning.
     let from = LENGTH - 1000;
     one.connection.send(&Operation::write_multiple(from as u64), 0..DATA as u64).unwrap();
     let record = exceptions.wait(PATIENCE).unwrap();
@@ -67,7 +67,7 @@ fn exceptions_of_all_lengths_follow_each_other() {
         one.connection.send(&Operation::exception(INVERT, 0), 0..length).unwrap();
         let record = exceptions.wait(PATIENCE).unwrap();
         let data = exceptions.data();
-        // What fits into a cell has a whole one, and zeros behind.
+        // Data that fits into a cell is padded with zeros to a whole cell.
         assert_eq!(u64::from(record.length), if length > 32 { length } else { 0 });
         assert_eq!(data.len() as u64, length.max(32));
         assert_eq!(data[..length as usize], pattern()[..length as usize]);
@@ -75,7 +75,7 @@ fn exceptions_of_all_lengths_follow_each_other() {
 }
 
 #[test]
-fn exception_without_room_for_its_data_says_so() {
+fn exception_without_room_for_data_is_cut() {
     let (one, _other, mut exceptions) = excepting(16);
     one.endpoint.write(0, &pattern()).unwrap();
     one.connection.send(&Operation::exception(INVERT, 0), 0..DATA as u64).unwrap();

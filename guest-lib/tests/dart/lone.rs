@@ -1,4 +1,4 @@
-//! What one host does at another.
+//! Operations of one host at another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use hamlyn::{Error, ErrorKind};
 
 use crate::{End, LENGTH, connect, end, net, pair};
 
-/// Nobody waits longer for what does not come.
+/// Timeout for what does not arrive.
 const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
-/// For what must come.
+/// Timeout for what must arrive.
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const LOG: Log = Log { tail: 8, step: 9, end: 10 };
@@ -19,7 +19,7 @@ const PRIORITY: PriorityRegisters = PriorityRegisters { tail: 1, most: 2, step: 
 const SCRATCH: u64 = LENGTH as u64 / 2;
 
 #[test]
-fn a_connection_is_made_of_parts_of_one_open_card() {
+fn connection_requires_parts_of_one_open_card() {
     let cards = net::cards(2);
     let (own, others) = (&cards[0], &cards[1]);
     let (endpoint, bank) = (own.endpoint(64).unwrap(), own.bank(1, 0).unwrap());
@@ -38,10 +38,10 @@ fn a_connection_is_made_of_parts_of_one_open_card() {
 }
 
 #[test]
-fn a_caller_is_answered_with_what_was_and_what_is() {
+fn fetch_returns_old_and_new_value() {
     let [one, other] = pair();
     let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
-    // What else comes to its queue is no answer.
+    // Other records in the caller's queue are not answers.
     other.connection.send(&Operation::registers(999).tell(), 0..0).unwrap();
     assert_eq!(caller.fetch(3, Step::Add, 5).unwrap(), (0, 5));
     assert_eq!(caller.fetch(3, Step::Increment, 0).unwrap(), (5, 6));
@@ -56,11 +56,11 @@ fn a_caller_is_answered_with_what_was_and_what_is() {
 }
 
 #[test]
-fn reads_bring_just_the_bytes_that_were_asked_for() {
+fn reads_return_exactly_the_requested_bytes() {
     let [one, other] = pair();
     let pattern: Vec<u8> = (0..4096_u32).map(|byte| (byte * 7 / 8) as u8).collect();
     other.endpoint.write(0, &pattern).unwrap();
-    // To the very end of the other's memory, behind which there is nothing.
+    // At the very end of the other end's memory, after which there is nothing.
     other.endpoint.write(LENGTH - 8, &[9; 8]).unwrap();
     let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
     for (from, length) in [(0, 32), (4, 1), (100, 31), (64, 0)] {
@@ -73,7 +73,7 @@ fn reads_bring_just_the_bytes_that_were_asked_for() {
     assert_eq!(last, [9; 8]);
     assert!(matches!(caller.read(LENGTH as u64 - 4, &mut last), Err(Error::Trap(Trap::Bounds))));
     assert_eq!(caller.read(0, &mut [0; 33]).unwrap_err().kind(), ErrorKind::Invalid);
-    // Scattered blocks, more than can be under way, the last ones first.
+    // Scattered blocks, more than can be in flight, the last ones first.
     let pieces: Vec<Piece> =
         (0..80).map(|n| Piece { from: n * 48, to: 8192 + (79 - n) * 48, length: 48 }).collect();
     caller.gather(&pieces).unwrap();
@@ -84,7 +84,7 @@ fn reads_bring_just_the_bytes_that_were_asked_for() {
 }
 
 #[test]
-fn what_the_other_end_refuses_is_told_and_the_next_is_answered() {
+fn refused_question_fails_and_next_one_succeeds() {
     let [one, other] = pair();
     let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
     for round in 1..4 {
@@ -92,13 +92,13 @@ fn what_the_other_end_refuses_is_told_and_the_next_is_answered() {
         assert_eq!(caller.connection().status().traps, round);
         assert_eq!(caller.fetch(0, Step::Increment, 0).unwrap().1, u64::from(round));
     }
-    // The other end goes.
+    // The other end is closed.
     drop(other);
     let gone = caller.fetch(0, Step::Increment, 0);
     assert!(matches!(gone, Err(Error::Broken(Broken::Gone))), "{gone:?}");
 }
 
-/// Two ends that are not connected yet, and a caller by the first.
+/// Creates two ends that are not connected yet, and a caller on the first.
 fn apart() -> (Caller, Arc<Connection>, End) {
     let cards = net::cards(2);
     let (one, other) = (end(&cards[0], 1), end(&cards[1], 0));
@@ -125,7 +125,7 @@ fn gather_discards_answers_of_earlier_questions() {
 fn ask_discards_answers_of_earlier_reads() {
     let (mut caller, here, other) = apart();
     here.connect(&other.connection.address().unwrap()).unwrap();
-    // The place of the bytes is the number of the question behind these.
+    // The address of the bytes equals the number of the question after these.
     let late = Piece { from: 0, to: 4, length: 64 };
     for _ in 0..4 {
         assert!(caller.gather(&[late]).unwrap_err().is_timed_out());
@@ -142,13 +142,13 @@ fn question_waits_for_a_place_of_its_own() {
     }
     assert!(caller.fetch(5, Step::Increment, 0).unwrap_err().is_timed_out());
     connect(&here, &other.connection);
-    // The last one was not sent, as it would have overwritten the first.
+    // The last question was not sent, because it would have overwritten the first.
     assert_eq!((other.connection.register(0).unwrap(), other.connection.register(5).unwrap()), (7 * 32, 0));
     assert_eq!(caller.fetch(5, Step::Increment, 0).unwrap(), (0, 1));
 }
 
 #[test]
-fn a_log_has_each_entry_once_and_none_behind_its_end() {
+fn log_has_each_entry_once_within_its_end() {
     let [one, other] = pair();
     assert!(
         LOG.set(&other.connection, 1024, 36, 2).is_err() && LOG.set(&other.connection, 1024, 6, 2).is_err()
@@ -189,7 +189,7 @@ fn a_full_queue_holds_items_back_in_order() {
         }
         assert!(put < 10_000, "nothing holds them back");
     }
-    // More than the queue has room for; 64 of them are still to be fetched from this end's memory.
+    // More than the queue has room for; 64 of them must still be fetched from this end's memory.
     assert!(put > 16 + 64);
     for number in 0..put {
         let record = other.events.wait(LONG).unwrap();
@@ -202,7 +202,7 @@ fn a_full_queue_holds_items_back_in_order() {
 }
 
 #[test]
-fn only_what_is_more_urgent_than_all_is_told() {
+fn only_most_urgent_entries_cause_events() {
     let [one, mut other] = pair();
     let mut backlog = Backlog::new(other.connection.clone(), PRIORITY, 4096).unwrap();
     let urgent = Urgent::new(one.connection.clone(), PRIORITY);
@@ -219,7 +219,7 @@ fn only_what_is_more_urgent_than_all_is_told() {
     let order: Vec<u64> = taken.into_iter().map(|(priority, _)| priority).collect();
     assert_eq!(order, [9, 5, 5, 3, 2, 1]);
     assert_eq!(urgent.put(&one.endpoint, 0, 0).unwrap_err().kind(), ErrorKind::Invalid);
-    // Now anything is.
+    // The backlog is empty, so any entry causes an event.
     urgent.put(&one.endpoint, 0, 1).unwrap();
     assert!(other.events.next().is_some());
     assert_eq!(backlog.take(&other.endpoint).unwrap().len(), 1);
@@ -227,13 +227,13 @@ fn only_what_is_more_urgent_than_all_is_told() {
 }
 
 #[test]
-fn what_was_refused_before_a_question_is_not_taken_for_the_question() {
+fn earlier_refusal_does_not_fail_a_later_question() {
     let [one, mut other] = pair();
     // A log that is full from the beginning.
     LOG.set(&other.connection, 1024, 12, 0).unwrap();
     let tell = || one.connection.send(&Operation::registers(0).tell(), 0..0).unwrap();
-    // The other end's queue is full, and one record waits. Behind it is what is refused, and then
-    // another that waits for a place.
+    // The other end's queue is full, and one record waits. It is followed by an append that is
+    // refused, and by another record that waits for room.
     (0..17).for_each(|_| tell());
     Appender::new(one.connection.clone(), LOG, 12).append(0).unwrap();
     tell();
@@ -244,24 +244,24 @@ fn what_was_refused_before_a_question_is_not_taken_for_the_question() {
             while one.connection.status().traps == 0 {
                 std::thread::yield_now();
             }
-            // Who asks has time to see it.
+            // Time for the caller to see the refusal.
             std::thread::sleep(MOMENT.unwrap());
             other.events.next().unwrap();
         });
         assert_eq!(caller.fetch(3, Step::Add, 5).unwrap(), (0, 5));
     });
     assert_eq!(one.connection.status().traps, 1);
-    // One that is refused itself is told of, whatever was refused before.
+    // A question that is refused itself fails, whatever was refused before.
     assert!(matches!(caller.fetch(16, Step::Add, 5), Err(Error::Trap(Trap::Index))));
 }
 
 #[test]
-fn what_was_read_of_a_backlog_is_not_lost_if_the_rest_cannot_be() {
+fn backlog_keeps_read_entries_when_the_rest_fails() {
     let [one, other] = pair();
     let mut backlog = Backlog::new(other.connection.clone(), PRIORITY, 4096).unwrap();
     let urgent = Urgent::new(one.connection.clone(), PRIORITY);
     [3, 4].into_iter().for_each(|priority| urgent.put(&one.endpoint, 0, priority).unwrap());
-    // Who may put entries may set the register as well.
+    // A peer that may put entries may also set the register.
     let tail = other.connection.register(1).unwrap();
     other.connection.set_register(1, LENGTH as u64 + 64).unwrap();
     assert!(matches!(backlog.take(&other.endpoint), Err(Error::PastEnd { .. })));

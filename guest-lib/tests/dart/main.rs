@@ -1,6 +1,6 @@
-//! The library's DART module, and the compound operations that are made with it, on the cards as
-//! they are: without machines, drivers or a switch, so that what anybody does is whole when he has
-//! done it, and a test says in which order.
+//! Tests of the library's DART module and its compound operations, on card models without virtual
+//! machines, drivers or a switch. Each action completes before it returns, and the tests determine
+//! the order.
 
 mod attachment;
 mod costs;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use hamlyn::dart::{Bank, Card, Connection, Endpoint, Queue, Urgency};
 
-/// Bytes of an endpoint here.
+/// Bytes of an endpoint in these tests.
 const LENGTH: usize = 1 << 16;
 
-/// One end of a connection, with what it has.
+/// One end of a connection, with its objects.
 struct End {
     endpoint: Arc<Endpoint>,
     bank: Bank,
@@ -24,7 +24,7 @@ struct End {
     connection: Arc<Connection>,
 }
 
-/// What one end opens.
+/// Opens the objects of one end.
 fn end(card: &Card, host: u32) -> End {
     let (endpoint, bank) = (Arc::new(card.endpoint(LENGTH).unwrap()), card.bank(16, 0).unwrap());
     let events = card.queue(16, Urgency::Delayed).unwrap();
@@ -32,13 +32,13 @@ fn end(card: &Card, host: u32) -> End {
     End { endpoint, bank, events, connection }
 }
 
-/// Connects both.
+/// Connects both ends to each other.
 fn connect(one: &Connection, other: &Connection) {
     one.connect(&other.address().unwrap()).unwrap();
     other.connect(&one.address().unwrap()).unwrap();
 }
 
-/// Two hosts, and a connection of theirs.
+/// Creates two hosts with a connection between them.
 fn pair() -> [End; 2] {
     let cards = net::cards(2);
     let ends = [end(&cards[0], 1), end(&cards[1], 0)];
@@ -46,8 +46,8 @@ fn pair() -> [End; 2] {
     ends
 }
 
-/// The first host's end, its connections to so many others, all with the same endpoint, bank and
-/// queue; and the others' ends.
+/// Creates the first host's end, its connections to `others` other hosts, and their ends. All
+/// connections of the first host share its endpoint, bank and queue.
 fn star(others: u32) -> (End, Vec<Arc<Connection>>, Vec<End>) {
     let cards = net::cards(others as u16 + 1);
     let hub = end(&cards[0], 1);

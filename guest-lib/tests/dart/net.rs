@@ -1,4 +1,4 @@
-//! Hosts in memory with a DART card each: what is sent is there at once.
+//! Hosts in memory with a DART card each. Packets arrive at once.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,24 +31,24 @@ const OPTIONS: Options = Options {
 
 pub(crate) struct Net(Mutex<Vec<Host>>);
 
-/// A host: a card, its memory, which programs map, and what its driver knows.
+/// A host: a card, its memory, which programs map, and the state of its driver.
 pub(crate) struct Host {
     pub(crate) host: hamlyn_test_host::Host<DartCard>,
     pub(crate) memory: File,
-    /// What was opened last, of each kind.
+    /// The last number given to an object; all kinds share the counter.
     pub(crate) numbers: u32,
-    /// Of each bank where its registers begin, and its entries; and where the next ones do.
+    /// First register and first entry of each bank, and those of the next bank.
     pub(crate) banks: BTreeMap<u32, (u32, u32)>,
     pub(crate) next: (u32, u32),
     /// The other end of each connection.
     pub(crate) peers: BTreeMap<u32, (u32, u32)>,
-    /// Where each queue is, and its records.
+    /// Address and number of records of each queue.
     pub(crate) queues: BTreeMap<u32, (u64, u32)>,
-    /// Where each connection says how it fares, and the other host.
+    /// Address of each connection's state, and the other host.
     pub(crate) states: BTreeMap<u32, (u64, u32)>,
 }
 
-/// Open cards of so many hosts, one of each.
+/// Opens one card for each of `hosts` hosts.
 pub(crate) fn cards(hosts: u16) -> Vec<Card> {
     let net = Arc::new(Net(Mutex::new((0..hosts).map(Host::new).collect())));
     (0..hosts).map(|host| Card::attached(Arc::new(Local::new(&net, host.into())))).collect()
@@ -59,7 +59,7 @@ impl Net {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something at a host, and all that comes of it anywhere.
+    /// Runs `act` at a host, and then delivers everything that it causes on any host.
     pub(crate) fn at<T>(&self, host: u32, act: impl FnOnce(&mut Host) -> T) -> T {
         let mut hosts = self.lock();
         let done = act(&mut hosts[host as usize]);
@@ -67,7 +67,7 @@ impl Net {
         done
     }
 
-    /// A millisecond goes by.
+    /// Advances the time by a millisecond.
     pub(crate) fn tick(&self) {
         let mut hosts = self.lock();
         for Host { host, .. } in hosts.iter_mut() {
@@ -77,7 +77,7 @@ impl Net {
         carry(&mut hosts);
     }
 
-    /// A connection has been closed: its other end is told, as drivers tell each other.
+    /// Notifies the other end of a closed connection, as drivers notify each other.
     pub(crate) fn part(&self, host: u32, number: u32) {
         let mut hosts = self.lock();
         let Some((other, peer)) = hosts[host as usize].peers.remove(&number) else { return };
@@ -89,7 +89,7 @@ impl Net {
     }
 }
 
-/// Takes every packet to where it goes, until no card has one.
+/// Delivers packets until no card has one to send.
 fn carry(hosts: &mut [Host]) {
     loop {
         let mut sent = Vec::new();
@@ -127,13 +127,13 @@ impl Host {
         }
     }
 
-    /// Describes memory for the card, whose pages lie one behind the other.
+    /// Returns the card's description of memory whose pages are consecutive.
     pub(crate) fn area(&self, address: u64, length: u64) -> HamlynArea {
         let host = &self.host;
         list_pages(length, 0, || host.pages(1), |page| address + page * PAGE, |at, bytes| host.put(at, bytes))
     }
 
-    /// Fresh memory, and where it is.
+    /// Allocates memory and returns its address.
     pub(crate) fn fresh(&self, length: u64) -> u64 {
         let start = self.host.pages(length.div_ceil(PAGE));
         assert!(start + length <= MEMORY_BYTES as u64, "the host has no more memory");

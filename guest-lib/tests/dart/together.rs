@@ -1,4 +1,4 @@
-//! What several hosts do at one, at the same time.
+//! Concurrent operations of several hosts at one host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,11 @@ use crate::{End, LENGTH, connect, end, net, pair, star};
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
 const SCRATCH: u64 = LENGTH as u64 / 2;
-/// Of the places for arguments.
+/// Bytes of each place for arguments.
 const SIZE: u64 = 64;
 
 #[test]
-fn a_lock_is_one_holders_at_a_time() {
+fn lock_has_one_holder_at_a_time() {
     let (hub, _connections, others) = star(3);
     let lock = Lock::new(LockRegisters { tickets: 0, turn: 1 });
     thread::scope(|scope| {
@@ -32,7 +32,7 @@ fn a_lock_is_one_holders_at_a_time() {
                     } else {
                         while !lock.try_lock(&mut caller, 13 + own as u8).unwrap() {}
                     }
-                    // Not one operation: without the lock some of these were lost.
+                    // Not one atomic operation: without the lock, some increments would be lost.
                     let (found, _) = caller.fetch(2, Step::Or, 0).unwrap();
                     thread::yield_now();
                     let set = Operation::registers(found + 1).first(Step::Move, Source::Operand, Target::I);
@@ -46,7 +46,7 @@ fn a_lock_is_one_holders_at_a_time() {
 }
 
 #[test]
-fn a_lock_that_is_taken_is_not_had_by_a_try() {
+fn try_lock_fails_on_a_held_lock() {
     let [one, other] = pair();
     let lock = Lock::new(LockRegisters { tickets: 0, turn: 1 });
     let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
@@ -59,7 +59,7 @@ fn a_lock_that_is_taken_is_not_had_by_a_try() {
 }
 
 #[test]
-fn nobody_leaves_a_barrier_before_all_have_come() {
+fn no_member_leaves_a_barrier_before_all_arrive() {
     const MEMBERS: u64 = 3;
     const ROUNDS: u64 = 10;
     let (hub, connections, others) = star(MEMBERS as u32);
@@ -85,7 +85,7 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
 }
 
 #[test]
-fn member_that_has_waited_for_too_long_comes_no_second_time() {
+fn member_that_timed_out_does_not_enter_again() {
     let (hub, connections, others) = star(2);
     let mut barrier = Barrier::new(connections, hub.events, 5).unwrap();
     let mut members = others.into_iter().map(|other| Member::new(other.connection, other.events, 5));
@@ -110,7 +110,7 @@ fn a_barrier_needs_members_and_a_register() {
 }
 
 #[test]
-fn client_that_has_waited_for_too_long_takes_no_earlier_result() {
+fn client_ignores_results_of_timed_out_calls() {
     let (hub, connections, others) = star(1);
     let mut server = Server::new(hub.endpoint, connections, hub.events, SIZE);
     let other = others.into_iter().next().unwrap();
@@ -122,11 +122,11 @@ fn client_that_has_waited_for_too_long_takes_no_earlier_result() {
 }
 
 #[test]
-fn server_waits_no_longer_however_many_records_are_no_calls() {
+fn other_records_do_not_extend_the_servers_timeout() {
     let (hub, connections, others) = star(1);
     let mut server = Server::new(hub.endpoint, connections, hub.events, SIZE);
     let other = others.into_iter().next().unwrap();
-    // Nothing was written where a client's arguments are.
+    // Nothing was written to the place of a client's arguments.
     for _ in 0..5 {
         other.connection.send(&Operation::registers(SCRATCH).tell(), 0..0).unwrap();
     }
@@ -138,7 +138,7 @@ fn server_waits_no_longer_however_many_records_are_no_calls() {
 }
 
 #[test]
-fn each_client_gets_the_result_of_its_own_call() {
+fn each_client_gets_its_own_result() {
     let (hub, connections, others) = star(3);
     let mut server = Server::new(hub.endpoint, connections, hub.events, SIZE);
     thread::scope(|scope| {
@@ -167,11 +167,11 @@ fn each_client_gets_the_result_of_its_own_call() {
 }
 
 #[test]
-fn what_does_not_keep_to_a_clients_place_is_no_call() {
+fn calls_outside_the_clients_place_are_ignored() {
     let (hub, connections, others) = star(2);
     let mut server = Server::new(hub.endpoint, connections, hub.events, SIZE);
     let hostile = &others[0].connection;
-    // Another's place, a place that there is not, and more than a place.
+    // Another client's place, a place that does not exist, and more than a place.
     for (place, length) in [(SIZE, 8), (5 * SIZE, 8), (0, SIZE + 4)] {
         hostile.send(&Operation::write_multiple(place).tell(), 0..length).unwrap();
     }
@@ -181,7 +181,7 @@ fn what_does_not_keep_to_a_clients_place_is_no_call() {
     assert_eq!(server.next(MOMENT).unwrap().arguments.len(), 4);
 }
 
-/// Two ends of a connection whose exceptions go to where its events do.
+/// Creates two ends of a connection. Each has one queue for its events and its exceptions.
 fn pair_with_exceptions() -> [End; 2] {
     let cards = net::cards(2);
     let [one, other] = [(0, 1), (1, 0)].map(|(own, host)| {
@@ -195,7 +195,7 @@ fn pair_with_exceptions() -> [End; 2] {
 }
 
 #[test]
-fn an_exception_completes_no_barrier() {
+fn exception_does_not_complete_a_barrier() {
     let [one, other] = pair_with_exceptions();
     let mut barrier = Barrier::new(vec![other.connection], other.events, 5).unwrap();
     one.connection.send(&Operation::exception(1, 0), 0..8).unwrap();
@@ -203,13 +203,14 @@ fn an_exception_completes_no_barrier() {
 }
 
 #[test]
-fn an_exception_is_no_call_and_no_result() {
+fn exception_is_neither_call_nor_result() {
     let [one, other] = pair_with_exceptions();
     let (here, there) = (one.connection, other.connection);
     let mut server = Server::new(other.endpoint, vec![there.clone()], other.events, SIZE);
     here.send(&Operation::exception(1, 0), 0..8).unwrap();
     assert!(server.next(MOMENT).unwrap_err().is_timed_out());
-    // One that is not executed would have to be written where there is nothing.
+    // If it were not executed, the next operation would have to be written where there is no
+    // memory.
     there.send(&Operation::exception(1, 0), 0..8).unwrap();
     there.send(&Operation::write_multiple(LENGTH as u64).tell(), 0..8).unwrap();
     let mut client = Client::new(here, one.endpoint, one.events, 0, SIZE);

@@ -1,4 +1,4 @@
-//! Streams for tokio, against a card in memory.
+//! Streams for tokio, with a card in memory.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 use hamlyn::{Card, Manager};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Runs it to its end; nobody has to wait so long as the watchdog does.
+/// Runs a future to completion. The timeout is only a watchdog.
 fn run<F: Future>(what: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), what).await.unwrap() })
@@ -34,7 +34,7 @@ fn small() -> StreamOptions {
 }
 
 #[test]
-fn many_streams_of_one_manager_each_wake_their_own_task() {
+fn streams_of_one_manager_wake_their_own_tasks() {
     let (_fake, manager) = manager();
     run(async {
         let hub = Hub::start(&manager).unwrap();
@@ -47,7 +47,7 @@ fn many_streams_of_one_manager_each_wake_their_own_task() {
                 assert_eq!(came, [number; 1000]);
             }));
             tasks.push(tokio::spawn(async move {
-                // More than there is room for: it waits for the receiver again and again.
+                // More than there is room for: it waits for the receiver repeatedly.
                 to.write_all(&[number; 1000]).await.unwrap();
                 to.shutdown().await.unwrap();
                 to.flush().await.unwrap();
@@ -60,7 +60,7 @@ fn many_streams_of_one_manager_each_wake_their_own_task() {
 }
 
 #[test]
-fn a_full_work_queue_is_no_end() {
+fn full_work_queue_does_not_end_the_stream() {
     let (fake, manager) = manager();
     run(async {
         let hub = Hub::start(&manager).unwrap();
@@ -85,7 +85,7 @@ fn a_full_work_queue_is_no_end() {
 }
 
 #[test]
-fn who_reads_is_told_of_an_end_that_was_not_meant() {
+fn reader_fails_when_the_peer_ends_unexpectedly() {
     let (_fake, manager) = manager();
     run(async {
         let hub = Hub::start(&manager).unwrap();

@@ -1,4 +1,4 @@
-//! The barrier against a card in memory (section 2.5).
+//! The barrier, with a card in memory (section 2.5).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::fake::Fake;
 use hamlyn::protocol::barrier::{Barrier, Entrance};
 use hamlyn::{Card, Error};
 
-/// The participants of a barrier, all on one card.
+/// Creates the participants of a barrier, all on one card.
 fn participants(card: &Card, count: usize) -> Vec<Barrier> {
     let entrances: Vec<_> = (0..count).map(|_| Entrance::create(card).unwrap()).collect();
     let tickets: Vec<_> = entrances.iter().map(|entrance| entrance.ticket().unwrap()).collect();
@@ -18,7 +18,7 @@ fn participants(card: &Card, count: usize) -> Vec<Barrier> {
 }
 
 #[test]
-fn nobody_leaves_before_all_have_entered() {
+fn no_participant_leaves_before_all_have_entered() {
     const ROUNDS: u32 = 300;
     for count in [1, 2, 3, 7] {
         let card = Card::attached(Fake::default().share());
@@ -53,7 +53,7 @@ fn a_time_out_leaves_the_round_entered() {
             assert!(participants[1].wait(now).unwrap_err().is_timed_out());
         }
         participants[2].wait(now).unwrap();
-        // It is a round ahead now, and no more.
+        // It is exactly one round ahead now.
         assert!(participants[2].wait(now).unwrap_err().is_timed_out());
         participants[1].wait(now).unwrap();
         participants[0].wait(now).unwrap();
@@ -67,7 +67,7 @@ fn a_time_out_leaves_the_round_entered() {
 }
 
 #[test]
-fn a_number_that_nobody_has_is_refused() {
+fn out_of_range_index_is_refused() {
     let card = Card::attached(Fake::default().share());
     let entrance = Entrance::create(&card).unwrap();
     let tickets = [entrance.ticket().unwrap(); 2];

@@ -1,5 +1,4 @@
-//! One manager for many peers, and how calls that fail say so, against a card in memory (section
-//! 3.3).
+//! One manager for many peers, and the errors of failed calls, with a card in memory (section 3.3).
 
 use std::io::{ErrorKind as IoKind, Read, Write};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 use hamlyn::{Card, Error, ErrorKind, Manager, PeerLoss, Polling};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Nobody has to wait so long.
+/// Watchdog timeout, which is never reached.
 const WATCHDOG: Option<Duration> = Some(Duration::from_secs(60));
 
 fn manager() -> (Fake, Manager) {
@@ -40,7 +39,7 @@ fn one_manager_serves_a_thousand_streams() {
 }
 
 #[test]
-fn a_stream_as_an_io_object_keeps_the_kind_of_its_errors() {
+fn io_errors_of_a_stream_keep_their_kind() {
     let (_fake, manager) = manager();
     let mut receiver = StreamReceiver::create(&manager).unwrap();
     let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
@@ -61,8 +60,8 @@ fn a_stream_as_an_io_object_keeps_the_kind_of_its_errors() {
     assert_eq!(sender.write(b"x").unwrap_err().kind(), IoKind::ConnectionReset);
 }
 
-/// A manager whose second queue is in use, with a place whose notifications go to the first and one
-/// of the second.
+/// Creates a manager that uses its second queue, with two receivers on the first queue and one on
+/// the second.
 fn two_queues() -> (Fake, Manager, Vec<DatagramReceiver>) {
     let fake = Fake::default();
     let manager = Manager::create_with(&Card::attached(fake.share()), 2, Polling { spins: 0 }).unwrap();
@@ -72,7 +71,7 @@ fn two_queues() -> (Fake, Manager, Vec<DatagramReceiver>) {
 }
 
 #[test]
-fn who_sleeps_is_woken_by_any_queue() {
+fn any_queue_wakes_a_sleeper() {
     let (_fake, manager, places) = two_queues();
     let sender = DatagramSender::new(&manager);
     for place in places.iter().rev() {
@@ -85,7 +84,7 @@ fn who_sleeps_is_woken_by_any_queue() {
 }
 
 #[test]
-fn threads_that_sleep_on_several_queues_miss_nothing_that_another_hands_on() {
+fn sleepers_see_messages_dispatched_by_other_threads() {
     let (_fake, manager, mut places) = two_queues();
     places.extend(DatagramReceiver::create_group(&manager, 5, 8).unwrap());
     let tickets: Vec<_> = places.iter().map(|place| place.ticket().unwrap()).collect();
@@ -113,7 +112,7 @@ fn is_readable(manager: &Manager) -> bool {
 }
 
 #[test]
-fn the_managers_file_stands_for_all_its_queues_and_its_wakers() {
+fn managers_file_covers_its_queues_and_wakers() {
     let (_fake, manager, places) = two_queues();
     for place in &places {
         assert!(!manager.arm().unwrap() && !is_readable(&manager));
@@ -129,7 +128,7 @@ fn the_managers_file_stands_for_all_its_queues_and_its_wakers() {
 }
 
 #[test]
-fn a_thread_that_sleeps_can_be_woken_by_another() {
+fn waker_wakes_a_sleeping_thread() {
     let (_fake, manager) = manager();
     let place = DatagramReceiver::create(&manager, 8).unwrap();
     let waker = manager.waker();
@@ -144,7 +143,7 @@ fn a_thread_that_sleeps_can_be_woken_by_another() {
         waker.wake();
         woken(sleeper.join().unwrap());
     });
-    // Or who would sleep next.
+    // It also wakes a thread that is about to sleep.
     waker.wake();
     waker.wake();
     woken(place.receive(WATCHDOG).map(|_| ()).unwrap_err());
@@ -152,14 +151,14 @@ fn a_thread_that_sleeps_can_be_woken_by_another() {
     manager.wait(WATCHDOG).unwrap();
     let soon = Some(Duration::from_millis(1));
     assert_eq!(manager.wait(soon).unwrap_err().kind(), ErrorKind::TimedOut);
-    // A message that is there comes first.
+    // A message that has arrived comes first.
     let _ = DatagramSender::new(&manager).send(&place.ticket().unwrap(), b"go", 0, None).unwrap();
     waker.wake();
     assert_eq!(place.receive(WATCHDOG).unwrap().to_vec(), b"go");
 }
 
 #[test]
-fn who_sleeps_at_a_stream_is_told_of_a_peer_that_another_thread_loses() {
+fn stream_wait_ends_when_another_thread_loses_peer() {
     let (_fake, manager) = manager();
     let receiver = StreamReceiver::create(&manager).unwrap();
     std::thread::scope(|scope| {
@@ -170,7 +169,7 @@ fn who_sleeps_at_a_stream_is_told_of_a_peer_that_another_thread_loses() {
 }
 
 #[test]
-fn what_there_is_none_of_is_not_waited_for() {
+fn exhausted_resource_fails_without_waiting() {
     let (_fake, manager) = manager();
     let buffers: Vec<_> = (0..7).map(|_| manager.terminus().create_send_buffer(64).unwrap()).collect();
     let held = manager.allocate(1).unwrap();
@@ -185,7 +184,7 @@ fn what_there_is_none_of_is_not_waited_for() {
 }
 
 #[test]
-fn memory_that_the_card_still_gathers_from_comes_back_by_itself() {
+fn memory_is_freed_once_the_card_has_gathered() {
     let (fake, manager) = manager();
     let place = DatagramReceiver::create(&manager, 1 << 16).unwrap();
     let _buffers: Vec<_> = (0..7).map(|_| manager.terminus().create_send_buffer(64).unwrap()).collect();
@@ -198,7 +197,7 @@ fn memory_that_the_card_still_gathers_from_comes_back_by_itself() {
 }
 
 #[test]
-fn what_fails_gives_the_buffer_back() {
+fn failed_send_gives_the_buffer_back() {
     let (fake, manager) = manager();
     let sender = DatagramSender::new(&manager);
     let place = DatagramReceiver::create(&manager, 1000).unwrap();
@@ -217,11 +216,11 @@ fn what_fails_gives_the_buffer_back() {
 }
 
 #[test]
-fn a_stream_that_has_no_room_gives_the_buffer_back_and_no_more_of_it_is_sent() {
+fn full_stream_returns_the_buffer_and_stops_sending() {
     let (_fake, manager) = manager();
     let mut receiver = StreamReceiver::create(&manager).unwrap();
     let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
-    // 15 records of 16 KiB may go at once.
+    // At most 15 records of 16 KiB can be sent at once.
     let buffer = manager.allocate(16 * 16 * 1024).unwrap();
     let failed = sender.try_send_buffer(buffer).unwrap_err();
     assert!(failed.error.is_would_block());
@@ -241,7 +240,7 @@ fn a_stream_that_has_no_room_gives_the_buffer_back_and_no_more_of_it_is_sent() {
 }
 
 #[test]
-fn those_with_news_are_named_by_their_tokens() {
+fn ready_returns_tokens_of_objects_with_news() {
     let (_fake, manager) = manager();
     let sender = DatagramSender::new(&manager);
     let mut places = DatagramReceiver::create_group(&manager, 3, 8).unwrap();
@@ -260,7 +259,7 @@ fn those_with_news_are_named_by_their_tokens() {
     manager.poll_all().unwrap();
     assert_eq!(manager.ready(), [0, 2, 10]);
     assert!(manager.ready().is_empty());
-    // The receiver tells of what it releases when that is worth a message.
+    // The receiver announces released records once that is worth a message.
     for _ in 0..4 {
         stream.send(b"x").unwrap();
         stream.flush().unwrap();
@@ -275,7 +274,7 @@ fn those_with_news_are_named_by_their_tokens() {
 }
 
 #[test]
-fn who_could_not_return_its_tickets_is_named_once_it_can() {
+fn receiver_is_ready_once_it_can_return_tickets() {
     let (fake, manager) = manager();
     let options = StreamOptions { record_size: 64, records: 2, max_records: 2 };
     let mut receiver = StreamReceiver::create_with(&manager, options).unwrap();
@@ -288,7 +287,7 @@ fn who_could_not_return_its_tickets_is_named_once_it_can() {
     let number = receiver.receive(WATCHDOG).unwrap().unwrap().number();
     let _ = (manager.ready(), manager.arm().unwrap());
 
-    // The work queue is full, so the sender cannot be told.
+    // The work queue is full, so the sender cannot be notified.
     fake.hold(true);
     let (sender, ticket) = (DatagramSender::new(&manager), place.ticket().unwrap());
     while sender.try_send(&ticket, b"y", 0, None).is_ok() {}
@@ -306,7 +305,7 @@ fn who_could_not_return_its_tickets_is_named_once_it_can() {
 }
 
 #[test]
-fn an_exact_read_has_all_or_says_why_not() {
+fn exact_read_is_complete_or_fails() {
     let (_fake, manager) = manager();
     let mut receiver = StreamReceiver::create(&manager).unwrap();
     let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
@@ -323,13 +322,13 @@ fn an_exact_read_has_all_or_says_why_not() {
     sender.send(b"j").unwrap();
     sender.flush().unwrap();
     drop(sender);
-    // A loss behind some bytes is told by the next call: it is not taken for an end.
+    // A loss after some bytes is reported by the next call, and is not taken for the end.
     assert_eq!(receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap(), 1);
     assert_eq!(receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap_err().kind(), ErrorKind::PeerLost);
 }
 
 #[test]
-fn a_stream_is_flushed_and_closed_in_either_order() {
+fn stream_flush_and_close_work_in_either_order() {
     let (fake, manager) = manager();
     let receiver = StreamReceiver::create(&manager).unwrap();
     let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();

@@ -1,5 +1,4 @@
-//! Who waits until the card has finished with requests sleeps, and is woken: against a card in
-//! memory.
+//! Waits for the completion of requests sleep and are woken, with a card in memory.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -9,12 +8,12 @@ use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 use hamlyn::{Card, Error, FetchOp, Handle, Manager, Message, Slot, Terminus, Ticket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Nobody has to wait so long.
+/// Watchdog timeout, which is never reached.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 /// The token of the stream's sender.
 const TOKEN: u64 = 77;
 
-/// A card that is held, a terminus of it, and a place to send to.
+/// Creates a card that is held, one of its termini, and a slot to send to.
 fn bench() -> (Fake, Terminus, Slot, Ticket) {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
@@ -39,7 +38,7 @@ fn is_readable(file: BorrowedFd<'_>) -> bool {
     poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&Timespec::default())).unwrap() > 0
 }
 
-/// Waits until somebody sleeps.
+/// Waits until `sleepers` threads sleep.
 fn until_asleep(fake: &Fake, sleepers: u32) {
     while fake.sleeps() < sleepers {
         std::thread::yield_now();
@@ -47,7 +46,7 @@ fn until_asleep(fake: &Fake, sleepers: u32) {
 }
 
 #[test]
-fn who_waits_for_a_request_sleeps_once_and_is_woken() {
+fn request_wait_sleeps_once_and_is_woken() {
     let (fake, terminus, _slot, ticket) = bench();
     let handles = [send(&terminus, &ticket).unwrap(), send(&terminus, &ticket).unwrap()];
     std::thread::scope(|scope| {
@@ -63,7 +62,7 @@ fn who_waits_for_a_request_sleeps_once_and_is_woken() {
 }
 
 #[test]
-fn whatever_waits_for_the_card_sleeps() {
+fn all_waits_for_the_card_sleep() {
     let (fake, terminus, _slot, ticket) = bench();
     let fetch = terminus.fetch(&ticket, 0, FetchOp::Add(1)).unwrap();
     let last = fill_up(&terminus, &ticket);
@@ -79,7 +78,7 @@ fn whatever_waits_for_the_card_sleeps() {
     });
 }
 
-/// Fills the rest of the work queue. The last request's position.
+/// Fills the rest of the work queue. Returns the last request's position.
 fn fill_up(terminus: &Terminus, ticket: &Ticket) -> u64 {
     std::iter::from_fn(|| send(terminus, ticket).ok()).map(|handle| handle.request()).last().unwrap()
 }
@@ -99,7 +98,7 @@ fn a_timeout_gives_the_buffer_back() {
 }
 
 #[test]
-fn a_file_tells_of_room_when_half_of_the_work_queue_is_free() {
+fn file_is_readable_once_half_queue_is_free() {
     let (fake, terminus, _slot, ticket) = bench();
     let sent = fill(&terminus, &ticket);
     let file = terminus.file().unwrap();
@@ -117,7 +116,7 @@ fn a_file_tells_of_room_when_half_of_the_work_queue_is_free() {
 }
 
 #[test]
-fn by_an_older_driver_the_waiter_naps() {
+fn wait_polls_with_an_older_driver() {
     let (fake, terminus, _slot, ticket) = bench();
     fake.grow_old();
     let handle = send(&terminus, &ticket).unwrap();
@@ -131,7 +130,7 @@ fn by_an_older_driver_the_waiter_naps() {
     assert_eq!(fake.sleeps(), 0);
 }
 
-/// A stream with more tickets than there are work-queue entries.
+/// Creates a stream with more tickets than there are work-queue entries.
 fn ends(manager: &Manager) -> (StreamSender, StreamReceiver) {
     let mut options = StreamOptions::default();
     (options.record_size, options.records, options.max_records) = (10, 200, 200);
@@ -151,7 +150,7 @@ fn send_all(sender: &mut StreamSender) -> Error {
     }
 }
 
-/// Nothing is left to do: the loop arms, and its file says nothing.
+/// Checks that the loop may sleep: it can arm, and its file is not readable.
 fn sleep(manager: &Manager) {
     manager.poll_all().unwrap();
     while manager.arm().unwrap() {}
@@ -160,7 +159,7 @@ fn sleep(manager: &Manager) {
 }
 
 #[test]
-fn a_loop_beside_a_stuck_card_sleeps_and_is_told_of_room() {
+fn event_loop_sleeps_until_card_has_room() {
     let fake = Fake::default();
     let manager = Manager::create(&Card::attached(fake.share())).unwrap();
     let (mut sender, receiver) = ends(&manager);
@@ -173,7 +172,7 @@ fn a_loop_beside_a_stuck_card_sleeps_and_is_told_of_room() {
         assert_eq!(manager.ready(), [TOKEN]);
     }
     sender.try_send(&[7; 10]).unwrap();
-    // Whoever found room wants no more: what the card finishes with from now on is news for nobody.
+    // The senders that found room need no more, so further completions notify no sender.
     fake.hold(false);
     manager.poll_all().unwrap();
     let _ = manager.ready();
@@ -182,7 +181,7 @@ fn a_loop_beside_a_stuck_card_sleeps_and_is_told_of_room() {
 }
 
 #[test]
-fn a_loop_that_sleeps_is_told_of_room_that_another_thread_needs() {
+fn sleeping_loop_is_woken_for_another_threads_room() {
     let fake = Fake::default();
     let manager = Manager::create(&Card::attached(fake.share())).unwrap();
     let (mut sender, _receiver) = ends(&manager);
@@ -197,7 +196,7 @@ fn a_loop_that_sleeps_is_told_of_room_that_another_thread_needs() {
 }
 
 #[test]
-fn a_receiver_whose_tickets_the_card_does_not_take_is_named() {
+fn receiver_with_unsent_tickets_is_reported_ready() {
     let fake = Fake::default();
     let manager = Manager::create(&Card::attached(fake.share())).unwrap();
     let (mut sender, mut receiver) = ends(&manager);
@@ -215,7 +214,7 @@ fn a_receiver_whose_tickets_the_card_does_not_take_is_named() {
 }
 
 #[test]
-fn a_stream_that_waits_for_the_card_sleeps_until_there_is_room() {
+fn stream_send_sleeps_until_the_card_has_room() {
     let fake = Fake::default();
     let manager = Manager::create(&Card::attached(fake.share())).unwrap();
     let (mut sender, receiver) = ends(&manager);
@@ -223,7 +222,7 @@ fn a_stream_that_waits_for_the_card_sleeps_until_there_is_room() {
     send_all(&mut sender);
     std::thread::scope(|scope| {
         let sending = scope.spawn(|| sender.send(&[7; 10]));
-        // Whether it is asleep yet or not.
+        // The sender may be asleep or still awake.
         fake.hold(false);
         sending.join().unwrap().unwrap();
     });

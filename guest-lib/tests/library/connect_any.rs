@@ -1,4 +1,4 @@
-//! A name on whichever host has it (section 6.3).
+//! Connecting to a name on any host that has it (section 6.3).
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hamlyn_abi::uapi::*;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
 
-/// Answers once all of these hosts were asked.
+/// Answers once all of `hosts` were asked.
 fn answer(fake: &Fake, hosts: &[u32], answers: &[(u32, u32)]) {
     while hosts.iter().any(|host| fake.asked(*host).1 == 0) {
         std::thread::yield_now();
@@ -20,12 +20,12 @@ fn answer(fake: &Fake, hosts: &[u32], answers: &[(u32, u32)]) {
 }
 
 #[test]
-fn the_first_that_accepts_is_taken_and_absent_ones_are_not_waited_for() {
+fn first_accepting_host_wins_without_waiting_for_others() {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
     let connection = std::thread::scope(|scope| {
         scope.spawn(|| answer(&fake, &[1, 2, 3], &[(1, HAMLYN_END_NO_NAME), (3, 0)]));
-        // Host 2 never says anything.
+        // Host 2 never answers.
         card.connect_any(1..=3, "store", b"hello", None).unwrap()
     });
     assert_eq!(connection.host(), 3);
@@ -33,7 +33,7 @@ fn the_first_that_accepts_is_taken_and_absent_ones_are_not_waited_for() {
 }
 
 #[test]
-fn if_nobody_has_the_name_the_last_answer_says_so() {
+fn connect_any_fails_if_no_host_has_name() {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
     let failed = std::thread::scope(|scope| {
@@ -49,13 +49,13 @@ fn if_nobody_has_the_name_the_last_answer_says_so() {
 }
 
 #[test]
-fn only_hosts_that_may_have_the_name_are_connected_to() {
+fn connect_any_skips_hosts_without_the_name() {
     let fake = Fake::default();
     let answers = [(0, HAMLYN_END_NOBODY), (1, HAMLYN_END_LISTENING), (2, HAMLYN_END_NO_NAME)];
     fake.say(4, &answers);
     let card = Card::attached(fake.share());
     let connection = std::thread::scope(|scope| {
-        // Host 2 is too old to say. Host 3 never says anything.
+        // Host 2 is too old to answer. Host 3 never answers.
         scope.spawn(|| answer(&fake, &[1, 2], &[(2, HAMLYN_END_NO_NAME), (1, 0)]));
         card.connect_any(card.hosts().unwrap(), "store", b"", None).unwrap()
     });
@@ -64,7 +64,7 @@ fn only_hosts_that_may_have_the_name_are_connected_to() {
 }
 
 #[test]
-fn hosts_that_are_silent_are_not_waited_for_until_they_are_given_up() {
+fn connect_any_gives_up_on_silent_hosts() {
     let fake = Fake::default();
     fake.say(3, &[(0, HAMLYN_END_NOBODY)]);
     let card = Card::attached(fake.share());
@@ -73,13 +73,13 @@ fn hosts_that_are_silent_are_not_waited_for_until_they_are_given_up() {
         Error::Ended(end) => end.reason,
         other => panic!("{other}"),
     };
-    // Without a time-out, both would wait for ever.
+    // Without a time-out, both would wait forever.
     assert_eq!(reason(0..3), EndReason::NoName, "who is there knows better");
     assert_eq!(reason(1..3), EndReason::HostLost);
 }
 
 #[test]
-fn it_is_found_where_a_name_is_and_who_could_not_say() {
+fn find_reports_hosts_and_missing_answers() {
     let fake = Fake::default();
     let answers = [
         (5, HAMLYN_END_LISTENING),
@@ -91,24 +91,24 @@ fn it_is_found_where_a_name_is_and_who_could_not_say() {
     let card = Card::attached(fake.share());
     let found = card.find("store", None).unwrap();
     assert_eq!((found.hosts, found.too_old, found.silent), (vec![1, 5], vec![2], vec![0, 4]));
-    // Who says nothing at all is silent when the time is over.
+    // A host without any answer is reported as silent at the end of the timeout.
     fake.say(3, &[(1, HAMLYN_END_LISTENING)]);
     let found = card.find("store", Some(Duration::from_millis(1))).unwrap();
     assert_eq!((found.hosts, found.silent), (vec![1], vec![0, 2]));
-    // Of a switch that does not say how many ports it has all are asked that can have names.
+    // If the switch does not report its number of ports, all hosts that can have names are asked.
     fake.say(0, &[]);
     assert_eq!(card.find("store", Some(Duration::ZERO)).unwrap().silent.len(), 64);
     fake.say(1000, &[]);
     assert_eq!(card.hosts().unwrap(), 0..64);
-    // What lies with this host is no answer.
+    // A failure of this host is not an answer.
     fake.say(2, &[(0, HAMLYN_END_NOBODY), (1, HAMLYN_END_LINK_LOST)]);
     let failed = card.find("store", None).unwrap_err();
     assert!(matches!(&failed, Error::Ended(end) if end.reason == EndReason::LinkLost), "{failed}");
     assert!(card.find("", None).is_err() && card.find(&"x".repeat(65), None).is_err());
 }
 
-/// The two hosts' managers. Host 1 and the other host answer that they have the name, all others
-/// that they do not.
+/// Creates the managers of the two hosts. Host 1 and the other host answer that they have the name.
+/// All others answer that they do not.
 fn stream_hosts() -> [Manager; 2] {
     let fake = Fake::default();
     let mut answers: Vec<_> = (0..=OTHER).map(|host| (host, HAMLYN_END_NOBODY)).collect();
@@ -122,7 +122,7 @@ fn stream_goes_to_the_first_host_that_accepts() {
     let [here, there] = stream_hosts();
     let listener = StreamListener::bind(&there, "store").unwrap();
     let asking = thread::spawn(move || StreamPair::connect_any(&here, 0..=OTHER, "store", PATIENCE).unwrap());
-    // Host 1 is asked first. The same listener stands for both hosts here.
+    // Host 1 is asked first. Here, the same listener serves both hosts.
     listener.request(PATIENCE).unwrap().reject("busy").unwrap();
     let accepted = listener.accept(PATIENCE).unwrap();
     let mut pair = asking.join().unwrap();

@@ -1,4 +1,5 @@
-//! How often the library copies a message's bytes, counted: the table in docs/programming.md.
+//! Counts how often the library copies a message's bytes, and compares that with the table in
+//! docs/programming.md.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +15,11 @@ use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Card, Manager};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
-/// Bytes of the messages: short ones go by direct I/O, long ones cannot.
+/// Message lengths in bytes: short messages go by direct I/O, long ones cannot.
 const SHORT: usize = 256;
 const LONG: usize = 1024;
 
-/// How often the bytes of a message of so many are copied by what `act` does.
+/// Returns how often `act` copies the bytes of a message of `length` bytes.
 fn copies(length: usize, act: impl FnOnce()) -> u64 {
     let before = copied();
     act();
@@ -27,7 +28,7 @@ fn copies(length: usize, act: impl FnOnce()) -> u64 {
     bytes / length as u64
 }
 
-/// The numbers of a row of the table, by what stands in its first column.
+/// Returns the numbers of a table row, which is selected by its first column.
 fn row(first: &str) -> Vec<u64> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/programming.md");
     let text = fs::read_to_string(path).unwrap();
@@ -36,13 +37,13 @@ fn row(first: &str) -> Vec<u64> {
     row.split('|').skip(2).filter_map(|cell| cell.trim().parse().ok()).collect()
 }
 
-/// Looks at every byte in place.
+/// Reads every byte in place.
 fn look(cells: &[std::sync::atomic::AtomicU8]) {
     assert!(cells.iter().all(|cell| cell.load(std::sync::atomic::Ordering::Relaxed) == 6));
 }
 
 #[test]
-fn tagged_writes_are_copied_as_often_as_the_table_says() {
+fn tagged_write_copies_match_the_table() {
     let card = Card::attached(Fake::default().share());
     let manager = Manager::create(&card).unwrap();
     let sender = TagSender::new(manager.terminus().clone());
@@ -57,7 +58,7 @@ fn tagged_writes_are_copied_as_often_as_the_table_says() {
 }
 
 #[test]
-fn datagrams_are_copied_as_often_as_the_table_says() {
+fn datagram_copies_match_the_table() {
     let card = Card::attached(Fake::default().share());
     let manager = Manager::create(&card).unwrap();
     let sender = DatagramSender::new(&manager);
@@ -74,7 +75,7 @@ fn datagrams_are_copied_as_often_as_the_table_says() {
 }
 
 #[test]
-fn streams_are_copied_as_often_as_the_table_says() {
+fn stream_copies_match_the_table() {
     let card = Card::attached(Fake::default().share());
     let manager = Manager::create(&card).unwrap();
     let mut receiver = StreamReceiver::create(&manager).unwrap();
@@ -94,7 +95,7 @@ fn streams_are_copied_as_often_as_the_table_says() {
 }
 
 #[test]
-fn channels_are_copied_as_often_as_the_table_says() {
+fn channel_copies_match_the_table() {
     let fake = Fake::default();
     fake.give_express(false);
     let [here, there] =

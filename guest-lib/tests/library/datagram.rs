@@ -1,4 +1,4 @@
-//! Simple datagrams and the manager that hands them on, against a card in memory (section 3.3).
+//! Simple datagrams and the manager that dispatches them, with a card in memory (section 3.3).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn manager() -> (Fake, Manager) {
 }
 
 #[test]
-fn a_datagram_says_where_it_is_and_how_to_reply() {
+fn datagram_carries_its_offset_and_reply_ticket() {
     let (_fake, manager) = manager();
     let (question, answer) =
         (DatagramReceiver::create(&manager, 100).unwrap(), DatagramReceiver::create(&manager, 8).unwrap());
@@ -34,7 +34,7 @@ fn a_datagram_says_where_it_is_and_how_to_reply() {
 }
 
 #[test]
-fn a_receiver_takes_one_until_it_is_rearmed() {
+fn receiver_takes_one_message_until_rearmed() {
     let (_fake, manager) = manager();
     let mut receiver = DatagramReceiver::create(&manager, 16).unwrap();
     let sender = DatagramSender::new(&manager);
@@ -76,7 +76,7 @@ fn a_group_shares_a_slot_and_nothing_else() {
 }
 
 #[test]
-fn a_silent_message_blocks_its_sender_alone_and_not_for_ever() {
+fn silent_message_blocks_a_receiver_until_revoke() {
     let (_fake, manager) = manager();
     let mut receiver = DatagramReceiver::create(&manager, 8).unwrap();
     let ticket = receiver.ticket().unwrap();
@@ -108,7 +108,7 @@ fn a_buffer_comes_back_once_it_is_sent() {
 }
 
 #[test]
-fn memory_of_a_dropped_buffer_is_not_reused_before_it_is_sent() {
+fn dropped_buffer_is_not_reused_before_send_completes() {
     let (fake, manager) = manager();
     let receiver = DatagramReceiver::create(&manager, 1000).unwrap();
     let mut buffer = manager.allocate(1000).unwrap();
@@ -123,7 +123,7 @@ fn memory_of_a_dropped_buffer_is_not_reused_before_it_is_sent() {
 }
 
 proptest! {
-    /// Buffers never overlap, and memory that was given back is used again.
+    /// Buffers never overlap, and freed memory is reused.
     #[test]
     fn buffers_do_not_overlap(steps in prop::collection::vec((any::<bool>(), 0..100_000_usize), 1..200)) {
         let (_fake, manager) = manager();
@@ -146,7 +146,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_datagram_is_said_to_be_none() {
+fn malformed_datagram_is_reported() {
     let (_fake, manager) = manager();
     let mut receiver = DatagramReceiver::create(&manager, 8).unwrap();
     let ticket = receiver.ticket().unwrap();
@@ -164,7 +164,7 @@ fn what_is_no_datagram_is_said_to_be_none() {
 }
 
 #[test]
-fn a_manager_takes_another_queue_when_one_has_no_entries_left_and_uses_them_again() {
+fn manager_adds_queues_and_reuses_free_entries() {
     let fake = Fake::default();
     let manager = Manager::create_with(&Card::attached(fake.share()), 4, Polling::default()).unwrap();
     for _ in 0..10 {
@@ -175,7 +175,7 @@ fn a_manager_takes_another_queue_when_one_has_no_entries_left_and_uses_them_agai
             let _ = sender.send(&receiver.ticket().unwrap(), b"x", 0, None).unwrap();
         }
         assert_eq!(other.receive(None).unwrap().to_vec(), b"x");
-        // What nobody received does not count against those who come.
+        // Messages that were not received do not count against later receivers.
         group.clear();
     }
     assert_eq!(fake.open(), (1, 2, 0));
@@ -184,7 +184,7 @@ fn a_manager_takes_another_queue_when_one_has_no_entries_left_and_uses_them_agai
 }
 
 #[test]
-fn whoever_waits_hands_on_what_is_for_others() {
+fn waiting_receiver_dispatches_messages_of_others() {
     let (_fake, manager) = manager();
     let receivers: Vec<_> = (0..4).map(|_| DatagramReceiver::create(&manager, 8).unwrap()).collect();
     let tickets: Vec<_> = receivers.iter().map(|receiver| receiver.ticket().unwrap()).collect();
@@ -192,7 +192,7 @@ fn whoever_waits_hands_on_what_is_for_others() {
         for mut receiver in receivers {
             let (tickets, manager) = (&tickets, &manager);
             scope.spawn(move || {
-                // Each answers its own message to the next: all depend on all.
+                // Each sends to the next one when it receives, so all depend on all.
                 let own = receiver.ticket().unwrap();
                 let place = tickets.iter().position(|ticket| *ticket == own).unwrap();
                 let sender = DatagramSender::new(manager);
@@ -208,7 +208,7 @@ fn whoever_waits_hands_on_what_is_for_others() {
 }
 
 #[test]
-fn who_waits_for_any_message_asks_its_receivers_then() {
+fn receivers_have_the_message_after_manager_wait() {
     let (_fake, manager) = manager();
     let receiver = DatagramReceiver::create(&manager, 8).unwrap();
     let _ = DatagramSender::new(&manager).send(&receiver.ticket().unwrap(), b"go", 0, None).unwrap();
@@ -219,11 +219,12 @@ fn who_waits_for_any_message_asks_its_receivers_then() {
 }
 
 #[test]
-fn who_waits_is_told_of_what_one_receiver_handed_to_another() {
+fn wait_returns_for_messages_dispatched_between_receivers() {
     let (_fake, manager) = manager();
     let receivers = [8, 8].map(|capacity| DatagramReceiver::create(&manager, capacity).unwrap());
     let sender = DatagramSender::new(&manager);
-    // The first has nothing; then something comes for it, which the second finds in the queue.
+    // The first receiver has nothing. Then a message for it arrives, which the second finds in the
+    // queue.
     assert!(receivers[0].try_receive().unwrap_err().is_would_block());
     let _ = sender.send(&receivers[0].ticket().unwrap(), b"go", 0, None).unwrap();
     assert!(receivers[1].try_receive().unwrap_err().is_would_block());
@@ -233,14 +234,14 @@ fn who_waits_is_told_of_what_one_receiver_handed_to_another() {
 }
 
 #[test]
-fn a_message_that_was_found_without_its_notification_comes_once() {
+fn message_found_without_notification_arrives_once() {
     let fake = Fake::default();
     let manager = Manager::create_with(&Card::attached(fake.share()), 4, Polling::default()).unwrap();
     let mut receivers = [8, 8].map(|capacity| DatagramReceiver::create(&manager, capacity).unwrap());
     let sender = DatagramSender::new(&manager);
     let _ = sender.send(&receivers[0].ticket().unwrap(), b"first", 0, None).unwrap();
     fake.babble(4);
-    // The notification of the first is overwritten, that of the second is still there.
+    // The first message's notification is overwritten, the second's is still there.
     let _ = sender.send(&receivers[1].ticket().unwrap(), b"second", 0, None).unwrap();
     assert!(matches!(receivers[1].try_receive(), Err(Error::Overrun { .. })));
     for (receiver, message) in receivers.iter_mut().zip([&b"first"[..], b"second"]) {
@@ -250,12 +251,12 @@ fn a_message_that_was_found_without_its_notification_comes_once() {
     for receiver in &receivers {
         assert!(receiver.try_receive().unwrap_err().is_would_block());
     }
-    // Nor does that hide the next.
+    // The next message is still found.
     let _ = sender.send(&receivers[1].ticket().unwrap(), b"third", 0, None).unwrap();
     assert_eq!(receivers[1].try_receive().unwrap().to_vec(), b"third");
 }
 
-/// Sends three packets of a message, of which the last makes it whole. The fake card sends each
+/// Sends three packets of a message, the last of which completes it. The fake card sends each
 /// request as one packet.
 fn three_packets(manager: &Manager, ticket: &Ticket) {
     for (delta, offset, data) in [(1, 0, b"aaaa"), (1, 4, b"bbbb"), (2_u32.wrapping_neg(), 8, b"cccc")] {
@@ -297,7 +298,7 @@ fn new_key_shows_no_bytes_of_the_old() {
             assert_eq!(receiver.try_receive().unwrap().to_vec(), b"first holder");
             receiver.rearm();
         }
-        // It says that it has sent all twelve bytes, and sends two.
+        // The sender announces twelve bytes, and sends two.
         let second = receiver.ticket().unwrap();
         let message = Message::to(&second).metadata(b"HDG1\0\0\0\0\x0c\0\0\0");
         let _ = manager.terminus().send(&message, b"me").unwrap();
@@ -307,7 +308,7 @@ fn new_key_shows_no_bytes_of_the_old() {
 }
 
 #[test]
-fn receiver_is_told_of_a_message_lost_half_way() {
+fn receiver_reports_a_partially_lost_message() {
     let (_fake, manager) = manager();
     let mut receiver = DatagramReceiver::create(&manager, 12).unwrap();
     receiver.set_stall_timeout(Duration::ZERO);
@@ -330,7 +331,7 @@ fn receiver_is_told_of_a_message_lost_half_way() {
 }
 
 #[test]
-fn message_that_goes_on_is_not_taken_for_lost() {
+fn message_in_progress_is_not_reported_lost() {
     let (_fake, manager) = manager();
     let mut receiver = DatagramReceiver::create(&manager, 12).unwrap();
     receiver.set_stall_timeout(Duration::from_secs(3600));

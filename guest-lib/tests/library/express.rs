@@ -1,4 +1,4 @@
-//! Channels over express memory, and over messages where there is none, against a card in memory.
+//! Channels over express memory, and over messages without it, with a card in memory.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -13,7 +13,7 @@ use hamlyn::{Card, Connecting, Error, Manager, PeerLoss, Polling};
 
 pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
-/// A channel between the two hosts, from each end; and the card of both, and the ends' managers.
+/// A channel between two hosts, from each end, with the card of both hosts and the ends' managers.
 pub(crate) struct Pair {
     pub(crate) fake: Fake,
     pub(crate) managers: [Manager; 2],
@@ -47,14 +47,14 @@ pub(crate) fn by_messages() -> Pair {
     pair
 }
 
-/// Never looks without sleeping.
+/// Sleeps without polling first.
 const ASLEEP: Polling = Polling { spins: 0 };
 
 pub(crate) fn bytes(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + number) as u8).collect()
 }
 
-/// Messages of all lengths go there and come back.
+/// Sends messages of all lengths there and back.
 fn echo(pair: Pair) {
     let Pair { ends: [here, there], .. } = pair;
     let longest = here.sender.longest();
@@ -87,13 +87,13 @@ fn echo(pair: Pair) {
 }
 
 #[test]
-fn messages_of_all_lengths_wake_who_sleeps_and_come_in_order() {
+fn messages_wake_a_sleeper_and_arrive_in_order() {
     echo(express(4096));
     echo(express(65536));
 }
 
 #[test]
-fn without_express_memory_the_same_calls_go_by_messages() {
+fn channels_use_messages_without_express_memory() {
     echo(by_messages());
     let fake = Fake::default();
     fake.give_express(true);
@@ -139,7 +139,7 @@ fn a_message_is_built_and_read_in_place() {
 }
 
 #[test]
-fn who_sends_too_much_is_told_and_waits() {
+fn sender_waits_while_the_ring_is_full() {
     let Pair { ends: [mut here, mut there], .. } = express(4096);
     let mut sent = 0;
     while here.sender.try_send(&[7; 100]).is_ok() {
@@ -154,15 +154,15 @@ fn who_sends_too_much_is_told_and_waits() {
         assert_eq!(there.receiver.try_recv().unwrap().unwrap().to_vec().unwrap(), [7; 100]);
     }
     assert!(there.receiver.try_recv().unwrap_err().is_would_block());
-    // It has passed the skip that the message before would have gone behind: all of the ring is
-    // free.
+    // The reader has passed the skip after which the previous message would have been placed. So
+    // the whole ring is free.
     here.sender.try_send(&[8; 4088]).unwrap();
     assert!(here.sender.try_send(b"").unwrap_err().is_would_block());
     assert_eq!(there.receiver.try_recv().unwrap().unwrap().len(), 4088);
 }
 
 #[test]
-fn a_loop_of_ones_own_is_told_by_the_managers_file() {
+fn managers_file_wakes_an_application_loop() {
     let Pair { managers: [_, there_manager], ends: [mut here, mut there], .. } = express(4096);
     there.receiver.set_token(77);
     assert!(!there.receiver.arm().unwrap());
@@ -177,7 +177,7 @@ fn a_loop_of_ones_own_is_told_by_the_managers_file() {
 }
 
 #[test]
-fn who_does_not_sleep_is_not_rung() {
+fn bell_is_not_rung_for_awake_peer() {
     let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
     let before = fake.rings();
     for _ in 0..1000 {
@@ -187,7 +187,7 @@ fn who_does_not_sleep_is_not_rung() {
     assert_eq!(fake.rings(), before);
 }
 
-/// Fills a manager's work queue, of which the card takes nothing: with so many.
+/// Fills a manager's work queue while the card is held. Returns the number of messages.
 fn fill(fake: &Fake, manager: &Manager) -> usize {
     let place = DatagramReceiver::create(manager, 8).unwrap();
     let (sender, ticket) = (DatagramSender::new(manager), place.ticket().unwrap());
@@ -196,8 +196,8 @@ fn fill(fake: &Fake, manager: &Manager) -> usize {
 }
 
 #[test]
-fn a_bell_that_finds_no_room_is_rung_once_there_is_some() {
-    // By a message, and by an end.
+fn blocked_bell_is_rung_once_there_is_room() {
+    // Once with a message, and once with an end.
     for end in [false, true] {
         let Pair { fake, managers: [manager, there_manager], ends: [here, mut there] } = express(4096);
         assert!(!there.receiver.arm().unwrap());
@@ -207,13 +207,13 @@ fn a_bell_that_finds_no_room_is_rung_once_there_is_some() {
         let Channel { mut sender, receiver: _receiver } = here;
         if end {
             sender.try_close().unwrap();
-            // There is no second end, and nothing goes behind one.
+            // A second end has no effect, and nothing is sent after an end.
             sender.try_close().unwrap();
             assert!(matches!(sender.try_send(b"late"), Err(Error::Closed(_))));
             assert!(matches!(sender.arm(4), Err(Error::Closed(_))));
             drop(sender);
         } else {
-            // Who waits does so for the bell, too, but the message has been sent.
+            // A blocking call also waits for the bell, but the message has been sent.
             sender.send(b"news", Some(Duration::from_millis(1))).unwrap();
             assert!(sender.flush(Some(Duration::from_millis(1))).unwrap_err().is_timed_out());
             let before = fake.rings();
@@ -223,7 +223,7 @@ fn a_bell_that_finds_no_room_is_rung_once_there_is_some() {
         }
         assert!(!there_manager.arm().unwrap(), "nobody has rung");
         fake.hold(false);
-        // A loop that has nothing to do with this channel, and a thread that sleeps, see to it.
+        // An unrelated event loop and a sleeping thread each ring the pending bell.
         if end {
             let _ = manager.wait(Some(Duration::from_millis(1)));
         } else {
@@ -236,7 +236,7 @@ fn a_bell_that_finds_no_room_is_rung_once_there_is_some() {
 }
 
 #[test]
-fn a_bell_that_is_owed_wakes_who_sleeps_for_anything() {
+fn pending_bell_wakes_any_sleeper() {
     let Pair { fake, managers: [manager, there_manager], ends: [here, mut there] } = express(4096);
     assert!(!there.receiver.arm().unwrap());
     let _ = there_manager.ready();
@@ -247,9 +247,9 @@ fn a_bell_that_is_owed_wakes_who_sleeps_for_anything() {
     let place = DatagramReceiver::create(&third, 8).unwrap();
     let (datagrams, ticket) = (DatagramSender::new(&manager), place.ticket().unwrap());
     fake.hold(true);
-    // As many as there is room for: nobody waits for more yet.
+    // Exactly as many as there is room for, so no sender waits for room yet.
     (0..room).for_each(|_| drop(datagrams.try_send(&ticket, b"y", 0, None).unwrap()));
-    // It sleeps by the manager's file, most likely by the time that the bell is owed.
+    // It sleeps on the manager's file, most likely before the bell becomes pending.
     let (waker, sleeper) = (manager.waker(), manager.clone());
     let _ = manager.ready();
     let sleeping = thread::spawn(move || sleeper.wait(None).unwrap());
@@ -270,7 +270,7 @@ fn a_bell_that_is_owed_wakes_who_sleeps_for_anything() {
 }
 
 #[test]
-fn a_stream_of_empty_messages_keeps_nobody() {
+fn empty_messages_do_not_hold_up_a_reader() {
     let Pair { ends: [mut here, mut there], .. } = express(65536);
     let mut bytes = [0; 4];
     for _ in 0..1000 {
@@ -283,7 +283,7 @@ fn a_stream_of_empty_messages_keeps_nobody() {
         turns += 1;
     }
     assert_eq!((&bytes, turns), (b"last", 1000 / 64));
-    // Who waits is told that his time is over, however many there are.
+    // The reader times out, however many messages there are.
     for _ in 0..10 {
         here.sender.try_send(b"").unwrap();
     }
@@ -292,13 +292,13 @@ fn a_stream_of_empty_messages_keeps_nobody() {
     assert!(there.receiver.arm().unwrap(), "the others are still there");
 }
 
-/// What comes of sending until it fails.
+/// Sends until it fails. Returns the error.
 pub(crate) fn send_on(sender: &mut ChannelSender) -> Error {
     (0..100).find_map(|_| sender.send(&[1; 1000], Some(Duration::from_secs(5))).err()).expect("it goes on")
 }
 
 #[test]
-fn a_sender_is_told_that_nobody_takes_what_it_sends() {
+fn send_fails_when_the_receiver_is_gone() {
     for pair in [express(4096), by_messages()] {
         let Pair { managers: [manager, _there], ends: [here, there], .. } = pair;
         let Channel { mut sender, receiver: _receiver } = here;
@@ -313,7 +313,7 @@ fn a_sender_is_told_that_nobody_takes_what_it_sends() {
         let error = sending.join().unwrap();
         assert!(matches!(error, Error::PeerLost(PeerLoss::Abandoned)), "{error}");
     }
-    // It need not sleep.
+    // The sender must not sleep.
     let Pair { ends: [mut here, there], .. } = express(4096);
     let Channel { receiver, sender: _sender } = there;
     drop(receiver);
@@ -323,7 +323,7 @@ fn a_sender_is_told_that_nobody_takes_what_it_sends() {
 }
 
 #[test]
-fn nothing_is_sent_behind_an_end_that_was_begun_before() {
+fn nothing_is_sent_after_a_pending_end() {
     let Pair { ends: [mut here, mut there], .. } = express(4096);
     here.sender.begin(4, None).unwrap();
     here.sender.try_close().unwrap();
@@ -332,7 +332,7 @@ fn nothing_is_sent_behind_an_end_that_was_begun_before() {
 }
 
 #[test]
-fn the_end_is_told_behind_what_was_sent() {
+fn end_is_reported_after_all_sent_messages() {
     for pair in [express(4096), by_messages()] {
         let Pair { ends: [mut here, mut there], .. } = pair;
         here.sender.send(b"last words", PATIENCE).unwrap();
@@ -344,7 +344,7 @@ fn the_end_is_told_behind_what_was_sent() {
     }
     let Pair { fake, ends: [here, mut there], .. } = express(4096);
     drop(here);
-    // The area that it sent to shows zeros by now.
+    // The area that it sent to already reads as zeros.
     let lost = loop {
         match there.sender.send(&[1; 1000], PATIENCE) {
             Ok(()) => {}
@@ -357,7 +357,7 @@ fn the_end_is_told_behind_what_was_sent() {
 }
 
 #[test]
-fn as_a_stream_messages_have_no_bounds() {
+fn byte_stream_ignores_message_boundaries() {
     for pair in [express(4096), by_messages()] {
         let Pair { ends: [mut here, mut there], .. } = pair;
         let all = bytes(3, 100_000);
@@ -376,7 +376,7 @@ fn as_a_stream_messages_have_no_bounds() {
 }
 
 #[test]
-fn a_channel_to_ones_own_host_goes_by_messages() {
+fn channel_to_the_own_host_uses_messages() {
     let fake = Fake::default();
     fake.give_express(false);
     let manager = Manager::create(&Card::attached(fake.share())).unwrap();
@@ -393,7 +393,7 @@ fn a_channel_to_ones_own_host_goes_by_messages() {
 }
 
 #[test]
-fn an_asker_that_is_none_of_channels_is_told_so() {
+fn listener_rejects_requests_of_other_protocols() {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
     let manager = Manager::create(&card).unwrap();
@@ -408,7 +408,8 @@ fn an_asker_that_is_none_of_channels_is_told_so() {
     assert!(told.to_string().contains("an offer of a channel that is too short or long"), "{told}");
 }
 
-/// Listeners for channels and streams, and requests of three askers to each that are neither's.
+/// Creates listeners for channels and streams. Each has `strangers` requests of an unknown
+/// protocol.
 fn listeners_with_strangers(strangers: usize) -> (Fake, ChannelListener, StreamListener, Vec<Connecting>) {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
@@ -432,8 +433,8 @@ fn listener_times_out_while_it_rejects_others() {
 }
 
 #[test]
-fn look_of_a_listener_leaves_no_request() {
-    // An edge-triggered loop is not woken for one that is left.
+fn listener_poll_leaves_no_request() {
+    // A request left in the queue would not wake an edge-triggered loop.
     let (fake, channels, streams, _asking) = listeners_with_strangers(3);
     assert!(channels.accept(Some(Duration::ZERO)).unwrap_err().is_timed_out());
     assert!(streams.accept(Some(Duration::ZERO)).err().unwrap().is_timed_out());
@@ -441,9 +442,9 @@ fn look_of_a_listener_leaves_no_request() {
 }
 
 #[test]
-fn look_of_a_listener_ends_under_a_flood() {
-    // More than can wait at once have come, so some of them since the look began: an edge-triggered
-    // loop is woken for those.
+fn listener_poll_ends_under_a_flood() {
+    // More requests have arrived than can wait at once, so some arrived after the poll began. An
+    // edge-triggered loop is woken for those.
     let (fake, channels, streams, _asking) = listeners_with_strangers(64 + 5);
     assert!(channels.accept(Some(Duration::ZERO)).unwrap_err().is_timed_out());
     assert!(streams.request(Some(Duration::ZERO)).err().unwrap().is_timed_out());
@@ -461,7 +462,8 @@ fn sender_by_messages_grows_with_its_messages() {
     echo(pair);
 }
 
-/// Bytes of the mapping around an address, with what the kernel merged into it.
+/// Returns the bytes of the mapping around an address, including those that the kernel merged with
+/// it.
 fn mapped_around(address: usize) -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let ranges = maps.lines().filter_map(|line| line.split_once(' ')?.0.split_once('-'));
@@ -497,7 +499,7 @@ fn sender_maps_less_than_its_peer_announces() {
 }
 
 #[test]
-fn time_out_of_a_message_names_the_whole_time() {
+fn message_timeout_error_names_the_full_time() {
     let Pair { ends: [mut here, _there], .. } = by_messages();
     while here.sender.try_send(&[1; 1000]).is_ok() {}
     let whole = Duration::from_millis(20);

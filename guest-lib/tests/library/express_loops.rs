@@ -1,5 +1,5 @@
-//! Channels in the loops of others: `mio` and `tokio`, by express memory and by messages, against a
-//! card in memory.
+//! Channels in external event loops: `mio` and `tokio`, over express memory and over messages, with
+//! a card in memory.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -20,18 +20,18 @@ use mio::{Events, Interest, Poll, Token};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
-/// Runs it to its end; nobody has to wait so long as the watchdog does.
+/// Runs a future to completion. The timeout is only a watchdog.
 fn run<F: Future>(what: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), what).await.unwrap() })
 }
 
-/// A loop that sends back what comes, and never waits but at its `Poll`.
+/// A loop that echoes messages and blocks only in its `Poll`.
 struct Echo {
     manager: Manager,
     sender: ChannelSender,
     receiver: ChannelReceiver,
-    /// What is still to go.
+    /// Messages still to be sent.
     waiting: VecDeque<Vec<u8>>,
     sleeps: u32,
 }
@@ -49,7 +49,7 @@ impl Echo {
             poll.registry().register(&mut SourceFd(&peer), PEER, Interest::READABLE).unwrap();
         }
         while self.turn() {
-            // Each of them, whatever the others say.
+            // Arms each of them, whatever the others return.
             let news = [
                 self.receiver.arm().unwrap(),
                 self.waiting.front().is_some_and(|next| self.sender.arm(next.len()).unwrap()),
@@ -68,7 +68,8 @@ impl Echo {
         self.sleeps
     }
 
-    /// All that can be done now. False: there is no more to come, and nothing to go.
+    /// Does everything possible now. Returns false at the end of the channel, once nothing is left
+    /// to send.
     fn turn(&mut self) -> bool {
         loop {
             while let Some(next) = self.waiting.front() {
@@ -89,7 +90,7 @@ impl Echo {
 }
 
 #[test]
-fn a_loop_by_mio_sends_back_all_that_comes() {
+fn mio_loop_echoes_all_messages() {
     for pair in [express(4096), by_messages()] {
         let Pair { managers: [_here, manager], ends: [here, there], .. } = pair;
         let Channel { sender, receiver } = there;
@@ -101,7 +102,7 @@ fn a_loop_by_mio_sends_back_all_that_comes() {
             for number in 0..300 {
                 sender.send(&bytes(number, lengths(number)), PATIENCE).unwrap();
                 if number % 50 == 0 {
-                    // Until the loop sleeps, most likely.
+                    // Long enough for the loop to fall asleep, most likely.
                     thread::sleep(Duration::from_millis(20));
                 }
             }
@@ -118,7 +119,7 @@ fn a_loop_by_mio_sends_back_all_that_comes() {
 }
 
 #[test]
-fn tasks_of_tokio_ask_and_answer_by_a_channel() {
+fn tokio_tasks_ask_and_answer_over_a_channel() {
     for pair in [express(4096), by_messages()] {
         let Pair { managers: [here_manager, there_manager], ends: [here, there], .. } = pair;
         run(async {
@@ -127,7 +128,7 @@ fn tasks_of_tokio_ask_and_answer_by_a_channel() {
             let (mut questions, mut answers) = there.into_async(&there_hub).unwrap();
             let answering = tokio::spawn(async move {
                 let mut answered = 0;
-                // How many numbers, and the numbers; the answer is their sum.
+                // A count and that many numbers; the answer is their sum.
                 while let Ok(count) = questions.read_u64_le().await {
                     let mut sum = 0_u64;
                     for _ in 0..count {
@@ -143,7 +144,8 @@ fn tasks_of_tokio_ask_and_answer_by_a_channel() {
             let (mut answers, mut questions) = here.into_async(&here_hub).unwrap();
             for count in (0..20).chain([3000]) {
                 questions.write_u64_le(count).await.unwrap();
-                // More than there is room for, once: it waits for the other again and again.
+                // In one case more than there is room for, so it waits for the other end
+                // repeatedly.
                 for number in 0..count {
                     questions.write_u64_le(number).await.unwrap();
                 }
@@ -158,7 +160,7 @@ fn tasks_of_tokio_ask_and_answer_by_a_channel() {
 }
 
 #[test]
-fn a_task_that_reads_is_told_of_an_end_that_was_not_meant() {
+fn reading_task_fails_when_peer_ends_unexpectedly() {
     for pair in [express(4096), by_messages()] {
         let Pair { managers: [_here, manager], ends: [here, there], .. } = pair;
         run(async {
@@ -172,7 +174,7 @@ fn a_task_that_reads_is_told_of_an_end_that_was_not_meant() {
     }
 }
 
-/// Counts how often who awaits it goes to sleep.
+/// Counts how often a task that awaits `what` goes to sleep.
 async fn counted<F: Future>(sleeps: &AtomicU32, what: F) -> F::Output {
     let mut what = pin!(what);
     poll_fn(|context| {
@@ -183,7 +185,7 @@ async fn counted<F: Future>(sleeps: &AtomicU32, what: F) -> F::Output {
     .await
 }
 
-/// Waits until somebody has gone to sleep.
+/// Waits until a task has gone to sleep.
 async fn has_slept(sleeps: &AtomicU32) {
     while sleeps.load(Ordering::Relaxed) == 0 {
         sleep(Duration::from_millis(1)).await;
@@ -198,7 +200,8 @@ fn bytes_of(message: Option<Received<'_>>) -> Vec<u8> {
     message.expect("the peer has not closed").to_vec().unwrap()
 }
 
-/// How often tasks sleep: who sends back for a message, and for room; who sends, for room.
+/// Numbers of sleeps: of the echoing task for a message and for room, and of the sending task for
+/// room.
 #[derive(Debug, Default)]
 struct Sleeps {
     back: AtomicU32,
@@ -206,7 +209,7 @@ struct Sleeps {
     sends: AtomicU32,
 }
 
-/// Sends each message back, and builds it where the other reads it.
+/// Echoes each message, and builds the echo in place.
 async fn send_back(mut from: ReadHalf, mut to: WriteHalf, sleeps: Arc<Sleeps>) {
     while let Some(message) = counted(&sleeps.back, from.recv()).await.unwrap() {
         let mut room = counted(&sleeps.back_for_room, to.reserve(message.len())).await.unwrap();
@@ -219,7 +222,7 @@ async fn send_back(mut from: ReadHalf, mut to: WriteHalf, sleeps: Arc<Sleeps>) {
 }
 
 #[test]
-fn messages_of_all_lengths_go_from_task_to_task_and_back() {
+fn messages_of_all_lengths_pass_between_tasks() {
     for pair in [express(4096), by_messages()] {
         let Pair { managers: [here_manager, there_manager], ends: [here, there], .. } = pair;
         let sleeps = Arc::new(Sleeps::default());
@@ -232,7 +235,7 @@ fn messages_of_all_lengths_go_from_task_to_task_and_back() {
         });
         run(async {
             let (mut from, mut to) = halves(&here_manager, here);
-            // There is nothing for it yet.
+            // There is no message for it yet.
             has_slept(&sleeps.back).await;
             let longest = to.longest();
             let steps = (0..60).map(|step| step * 997 % longest);
@@ -250,14 +253,14 @@ fn messages_of_all_lengths_go_from_task_to_task_and_back() {
                 }
                 to
             });
-            // Nobody takes what comes back: in the end nobody has room.
+            // Nothing receives the echoes, so in the end neither side has room.
             has_slept(&sleeps.back_for_room).await;
             has_slept(&sleeps.sends).await;
             for (number, length) in lengths.into_iter().enumerate() {
                 assert_eq!(bytes_of(from.recv().await.unwrap()), bytes(number, length), "message {number}");
             }
             let mut to = sending.await.unwrap();
-            // One at a time: each goes without another call.
+            // One at a time: each is delivered without another call.
             for (number, length) in [longest, 0, longest / 2, longest].into_iter().enumerate() {
                 to.send(&bytes(number, length)).await.unwrap();
                 assert_eq!(bytes_of(from.recv().await.unwrap()), bytes(number, length), "answer {number}");
@@ -273,7 +276,7 @@ fn messages_of_all_lengths_go_from_task_to_task_and_back() {
 }
 
 #[test]
-fn a_message_is_kept_for_the_task_that_looks_at_it() {
+fn message_is_kept_while_a_task_reads_it() {
     let Pair { managers: [here_manager, there_manager], ends: [here, there], .. } = express(4096);
     run(async {
         let (_answers, mut to) = halves(&here_manager, here);
@@ -290,7 +293,7 @@ fn a_message_is_kept_for_the_task_that_looks_at_it() {
 }
 
 #[test]
-fn what_was_sent_goes_without_another_call() {
+fn sent_message_needs_no_further_call() {
     for pair in [express(4096), by_messages()] {
         let Pair { managers: [here_manager, there_manager], ends: [here, there], .. } = pair;
         run(async {
@@ -299,7 +302,7 @@ fn what_was_sent_goes_without_another_call() {
             let length = to.longest() / 3;
             to.send(&bytes(0, length)).await.unwrap();
             let mut sent = 1;
-            // Until there is no room: by messages a part of the next may have gone.
+            // Until there is no room. By messages, a part of the next one may have been sent.
             while timeout(Duration::from_millis(50), to.send(&bytes(sent, length))).await.is_ok() {
                 sent += 1;
             }
@@ -315,7 +318,7 @@ fn what_was_sent_goes_without_another_call() {
 enum End {
     Closes,
     Abandons,
-    /// Its card says nothing any more.
+    /// Its card falls silent.
     Dies,
 }
 
@@ -354,7 +357,7 @@ async fn is_told_behind_all_that_came(pair: Pair, end: End, asleep: bool) {
 }
 
 #[test]
-fn a_task_that_receives_is_told_how_the_peer_ended_behind_all_that_came() {
+fn receiving_task_learns_the_end_after_all_messages() {
     for end in [End::Closes, End::Abandons, End::Dies] {
         for asleep in [true, false] {
             for pair in [express(4096), by_messages()] {
@@ -364,7 +367,7 @@ fn a_task_that_receives_is_told_how_the_peer_ended_behind_all_that_came() {
     }
 }
 
-/// Numbers its messages, of different lengths.
+/// Returns a message that contains its number; lengths vary.
 fn numbered(number: u32) -> Vec<u8> {
     let mut message = bytes(number as usize, 4 + number as usize * 131 % 3000);
     message[..4].copy_from_slice(&number.to_le_bytes());
@@ -372,7 +375,7 @@ fn numbered(number: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_task_that_gives_up_receiving_loses_nothing() {
+fn cancelled_receive_loses_nothing() {
     for pair in [express(4096), by_messages()] {
         let Pair { managers: [_here, manager], ends: [here, there], .. } = pair;
         let Channel { mut sender, receiver: _receiver } = here;
@@ -393,7 +396,7 @@ fn a_task_that_gives_up_receiving_loses_nothing() {
             assert!(timeout(Duration::from_millis(1), from.recv()).await.is_err(), "nothing has been sent");
             begin.send(()).unwrap();
             loop {
-                // Sometimes it has looked once, sometimes it is asleep.
+                // At each timeout, it has either polled once or is asleep.
                 match timeout(Duration::from_millis(given_up % 2), from.recv()).await {
                     Ok(Ok(Some(message))) => {
                         assert_eq!(message.to_vec().unwrap(), numbered(number), "message {number}");
@@ -410,7 +413,7 @@ fn a_task_that_gives_up_receiving_loses_nothing() {
 }
 
 #[test]
-fn a_task_that_gives_up_sending_sends_all_of_a_message_or_nothing() {
+fn cancelled_send_is_all_or_nothing() {
     for reserves in [true, false] {
         for pair in [express(4096), by_messages()] {
             let Pair { managers: [manager, _there], ends: [here, there], .. } = pair;
@@ -445,7 +448,7 @@ fn a_task_that_gives_up_sending_sends_all_of_a_message_or_nothing() {
                     };
                     let in_time = timeout(Duration::from_millis(u64::from(number % 2)), sending).await;
                     if in_time.is_err() && given_up.is_empty() {
-                        // Nobody took anything until now, so that there was no room in the end.
+                        // The receiver has taken nothing so far, so the ring has filled up.
                         begin.send(()).unwrap();
                     }
                     if in_time.is_ok() { &mut sent } else { &mut given_up }.push(number);

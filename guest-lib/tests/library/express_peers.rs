@@ -1,5 +1,4 @@
-//! Peers that store in a channel's memory what makes no sense, or what they had said otherwise; and
-//! memory that is gone.
+//! Peers that store nonsense or contradictions in a channel's memory; and memory that is gone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -21,7 +20,7 @@ const READER_SLEEPS: usize = 128 / 8;
 const WRITER_SLEEPS: usize = 192 / 8;
 
 #[test]
-fn a_peer_that_says_something_again_and_again_keeps_nobody_from_his_time_out() {
+fn endless_skips_do_not_prevent_a_timeout() {
     // The place of the ring's first record.
     const FIRST: usize = 4096 / 8;
     let Pair { fake, ends: [mut here, there], .. } = express(4096);
@@ -57,9 +56,9 @@ fn a_peer_that_says_something_again_and_again_keeps_nobody_from_his_time_out() {
 }
 
 #[test]
-fn memory_that_is_shown_in_the_stead_of_the_peers_area_is_no_word_of_the_peer() {
-    // One's own area goes behind the connection: as long as that is there, what makes no sense is
-    // the peer's.
+fn replaced_memory_is_not_taken_as_peer_data() {
+    // An end's own area is removed after the connection. While it is still there, nonsense comes
+    // from the peer.
     for (made, own) in [(true, true), (false, true), (true, false), (false, false)] {
         let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
         let ring = fake.area();
@@ -93,7 +92,7 @@ fn memory_that_is_shown_in_the_stead_of_the_peers_area_is_no_word_of_the_peer() 
 }
 
 #[test]
-fn a_message_that_goes_with_its_memory_is_not_taken_for_whole() {
+fn message_in_lost_memory_is_not_accepted() {
     for as_stream in [false, true] {
         let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
         let ring = fake.area();
@@ -110,21 +109,21 @@ fn a_message_that_goes_with_its_memory_is_not_taken_for_whole() {
         } else {
             let message = here.receiver.try_recv().unwrap().unwrap();
             message.read(0, &mut some).unwrap();
-            // The peer may say that its reader's memory is gone: that is not so.
+            // The peer may claim that its reader's memory is gone, which is not the case.
             words[MADE].store(0, Ordering::Relaxed);
             message.read(0, &mut some).unwrap();
             reset(there, words);
             assert!(message.read(0, &mut some).is_err_and(lost));
             assert!(message.to_vec().is_err_and(lost));
         }
-        // Nor is what comes behind it, though it was known to be there.
+        // Messages after it are not received either, though they were known to be there.
         assert!(here.receiver.try_recv().is_err_and(lost));
         assert!(here.receiver.arm().unwrap(), "there is the end");
     }
 }
 
-/// What is seen of a reset of the card: the connection has ended, and then another page is shown in
-/// the stead of each of an area's.
+/// Simulates a reset of the card: the connection has ended, and then each page of an area is
+/// replaced by another.
 fn reset(peer: Channel, words: &[AtomicU64]) {
     drop(peer);
     words[ENDED].store(0, Ordering::Relaxed);
@@ -132,7 +131,7 @@ fn reset(peer: Channel, words: &[AtomicU64]) {
 }
 
 #[test]
-fn who_was_told_of_a_loss_gets_nothing_behind_it() {
+fn nothing_is_received_after_a_reported_loss() {
     let Pair { fake, ends: [mut here, there], .. } = express(4096);
     let ring = fake.area();
     let words = ring.long_words(0, ring.length() / 8);
@@ -140,7 +139,7 @@ fn who_was_told_of_a_loss_gets_nothing_behind_it() {
     drop(there);
     words[ENDED].store(0, Ordering::Relaxed);
     assert!(here.receiver.recv_block(PATIENCE).is_err_and(lost));
-    // A peer that was taken for lost goes on.
+    // A peer that was reported lost continues.
     words[4096 / 8].store(1 << 32 | 8, Ordering::Relaxed);
     words[WRITTEN].store(16, Ordering::Release);
     assert!(here.receiver.arm().unwrap(), "there is the end");
@@ -149,7 +148,7 @@ fn who_was_told_of_a_loss_gets_nothing_behind_it() {
 }
 
 #[test]
-fn a_peer_that_takes_nothing_more_cannot_take_that_back() {
+fn peer_that_left_cannot_resume_receiving() {
     let Pair { fake, ends: [_here, mut there], .. } = express(4096);
     let ring = fake.area();
     let words = ring.long_words(0, ring.length() / 8);
@@ -171,10 +170,10 @@ fn receive_on(receiver: &mut ChannelReceiver) -> Error {
 }
 
 #[test]
-fn nonsense_ends_both_halves_of_both_ends_and_each_is_told_why() {
+fn nonsense_ends_both_directions_with_a_reason() {
     for word in [WRITTEN, RELEASED] {
         let Pair { fake, ends: [here, there], .. } = express(4096);
-        // The ring that is received in here.
+        // The ring that this side receives from.
         fake.area().long_words(0, 16)[word].store(3, Ordering::Release);
         let (mut finds, mut stored) = if word == WRITTEN { (here, there) } else { (there, here) };
         let found = match word {
@@ -185,7 +184,7 @@ fn nonsense_ends_both_halves_of_both_ends_and_each_is_told_why() {
             let said = error.to_string();
             assert!(matches!(error, Error::Nonsense(_)) && said.contains("3 bytes of a ring"), "{said}");
         }
-        // As most do who find it: nothing of that is quicker than the blame.
+        // As most callers do after this error. The blame reaches the peer first.
         drop(finds);
         for error in [receive_on(&mut stored.receiver), send_on(&mut stored.sender)] {
             assert!(matches!(error, Error::PeerLost(PeerLoss::Blamed)), "{error}");
@@ -194,7 +193,7 @@ fn nonsense_ends_both_halves_of_both_ends_and_each_is_told_why() {
 }
 
 #[test]
-fn a_peer_that_has_ended_cannot_take_that_back() {
+fn peer_cannot_revoke_its_end() {
     const FIRST: usize = 4096 / 8;
     let Pair { fake, ends: [here, _there], .. } = express(4096);
     let Channel { mut receiver, sender: _sender } = here;
@@ -209,8 +208,8 @@ fn a_peer_that_has_ended_cannot_take_that_back() {
     assert!(receiver.try_recv().is_err_and(lost));
 }
 
-/// Stores anything anywhere in a ring, at any moment, until it is told to stop. Much of it is what
-/// a peer might say.
+/// Stores random values at random places of a ring until `stop` is set. Many of them are values
+/// that a peer might store.
 fn scribble(ring: &Mapping, mut seed: u64, stop: &AtomicBool) {
     let words = ring.long_words(0, ring.length() / 8);
     let mut next = move || {
@@ -241,7 +240,7 @@ fn scribble(ring: &Mapping, mut seed: u64, stop: &AtomicBool) {
     }
 }
 
-/// Sets it when it is dropped, whatever has come to pass.
+/// Sets the flag when it is dropped, even after a panic.
 struct AtLast<'a>(&'a AtomicBool);
 
 impl Drop for AtLast<'_> {
@@ -250,7 +249,7 @@ impl Drop for AtLast<'_> {
     }
 }
 
-/// What a call found: it went well, there is nothing to do for now, or the end.
+/// The outcome of a call: success, nothing to do for now, or the end.
 #[derive(Debug, PartialEq)]
 enum Call {
     Done,
@@ -268,7 +267,7 @@ impl Call {
         }
     }
 
-    /// Who may not sleep tries again, and finds the end perhaps.
+    /// A caller that may not sleep tries again, and may find the end.
     fn of_arm(outcome: hamlyn::Result<bool>, so_far: Self) -> Self {
         match outcome {
             Ok(true) => so_far,
@@ -277,9 +276,9 @@ impl Call {
     }
 }
 
-/// Calls until the end is told, and then nothing else is told ever after, if it is for good: who
-/// sends may have room again for what nobody takes, and who reads bytes may have some of a message
-/// yet.
+/// Calls until the end is reported 100 times. If `for_good` is true, nothing but the end may
+/// follow. Otherwise, a sender may have room again for data that is never read. A reader of bytes
+/// may still have a part of a message.
 fn call_on(ring: u64, for_good: bool, mut call: impl FnMut(u64, bool) -> Call) {
     let mut ends = 0;
     for round in 0.. {
@@ -292,7 +291,7 @@ fn call_on(ring: u64, for_good: bool, mut call: impl FnMut(u64, bool) -> Call) {
 }
 
 #[test]
-fn whatever_is_scribbled_over_a_channel_each_call_comes_to_an_end() {
+fn calls_terminate_on_a_scribbled_channel() {
     let short = Some(Duration::from_micros(50));
     let longest = |length: usize| assert!(length <= 4088, "a message of {length} bytes");
     let so_far = |ended| if ended { Call::End } else { Call::Nothing };

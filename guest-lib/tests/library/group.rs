@@ -1,10 +1,10 @@
-//! Group receive against a card in memory (section 2.5).
+//! Group receive, with a card in memory (section 2.5).
 
 use crate::fake::Fake;
 use hamlyn::{Card, Share};
 
 #[test]
-fn one_notification_for_messages_of_several_senders_and_their_delegates() {
+fn group_receive_notifies_once_for_all_senders() {
     let card = Card::attached(Fake::default().share());
     let area = card.create_area(4000).unwrap();
     let queue = card.create_queue(8).unwrap();

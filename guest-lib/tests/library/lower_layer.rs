@@ -1,4 +1,4 @@
-//! The library's lower layer against a card in memory (sections 2.2 to 2.7, 3.2).
+//! The library's lower layer, with a card in memory (sections 2.2 to 2.7, 3.2).
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn card() -> (Fake, Card) {
 }
 
 #[test]
-fn a_message_arrives_with_its_metadata_where_the_ticket_says() {
+fn message_and_metadata_arrive_where_the_ticket_points() {
     let (_, card) = card();
     let area = card.create_area(8192).unwrap();
     let queue = card.create_queue(4).unwrap();
@@ -39,7 +39,7 @@ fn a_message_arrives_with_its_metadata_where_the_ticket_says() {
 }
 
 #[test]
-fn a_queue_goes_round_and_round() {
+fn queue_wraps_around_repeatedly() {
     let (_, card) = card();
     let area = card.create_area(64).unwrap();
     let queue = card.create_queue(3).unwrap();
@@ -61,7 +61,7 @@ fn a_queue_goes_round_and_round() {
 }
 
 #[test]
-fn silent_messages_tell_nobody() {
+fn silent_messages_cause_no_notification() {
     let (_, card) = card();
     let area = card.create_area(64).unwrap();
     let queue = card.create_queue(4).unwrap();
@@ -75,7 +75,7 @@ fn silent_messages_tell_nobody() {
 }
 
 #[test]
-fn the_64th_request_waits_and_the_doorbell_rings_for_a_sleeping_card() {
+fn full_queue_waits_and_rings_a_sleeping_card() {
     let (fake, card) = card();
     let area = card.create_area(64).unwrap();
     let slot = card.slot(&area).create().unwrap();
@@ -125,7 +125,7 @@ fn a_send_buffer_in_flight_cannot_be_changed() {
 }
 
 #[test]
-fn pieces_go_by_direct_io_if_small_and_by_dma_if_not() {
+fn small_pieces_use_direct_io_large_ones_dma() {
     let (fake, card) = card();
     let area = card.create_area(8192).unwrap();
     let slot = card.slot(&area).metadata_entries(1).create().unwrap();
@@ -147,7 +147,7 @@ fn pieces_go_by_direct_io_if_small_and_by_dma_if_not() {
     assert_eq!((back[0], back[447], back[448], back[1000], back[1448], back[2000]), (1, 1, 0, 2, 1, 1));
 }
 
-/// A request that gathers from a send buffer that is not set.
+/// Returns a request that gathers from a send buffer that is not set.
 fn wrong_tag() -> RequestBlock {
     let tuple = HamlynGather { tag: 3, reserved: 0, offset: 0, length: 1 };
     let head = HamlynRequest {
@@ -161,7 +161,7 @@ fn wrong_tag() -> RequestBlock {
 }
 
 #[test]
-fn a_refusal_is_told_by_its_handle_alone_however_late() {
+fn refusal_is_reported_only_by_its_handle() {
     let (fake, card) = card();
     let area = card.create_area(64).unwrap();
     let slot = card.slot(&area).metadata_entries(1).create().unwrap();
@@ -207,7 +207,7 @@ fn eight_send_buffers_and_no_more() {
 }
 
 #[test]
-fn a_paranoid_entry_carries_its_own_key_and_bounds() {
+fn paranoid_entry_has_its_own_key_and_bounds() {
     let (_, card) = card();
     let area = card.create_area(4096).unwrap();
     let slot = card.slot(&area).metadata_entries(2).mode(Mode::ParanoidOneShot).create().unwrap();
@@ -261,7 +261,8 @@ fn new_key_or_reopening_clears_what_senders_wrote() {
         let _ = terminus.send(&half, b"half").unwrap();
         assert_eq!(entry.accumulator(), u32::MAX - 1);
     };
-    // Half a message, and then a whole one: it locks the entry, and the count of the half stays.
+    // Half a message, and then a whole one. The whole message locks the entry, and the count of the
+    // half stays.
     half(&slot.ticket(0).unwrap());
     let _ = terminus.send(&Message::to(&slot.ticket(0).unwrap()).metadata(&[8; 60]), b"whole").unwrap();
     assert!(entry.is_locked() && !entry.is_partial() && entry.accumulator() != 0);
@@ -276,7 +277,7 @@ fn new_key_or_reopening_clears_what_senders_wrote() {
     half(&slot.ticket(0).unwrap());
     entry.protect(5, 0..64).unwrap();
     assert!(clear());
-    // A message that waits keeps its metadata; its count does not.
+    // A pending message keeps its metadata, but not its count.
     half(&slot.ticket(0).unwrap());
     let _ = terminus.send(&Message::to(&slot.ticket(0).unwrap()).metadata(&[8; 60]), b"whole").unwrap();
     entry.revoke().unwrap();
@@ -284,7 +285,7 @@ fn new_key_or_reopening_clears_what_senders_wrote() {
 }
 
 #[test]
-fn bounds_and_lengths_are_checked_before_the_card_sees_them() {
+fn library_checks_bounds_and_lengths_before_the_card() {
     let (fake, card) = card();
     let area = card.create_area(100).unwrap();
     assert!(matches!(card.slot(&area).range(50..101).create(), Err(Error::PastEnd { .. })));
@@ -304,7 +305,7 @@ fn bounds_and_lengths_are_checked_before_the_card_sees_them() {
 }
 
 #[test]
-fn everything_is_given_back_slots_before_queues() {
+fn resources_are_freed_slots_before_queues() {
     let (fake, card) = card();
     let area = card.create_area(64).unwrap();
     let queue = card.create_queue(2).unwrap();
@@ -375,7 +376,7 @@ fn threads_share_a_queue() {
 }
 
 #[test]
-fn what_was_overwritten_unread_is_counted_and_the_rest_comes() {
+fn overwritten_notifications_are_counted_and_the_rest_delivered() {
     let (_, card) = card();
     let area = card.create_area(64).unwrap();
     let queue = card.create_queue(2).unwrap();
@@ -393,8 +394,8 @@ fn what_was_overwritten_unread_is_counted_and_the_rest_comes() {
         Arrival::Fast(word) => word,
         Arrival::Metadata(_) => u32::MAX,
     };
-    // As many as fit, then a number of messages that leaves the wrap flag at the cursor as if
-    // nothing had come.
+    // Fills the queue exactly. Then sends a number of messages that leaves the wrap flag at the
+    // cursor as if nothing had arrived.
     send(2);
     assert_eq!(queue.recv_block(None).map(word).unwrap(), 0);
     assert_eq!(queue.recv_block(None).map(word).unwrap(), 1);
@@ -416,7 +417,7 @@ fn what_was_overwritten_unread_is_counted_and_the_rest_comes() {
 }
 
 #[test]
-fn a_fetch_and_op_gives_what_the_word_was_however_late_it_is_looked_at() {
+fn fetch_and_op_result_is_kept_until_read() {
     let (fake, card) = card();
     let area = card.create_area(64).unwrap();
     let slot = card.slot(&area).allow_fetch().create().unwrap();
@@ -448,7 +449,7 @@ fn a_fetch_and_op_gives_what_the_word_was_however_late_it_is_looked_at() {
 }
 
 #[test]
-fn a_fetch_and_op_that_is_refused_says_so() {
+fn refused_fetch_and_op_reports_the_refusal() {
     let (_, card) = card();
     let area = card.create_area(64).unwrap();
     let closed = card.slot(&area).create().unwrap();

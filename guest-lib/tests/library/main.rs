@@ -1,4 +1,5 @@
-//! The library, with a card that is played. One program: what it shares is compiled once.
+//! Tests of the library with a simulated card. They are one program, so that their shared code is
+//! compiled once.
 
 #[cfg(feature = "tokio")]
 mod asynchronous;

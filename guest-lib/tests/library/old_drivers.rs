@@ -1,5 +1,5 @@
-//! The library of today with the drivers of before: each addition to version 2 that a driver does
-//! not have is done without, or refused by its name.
+//! The current library with older drivers. If a driver lacks an addition to version 2, the library
+//! works without it, or refuses the call and names the addition.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,10 @@ use hamlyn_sys::Mapping;
 
 use crate::fake::Fake;
 
-/// What the first driver of version 2 had, and what each addition brought: as `capabilities` says
-/// it.
+/// The `capabilities` of the first driver of version 2, and of the drivers after each addition.
 const GENERATIONS: [u64; 5] = [0, 1, 3, 7, 15];
 
-/// A driver that has these additions, and answers what it does not know with `ENOTTY`.
+/// A driver with these additions, which answers unknown calls with `ENOTTY`.
 #[derive(Debug)]
 struct Old {
     card: Arc<dyn Attachment>,
@@ -147,7 +146,7 @@ fn messages_go_through_every_driver() {
         fake.hold(true);
         let handle = terminus.send(&Message::to(&slot.fast_ticket().unwrap()), b"as ever").unwrap();
         std::thread::scope(|scope| {
-            // Who cannot be woken looks from time to time.
+            // A waiter that cannot be woken polls from time to time.
             let waiting = scope.spawn(|| handle.wait(None));
             fake.hold(false);
             waiting.join().unwrap().unwrap();
@@ -162,7 +161,7 @@ fn messages_go_through_every_driver() {
 }
 
 #[test]
-fn what_a_driver_does_not_have_is_refused_and_nothing_else() {
+fn only_missing_driver_features_are_refused() {
     let unsupported = |result: Option<Error>| matches!(result, Some(Error::Unsupported(_)));
     for capabilities in GENERATIONS {
         let (_fake, card) = old(capabilities);
@@ -181,7 +180,7 @@ fn what_a_driver_does_not_have_is_refused_and_nothing_else() {
 }
 
 #[test]
-fn a_name_is_connected_to_where_nobody_can_ask_first() {
+fn connect_any_works_without_the_ask_call() {
     for capabilities in GENERATIONS.into_iter().filter(|additions| additions & 1 != 0 && additions & 8 == 0) {
         let (fake, card) = old(capabilities);
         let connection = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Areas and send buffers over memory of the application's own.
+//! Areas and send buffers over the application's own memory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ fn loads(cells: &[std::sync::atomic::AtomicU8]) -> Vec<u8> {
 }
 
 #[test]
-fn datagrams_go_from_ones_own_memory_into_ones_own_memory() {
+fn datagrams_pass_between_application_buffers() {
     let (card, manager) = at(&Fake::default());
     let mine = vec![0xee_u8; 3000];
     let address = mine.as_ptr() as usize;
@@ -40,7 +40,7 @@ fn datagrams_go_from_ones_own_memory_into_ones_own_memory() {
     places[1].rearm();
     let again = sender.send_buffer(&ticket, buffer, 0, None).unwrap().wait(PATIENCE).unwrap();
     assert_eq!(places[1].receive(PATIENCE).unwrap().len(), 1500);
-    // What was lent comes back as what it was.
+    // Lent memory comes back with its original type.
     let sent: Vec<u8> = again.take_back().unwrap();
     assert_eq!(sent, text);
     let area = area.take_back::<Vec<u8>>().unwrap_err();
@@ -54,7 +54,7 @@ fn datagrams_go_from_ones_own_memory_into_ones_own_memory() {
 }
 
 #[test]
-fn a_stream_and_tags_arrive_in_ones_own_memory() {
+fn streams_and_tags_arrive_in_application_memory() {
     let (card, manager) = at(&Fake::default());
     let area = card.lend(vec![0_u8; 4000].into_boxed_slice()).unwrap();
     let options = StreamOptions { record_size: 1000, records: 4, max_records: 4 };
@@ -86,7 +86,7 @@ fn a_stream_and_tags_arrive_in_ones_own_memory() {
 }
 
 #[test]
-fn what_is_on_its_way_can_neither_be_changed_nor_taken_back() {
+fn memory_in_flight_cannot_be_changed_or_reclaimed() {
     let fake = Fake::default();
     let (card, manager) = at(&fake);
     let place = DatagramReceiver::create(&manager, 2000).unwrap();
@@ -101,12 +101,12 @@ fn what_is_on_its_way_can_neither_be_changed_nor_taken_back() {
     let refused = buffer.take_back::<Vec<u8>>().unwrap_err();
     assert!(matches!(refused.error, Error::InFlight { .. }));
     assert!(refused.back.wait_idle(Some(Duration::ZERO)).unwrap_err().is_timed_out());
-    // Dropped, it goes out all the same, from memory that stays.
+    // A dropped buffer is still sent, from memory that stays allocated.
     drop(refused.back);
     fake.hold(false);
     handle.wait(PATIENCE).unwrap();
     assert_eq!(place.receive(PATIENCE).unwrap().to_vec(), [1; 1000]);
-    // And then its tag is free again: all eight can be lent.
+    // Its tag is free again afterwards: all eight can be lent.
     let all: Vec<_> = (0..8).map(|_| manager.lend(vec![0_u8; 64]).unwrap()).collect();
     let failed = manager.lend(vec![3_u8; 64]).unwrap_err();
     assert!(failed.error.is_exhausted() && failed.back == [3; 64], "{}", failed.error);
@@ -135,7 +135,7 @@ fn a_buffer_goes_to_several_peers() {
 }
 
 #[test]
-fn what_cannot_be_lent_is_given_back() {
+fn unlendable_memory_is_given_back() {
     let fake = Fake::default();
     let (card, manager) = at(&fake);
     assert_eq!(card.lend(Vec::new()).unwrap_err().error.to_string(), "memory of no bytes");
@@ -152,7 +152,7 @@ fn what_cannot_be_lent_is_given_back() {
 }
 
 #[test]
-fn a_slot_of_the_lower_layer_and_a_send_buffer_lie_over_it() {
+fn slot_and_send_buffer_use_application_memory() {
     let (card, manager) = at(&Fake::default());
     let terminus = manager.terminus();
     let area = card.lend(vec![0_u8; 100]).unwrap();

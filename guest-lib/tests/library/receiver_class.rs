@@ -1,5 +1,4 @@
-//! Receiver classes of the application's own, and how the manager finds them (section 3.3, Table
-//! 2).
+//! Receiver classes of the application, and how the manager finds them (section 3.3, Table 2).
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use hamlyn::{Arrived, Card, EndPoint, Error, Manager, Message, Ready, ReceiverCl
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
 
-/// Keeps what came: the entry, and the first byte of its metadata.
+/// Records arrivals: the entry, and the first byte of its metadata.
 #[derive(Debug)]
 struct Log {
     end_point: EndPoint,
@@ -49,11 +48,11 @@ fn send(manager: &Manager, log: &Log, entry: u32, mark: u8) {
 }
 
 #[test]
-fn a_class_of_ones_own_receives_beside_the_librarys() {
+fn custom_class_receives_beside_library_classes() {
     let manager = Manager::create(&Card::attached(Fake::default().share())).unwrap();
     let log = Log::create(&manager, 3);
     let place = DatagramReceiver::create(&manager, 16).unwrap();
-    // All of the metadata that a sender may write: the pointer lies behind it.
+    // All the metadata that a sender may write; the pointer is after it.
     send(&manager, &log, 2, 0xff);
     DatagramSender::new(&manager).send(&place.ticket().unwrap(), b"other", 0, None).unwrap();
     send(&manager, &log, 0, 5);
@@ -68,7 +67,7 @@ fn a_class_of_ones_own_receives_beside_the_librarys() {
 }
 
 #[test]
-fn the_entry_says_whose_message_it_is() {
+fn entry_selects_the_receiver_of_a_message() {
     let manager = Manager::create(&Card::attached(Fake::default().share())).unwrap();
     let (log, other) = (Log::create(&manager, 2), Log::create(&manager, 1));
     let weak: Weak<Log> = Arc::downgrade(&other);
@@ -81,7 +80,7 @@ fn the_entry_says_whose_message_it_is() {
     assert_eq!(manager.poll_all().unwrap(), 2);
     assert_eq!((log.came(), other.came()), (vec![(0, 1)], vec![(1, 2)]));
 
-    // A number that is nobody's, an address, and who has gone: no receiver is called.
+    // An unused number, an address, and a class that is gone: no receiver is called.
     log.end_point.reopen(1);
     for (count, wrong) in
         [0, u64::MAX, Arc::as_ptr(&log) as u64, class.pointer() + (1 << 32)].iter().enumerate()
@@ -105,12 +104,12 @@ fn the_entry_says_whose_message_it_is() {
 }
 
 #[test]
-fn a_librarys_receiver_does_not_mind_anothers_entry() {
+fn library_receiver_ignores_foreign_entries() {
     let manager = Manager::create(&Card::attached(Fake::default().share())).unwrap();
     let log = Log::create(&manager, 9);
     let place = DatagramReceiver::create(&manager, 16).unwrap();
-    // Its pointer is the next in the table; who writes it into an entry of his own gets it called
-    // for that.
+    // This is the next pointer in the table. An application that writes it into its own entry gets
+    // that class called for it.
     let guess = log.end_point.slot().metadata(8).unwrap().receive_class() + 1;
     log.end_point.slot().metadata(8).unwrap().set_receive_class(guess);
     send(&manager, &log, 8, 1);
@@ -119,11 +118,11 @@ fn a_librarys_receiver_does_not_mind_anothers_entry() {
 }
 
 #[test]
-fn those_whom_the_entries_name_are_told_of_losses_and_nobody_else() {
+fn losses_are_reported_to_named_receivers_only() {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
     let manager = Manager::create_with(&card, 4, hamlyn::Polling::default()).unwrap();
-    // Both on one queue.
+    // Both are on one queue.
     let (first, second) = (Log::create(&manager, 2), Log::create(&manager, 2));
     let bystander = Log::create(&Manager::create(&card).unwrap(), 1);
     fake.babble(100);
@@ -134,7 +133,7 @@ fn those_whom_the_entries_name_are_told_of_losses_and_nobody_else() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_end_points_are_refused() {
     let card = Card::attached(Fake::default().share());
     let manager = Manager::create(&card).unwrap();
     assert!(EndPoint::create(&manager, 0, 16).is_err());

@@ -1,4 +1,4 @@
-//! Streams against a card in memory whose fabric delivers in any order (section 3.3).
+//! Streams, with a card in memory whose fabric delivers in any order (section 3.3).
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn ends(options: StreamOptions) -> (Fake, StreamSender, StreamReceiver) {
     (fake, StreamSender::from_seed(&manager, &seed).unwrap(), receiver)
 }
 
-/// The next record; it is released.
+/// Receives the next record and releases it.
 fn next(receiver: &mut StreamReceiver) -> Option<Vec<u8>> {
     let (number, bytes) = {
         let record = receiver.receive(SOON).unwrap()?;
@@ -35,7 +35,7 @@ fn next(receiver: &mut StreamReceiver) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn small_sends_become_one_record_and_a_full_one_goes_at_once() {
+fn small_sends_coalesce_and_full_records_leave() {
     let (_fake, mut sender, mut receiver) = ends(SMALL);
     sender.send(b"abc").unwrap();
     sender.send(b"def").unwrap();
@@ -54,7 +54,7 @@ fn small_sends_become_one_record_and_a_full_one_goes_at_once() {
 }
 
 #[test]
-fn a_buffer_goes_as_it_is_behind_what_was_coalesced() {
+fn buffer_is_sent_after_coalesced_bytes() {
     let (_fake, manager) = manager();
     let options = StreamOptions { record_size: 3000, ..StreamOptions::default() };
     let mut receiver = StreamReceiver::create_with(&manager, options).unwrap();
@@ -77,15 +77,15 @@ fn a_buffer_goes_as_it_is_behind_what_was_coalesced() {
 }
 
 #[test]
-fn a_sender_out_of_tickets_waits_for_a_release() {
+fn sender_without_tickets_waits_for_a_release() {
     let (_fake, mut sender, mut receiver) = ends(SMALL);
-    // One of the four is kept for the end, and a record is being coalesced.
+    // One of the four tickets is kept for the end, and a record is being coalesced.
     assert_eq!(sender.try_send(&[1; 100]).unwrap(), 40);
     let error = sender.try_send(b"x").unwrap_err();
     assert_eq!(error.to_string(), "all 4 tickets of the stream are in use");
     sender.set_timeout(SOON);
     assert!(sender.send(b"x").unwrap_err().is_timed_out());
-    // Received is not released.
+    // A received record is not yet released.
     let numbers: Vec<u64> = (0..3).map(|_| receiver.receive(SOON).unwrap().unwrap().number()).collect();
     assert_eq!(numbers, [0, 1, 2]);
     assert!(sender.try_send(b"x").unwrap_err().is_would_block());
@@ -104,7 +104,7 @@ fn a_sender_out_of_tickets_waits_for_a_release() {
 }
 
 #[test]
-fn who_holds_on_to_all_records_gets_more_buffers() {
+fn receiver_holding_all_records_gets_more_buffers() {
     let (fake, mut sender, mut receiver) = ends(StreamOptions { max_records: 14, ..SMALL });
     let slots = fake.open().2;
     let mut numbers = Vec::new();
@@ -129,7 +129,7 @@ fn who_holds_on_to_all_records_gets_more_buffers() {
 }
 
 #[test]
-fn both_ends_are_told_of_one_that_goes_without_closing() {
+fn dropping_either_end_is_reported_to_the_peer() {
     let (_fake, mut sender, mut receiver) = ends(SMALL);
     sender.send(b"0123456789unflushed").unwrap();
     drop(sender);
@@ -147,7 +147,7 @@ fn both_ends_are_told_of_one_that_goes_without_closing() {
 }
 
 #[test]
-fn closing_step_by_step_ends_once_all_is_on_its_way() {
+fn try_close_succeeds_once_everything_is_sent() {
     let (fake, mut sender, mut receiver) = ends(SMALL);
     sender.send(b"some").unwrap();
     fake.hold(true);
@@ -163,7 +163,7 @@ fn closing_step_by_step_ends_once_all_is_on_its_way() {
 }
 
 #[test]
-fn what_came_before_the_peer_was_lost_is_received() {
+fn records_before_a_peer_loss_are_received() {
     let (_fake, mut sender, mut receiver) = ends(SMALL);
     sender.send(&[1; 20]).unwrap();
     receiver.try_receive().unwrap();
@@ -183,9 +183,9 @@ fn what_came_before_the_peer_was_lost_is_received() {
 }
 
 #[test]
-fn what_no_sender_sends_ends_the_stream() {
-    // A record: kind, flags, number, length. Number 0 with no ticket, too long, out of turn, empty,
-    // nonsense.
+fn invalid_record_ends_the_stream() {
+    // A record: kind, flags, number, length. Cases: number 0 with no ticket, too long, out of turn,
+    // empty, nonsense.
     let wrong: [&[u8]; 4] =
         [b"S\x00", b"S\0\0\0\x0b\0\0\0\x01", b"S\0\0\0\x01\0\0\0\x09", b"S\0\0\0\0\0\0\0\x01"];
     for metadata in wrong {
@@ -200,7 +200,7 @@ fn what_no_sender_sends_ends_the_stream() {
 }
 
 #[test]
-fn a_forged_seed_harms_nobody() {
+fn forged_seed_does_no_harm() {
     let (_fake, manager) = manager();
     let receiver = StreamReceiver::create_with(&manager, SMALL).unwrap();
     let mut bytes = receiver.make_seed().unwrap().to_bytes();
@@ -232,7 +232,7 @@ fn bytes_come_by_io_read_and_write() {
     });
 }
 
-/// What the two ends and the fabric do, one after the other.
+/// An action of one of the two ends or of the fabric.
 #[derive(Debug, Clone)]
 enum Step {
     Send(usize),
@@ -254,7 +254,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A stream's bytes: none is like its neighbours.
+/// Returns a byte of a stream. Adjacent bytes differ.
 fn byte(position: u64) -> u8 {
     (position.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
@@ -265,8 +265,8 @@ fn bytes(from: u64, length: usize) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-    /// In whatever order messages arrive: every byte once and in order, nothing that is held
-    /// changes, and it comes to an end.
+    /// In whatever order messages arrive: every byte is received once and in order, no held record
+    /// changes, and the stream ends.
     #[test]
     fn every_byte_in_order_over_any_fabric(
         steps in prop::collection::vec(step(), 0..300), record_size in 1..20_u32, records in 2..6_u32, more in 0..20_u32,

@@ -1,4 +1,4 @@
-//! Tagged remote write against a card in memory (section 3.3).
+//! Tagged remote write, with a card in memory (section 3.3).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn ends() -> (TagReceiver, TagSender, Card) {
 }
 
 #[test]
-fn data_goes_to_its_offset_and_tags_come_in_order() {
+fn data_lands_at_its_offset_tags_in_order() {
     let (mut receiver, sender, _card) = ends();
     let ticket = receiver.ticket().unwrap();
     for (offset, tag) in [(0, 10), (100, 11), (4091, u32::MAX)] {
@@ -31,7 +31,7 @@ fn data_goes_to_its_offset_and_tags_come_in_order() {
 }
 
 #[test]
-fn its_file_is_readable_once_a_tag_has_come() {
+fn file_is_readable_once_a_tag_arrived() {
     let (mut receiver, sender, _card) = ends();
     let ticket = receiver.ticket().unwrap();
     let readable = |receiver: &TagReceiver| {
@@ -51,7 +51,7 @@ fn its_file_is_readable_once_a_tag_has_come() {
 }
 
 #[test]
-fn a_specific_tag_leaves_the_others_in_their_order() {
+fn waiting_for_one_tag_keeps_others_in_order() {
     let (mut receiver, sender, _card) = ends();
     let ticket = receiver.ticket().unwrap();
     assert_eq!(receiver.get_specific_tag(3).unwrap(), None);
@@ -68,7 +68,7 @@ fn a_specific_tag_leaves_the_others_in_their_order() {
 }
 
 #[test]
-fn a_wait_for_another_tag_times_out_and_keeps_what_came() {
+fn timed_out_tag_wait_keeps_other_tags() {
     let (mut receiver, sender, _card) = ends();
     let ticket = receiver.ticket().unwrap();
     let _ = sender.send(&ticket, &[], 0, 1).unwrap();
@@ -80,7 +80,7 @@ fn a_wait_for_another_tag_times_out_and_keeps_what_came() {
 }
 
 #[test]
-fn a_sleeper_is_found_by_a_later_message() {
+fn later_message_wakes_a_sleeper() {
     let (mut receiver, sender, _card) = ends();
     let ticket = receiver.ticket().unwrap();
     std::thread::scope(|scope| {
@@ -106,7 +106,7 @@ fn a_message_fits_in_a_packet() {
 }
 
 #[test]
-fn lost_tags_are_told_once_by_whatever_looks_next() {
+fn lost_tags_are_reported_once_by_next_call() {
     let card = Card::attached(Fake::default().share());
     let mut receiver = TagReceiver::create(&card, 64, 4).unwrap();
     let sender = TagSender::new(card.create_terminus().unwrap());
@@ -126,7 +126,7 @@ fn lost_tags_are_told_once_by_whatever_looks_next() {
 }
 
 #[test]
-fn wait_for_one_tag_times_out_under_a_flood() {
+fn tag_wait_times_out_under_a_flood() {
     const FLOOD: u32 = 6_000_000;
     let card = Card::attached(Fake::default().share());
     let mut receiver = TagReceiver::create(&card, 64, 65536).unwrap();
@@ -146,7 +146,7 @@ fn wait_for_one_tag_times_out_under_a_flood() {
 }
 
 #[test]
-fn tags_that_stand_aside_are_bounded() {
+fn number_of_deferred_tags_is_bounded() {
     let card = Card::attached(Fake::default().share());
     let mut receiver = TagReceiver::create(&card, 64, 4).unwrap();
     let sender = TagSender::new(card.create_terminus().unwrap());

@@ -1,8 +1,8 @@
-//! The program in a guest that starts other programs there at the host's request.
+//! The agent: a program in a guest that starts other programs there at the host's request.
 //!
-//! Tests and the demo never scrape console text: the host writes [`protocol::Request`]s, one JSON
-//! object a line, to a virtio-serial port, and reads [`protocol::Event`]s from it. The host's half
-//! is `hamlyn_lab`.
+//! Tests and the demo never parse console text. The host writes [`protocol::Request`]s to a
+//! virtio-serial port, one JSON object per line, and reads [`protocol::Event`]s from it.
+//! `hamlyn_lab` is the host's side.
 
 pub mod lines;
 pub mod loader;

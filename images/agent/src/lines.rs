@@ -2,17 +2,17 @@
 
 use std::io::{self, BufRead, ErrorKind};
 
-/// One line, or the piece of one that fits the limit.
+/// A line, or a piece of one that fits the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     /// The bytes, without the line feed.
     pub bytes: Vec<u8>,
-    /// Whether a line feed or the end of the input came after these bytes: if not, the line goes
-    /// on.
+    /// Whether a line feed or the end of the input follows these bytes. Otherwise the line
+    /// continues.
     pub whole: bool,
 }
 
-/// Reads up to `limit` bytes of the next line; `None` at the end of the input.
+/// Reads up to `limit` bytes of the next line. Returns `None` at the end of the input.
 pub fn next_piece(input: &mut impl BufRead, limit: usize) -> io::Result<Option<Line>> {
     let mut bytes = Vec::new();
     loop {
@@ -42,8 +42,8 @@ pub fn next_piece(input: &mut impl BufRead, limit: usize) -> io::Result<Option<L
     }
 }
 
-/// Reads the next line whole, or reports that it was longer than `limit` bytes and skips it; `None`
-/// at the end.
+/// Reads the next whole line. Returns [`TooLong`] if it is longer than `limit` bytes, and skips it.
+/// Returns `None` at the end of the input.
 pub fn next_line(input: &mut impl BufRead, limit: usize) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
     let Some(first) = next_piece(input, limit)? else { return Ok(None) };
     if first.whole {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn short_lines_come_whole_and_long_ones_in_pieces() {
+    fn short_lines_are_whole_long_ones_split() {
         for buffer in 1..9 {
             let whole = |text: &str| (text.to_owned(), true);
             let part = |text: &str| (text.to_owned(), false);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_skipped_and_the_next_one_read() {
+    fn line_over_the_limit_is_skipped() {
         let mut input = "abcdefghijk\nok\n".as_bytes();
         assert_eq!(next_line(&mut input, 4).unwrap(), Some(Err(TooLong)));
         assert_eq!(next_line(&mut input, 4).unwrap(), Some(Ok(b"ok".to_vec())));

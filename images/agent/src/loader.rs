@@ -1,5 +1,5 @@
-//! The other program that a program needs before its first instruction: its dynamic loader, or the
-//! interpreter of a script.
+//! Finds the program that another program needs before its first instruction: its dynamic loader,
+//! or the interpreter of a script.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,7 +10,7 @@ use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// What a program needs, by its path.
+/// What a program needs, with its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Needs {
     /// The dynamic loader that an ELF file names.
@@ -23,8 +23,8 @@ pub enum Needs {
 const FIRST_LINE: usize = 256;
 
 impl Needs {
-    /// Reads it from a program's bytes. None if the kernel runs the program alone, or does not know
-    /// it.
+    /// Parses a program's bytes. Returns `None` if the kernel runs the program alone, or does not
+    /// know its format.
     pub fn of(program: &[u8]) -> Option<Needs> {
         if let Some(line) = program.strip_prefix(b"#!") {
             let line = line[..line.len().min(FIRST_LINE)].split(|byte| *byte == b'\n').next()?.trim_ascii();
@@ -38,7 +38,7 @@ impl Needs {
         Some(Needs::Loader(path_of(loader)))
     }
 
-    /// Where it has to be.
+    /// Returns the path where it must be.
     pub fn path(&self) -> &PathBuf {
         match self {
             Needs::Loader(path) | Needs::Interpreter(path) => path,
@@ -50,7 +50,7 @@ fn path_of(bytes: &[u8]) -> PathBuf {
     OsString::from(OsStr::from_bytes(bytes)).into()
 }
 
-/// What it is, and what to do where it is missing.
+/// Prints what it is, and what to do if it is missing.
 impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -70,12 +70,11 @@ impl fmt::Display for Needs {
 mod tests {
     use super::*;
 
-    /// An ELF file of a header and one program header, which names a loader.
+    /// Returns an ELF file with a header and one program header, which names a loader.
     fn dynamic(loader: &[u8]) -> Vec<u8> {
         let mut elf = vec![0; 120];
         elf[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
-        // Kind, machine, version; then where the program headers are, how large one is, and how
-        // many there are.
+        // Kind, machine, version; then the offset, size and number of the program headers.
         for (at, value) in [(16, 3), (18, 62), (20, 1), (32, 64), (52, 64), (54, 56), (56, 1)] {
             elf[at] = value;
         }
@@ -93,7 +92,7 @@ mod tests {
         assert_eq!(loader, Some(Needs::Loader("/lib64/ld.so".into())));
         let said = loader.unwrap().to_string();
         assert!(said.contains("dynamic loader /lib64/ld.so") && said.contains("statically"), "{said}");
-        // Cut off, or not what it says: not known.
+        // Truncated or inconsistent files are not recognized.
         for length in [0, 4, 63, 100, 125] {
             assert_eq!(Needs::of(&dynamic(b"/lib64/ld.so\0")[..length]), None, "{length}");
         }

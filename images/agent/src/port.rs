@@ -6,15 +6,15 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// While no host is connected, the kernel ends every read at once with 0 bytes, and `poll` returns
-/// at once too.
+/// Delay between reads while no host is connected. The kernel then ends every read at once with 0
+/// bytes, and `poll` also returns at once.
 const HOST_AWAY: Duration = Duration::from_millis(50);
 
-/// The reading side of a port. Hosts come and go: it never ends.
+/// The reading side of a port. It never ends, because hosts connect and disconnect.
 #[derive(Debug)]
 pub struct Port(File);
 
-/// Opens the port for reading and for writing. A write waits until a host is connected.
+/// Opens the port for reading and for writing. A write blocks until a host is connected.
 pub fn open(path: &Path) -> io::Result<(Port, File)> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     Ok((Port(file.try_clone()?), file))

@@ -1,23 +1,23 @@
-//! What host and agent say to each other: one JSON object a line, in both directions.
+//! The protocol between host and agent: one JSON object per line, in both directions.
 //!
 //! ```text
-//! host                                                   agent
-//!                                                        {"ready":{"version":"0.1.0","name":"vm0"}}
+//! host                             agent
+//!                                  {"ready":{"version":"0.1.0","name":"vm0"}}
 //! {"id":1,"run":{"argv":["cat"],"uid":1000,"stdin":true}}
-//! {"id":1,"stdin":"hello\n"}                             {"id":1,"stdout":"hello"}
-//! {"id":1,"eof":{}}                                      {"id":1,"exit":{"code":0}}
-//! {"id":2,"read":"/proc/modules"}                        {"id":2,"data":"hamlyn 49152 0 - Live ...\n"}
-//! {"id":9,"kill":9}                                      {"id":9,"refused":"run 9 is not running"}
+//! {"id":1,"stdin":"hello\n"}       {"id":1,"stdout":"hello"}
+//! {"id":1,"eof":{}}                {"id":1,"exit":{"code":0}}
+//! {"id":2,"read":"/proc/modules"}  {"id":2,"data":"hamlyn 49152 0 - Live ...\n"}
+//! {"id":9,"kill":9}                {"id":9,"refused":"run 9 is not running"}
 //! ```
 //!
 //! A word of `argv` that is not UTF-8 is an object with its bytes: `{"bytes":"/w=="}`.
 //!
-//! A program may be run `raw`: what it says then comes as bytes, `outbytes` and `errbytes`, in
-//! base64 and not cut at lines. It may have a `window`: it is made to wait once so much of what it
-//! said has not been taken by the host (`more`).
+//! A program may run `raw`. Its output is then sent as bytes, in `outbytes` and `errbytes`, encoded
+//! in base64 and not split at lines. It may have a `window`: the agent makes the program wait once
+//! that much of its output has not been taken by the host (`more`).
 //!
 //! The host chooses the ids. An id names one run until its `exit` or `error` event, which is its
-//! last; a `refused` request leaves the run as it is.
+//! last. A `refused` request leaves the run unchanged.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,18 +29,17 @@ use serde::{Deserialize, Serialize};
 /// The longest line that the agent reads, in bytes without the line feed.
 pub const MAX_REQUEST: usize = 64 << 10;
 
-/// The longest piece of a program's output in one event, in bytes: longer lines arrive as several
+/// The longest piece of a program's output in one event, in bytes. Longer lines arrive as several
 /// events.
 pub const MAX_OUTPUT: usize = 64 << 10;
 
-/// The longest piece of input in one request, in bytes: in base64 it fits [`MAX_REQUEST`].
+/// The longest piece of input in one request, in bytes. Its base64 encoding fits [`MAX_REQUEST`].
 pub const MAX_INPUT: usize = 32 << 10;
 
-/// How much input may be on its way to a program, in pieces: more than that is refused.
+/// Maximum number of pieces of input in transit to a program; more are refused.
 pub const INPUT_QUEUE: usize = 64;
 
-/// What an event counts for in a window, beside the bytes that it carries: what it costs to keep
-/// it.
+/// The cost of an event in a window, besides its bytes: the memory to keep it.
 pub const EVENT_COST: usize = 64;
 
 /// The longest file that the agent returns, in bytes.
@@ -54,33 +53,33 @@ pub const MAX_EVENT: usize = 6 * MAX_FILE + 1024;
 /// guest.
 pub const PORT: &str = "hamlyn.agent";
 
-/// One line from the host.
+/// A line from the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Names the run, or the question, in every event that answers it.
+    /// Identifies the run or the question, also in every event that answers it.
     pub id: u64,
-    /// What to do.
+    /// The action.
     #[serde(flatten)]
     pub verb: Verb,
 }
 
-/// What the host asks for.
+/// A request's action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Start a program.
+    /// Starts a program.
     Run(Program),
-    /// Write this text, as it is, to the program's standard input.
+    /// Writes this text unchanged to the program's standard input.
     Stdin(String),
-    /// Write these bytes to the program's standard input.
+    /// Writes these bytes to the program's standard input.
     Bytes(Bytes),
-    /// So much of what the program said has been taken: it may say as much again.
+    /// Reports how much output was taken, and extends the program's window by that.
     More(usize),
-    /// Close the program's standard input.
+    /// Closes the program's standard input.
     Eof {},
-    /// Send this signal to the program and all it started.
+    /// Sends this signal to the program and everything it started.
     Kill(i32),
-    /// Read a file of the guest, as the agent's own user.
+    /// Reads a file of the guest, as the agent's own user.
     Read(String),
 }
 
@@ -90,28 +89,28 @@ pub struct Program {
     /// The program, looked up in `PATH`, and its arguments.
     #[serde(with = "words")]
     pub argv: Vec<OsString>,
-    /// Added to the agent's own environment.
+    /// Variables added to the agent's own environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The user and group to run as; the agent's own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Whether it starts in the home of its user, with `HOME` and `USER` accordingly; otherwise
-    /// where the agent is.
+    /// Whether it starts in its user's home, with matching `HOME` and `USER`; otherwise in the
+    /// agent's working directory.
     #[serde(default)]
     pub home: bool,
     /// Whether a pipe is kept for [`Verb::Stdin`]; otherwise standard input is empty.
     #[serde(default)]
     pub stdin: bool,
-    /// Whether its output is told as bytes; otherwise as lines of text.
+    /// Whether its output is reported as bytes; otherwise as lines of text.
     #[serde(default)]
     pub raw: bool,
-    /// How much it may say before [`Verb::More`]; any amount if absent. See [`What::cost`].
+    /// Maximum output before [`Verb::More`]; unlimited if absent. See [`What::cost`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<usize>,
 }
 
-/// A program's words in JSON: text where they are UTF-8, otherwise bytes.
+/// A program's words in JSON: as text if they are UTF-8, otherwise as bytes.
 mod words {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
@@ -163,11 +162,11 @@ impl From<Bytes> for String {
     }
 }
 
-/// One line from the agent.
+/// A line from the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// The request that this belongs to; none for [`What::Ready`] and for a line that could not be
-    /// read.
+    /// The request that this belongs to; `None` for [`What::Ready`] and for a line that could not
+    /// be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
     /// What happened.
@@ -175,11 +174,11 @@ pub struct Event {
     pub what: What,
 }
 
-/// What happened in the guest.
+/// An event in the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// The agent has started: said once in every boot.
+    /// The agent has started; sent once per boot.
     Ready {
         /// The agent's version.
         version: String,
@@ -194,20 +193,20 @@ pub enum What {
     OutBytes(Bytes),
     /// A piece of a raw program's standard error.
     ErrBytes(Bytes),
-    /// The program was handed so many bytes of its input, one piece: there is room for another.
+    /// The program was passed this many bytes of its input, one piece: there is room for another.
     Took(usize),
-    /// The program has ended and all its output has been told.
+    /// The program has ended, and all its output has been sent.
     Exit(Exit),
     /// The contents of a file.
     Data(String),
-    /// The program could not be started or the file not read, and nothing else changed.
+    /// The program could not be started or the file not read. Nothing else changed.
     Error(String),
-    /// A request that concerns a run was not obeyed; the run, if there is one, goes on.
+    /// A request about a run was refused. The run, if there is one, continues.
     Refused(String),
 }
 
 impl What {
-    /// What this counts for in a program's window.
+    /// Returns the event's cost in a program's window.
     pub fn cost(&self) -> usize {
         EVENT_COST
             + match self {

@@ -1,5 +1,5 @@
-//! One running program: its process group, its input, and the threads that tell of its output and
-//! its end.
+//! A running program: its process group, its input, and the threads that report its output and its
+//! end.
 
 use std::env;
 use std::ffi::OsStr;
@@ -19,39 +19,40 @@ use crate::lines::next_piece;
 use crate::loader::Needs;
 use crate::protocol::{Bytes, Exit, INPUT_QUEUE, MAX_OUTPUT, Program, What};
 
-/// Who has which home.
+/// The file with the users' homes.
 const USERS: &str = "/etc/passwd";
 
-/// How much of a program is looked at if it does not start, in bytes.
+/// Number of bytes of a program that are inspected if it does not start.
 const BEGINNING: u64 = 64 << 10;
 
-/// How many programs Linux starts one for the other, at most.
+/// The longest chain of interpreters that Linux starts for a program.
 const INTERPRETERS: usize = 5;
 
-/// A piece of raw output, in bytes.
+/// Size of a piece of raw output, in bytes.
 const PIECE: usize = 32 << 10;
 
-/// Receives what happens to a program, from several threads.
+/// Receives the events of a program, from several threads.
 pub trait Tell: Clone + Send + 'static {
-    /// Something happened.
+    /// Handles an event.
     fn tell(&self, what: What);
-    /// The program is dead but not yet reaped, so its process id is still its own: forget that.
+    /// Handles the program's death. It is not yet reaped, so its process id is still its own, and
+    /// must be forgotten now.
     fn dead(&self);
-    /// All that the program said has been told: forget it.
+    /// Handles the end of the program's output: the run can be forgotten.
     fn forget(&self);
 }
 
-/// A program that has been started, until its end has been told.
+/// A started program, until its end has been reported.
 #[derive(Debug)]
 pub struct Run {
-    /// None once it is dead: then the number may be another's.
+    /// `None` once it is dead, because the process id may then be reused.
     group: Option<Pid>,
     input: Option<SyncSender<Vec<u8>>>,
     window: Arc<Window>,
 }
 
 impl Run {
-    /// Starts `program`; `teller` hears of all it does, last of its end.
+    /// Starts `program`. `teller` receives all its events; the last one is its end.
     pub fn start(program: &Program, teller: impl Tell) -> anyhow::Result<Run> {
         let mut command = command(program)?;
         let mut child = command.spawn().map_err(|error| not_started(&command, error))?;
@@ -79,7 +80,7 @@ impl Run {
         thread::spawn(move || {
             let status = wait(&mut child, &teller);
             for reader in readers {
-                // A reader that panicked has already told its story on the console.
+                // A reader that panicked has already printed its message on the console.
                 let _ = reader.join();
             }
             teller.forget();
@@ -100,23 +101,23 @@ impl Run {
         }
     }
 
-    /// Closes the program's standard input, after what is queued.
+    /// Closes the program's standard input, after the queued pieces.
     pub fn close_input(&mut self) {
         self.input = None;
     }
 
-    /// The program is dead: its last words are still to be told.
+    /// Records the program's death. Its last output has not been reported yet.
     pub fn dead(&mut self) {
         self.group = None;
         self.input = None;
     }
 
-    /// The host has taken so much of what the program said.
+    /// Extends the window by `cost`, because the host has taken that much output.
     pub fn widen(&self, cost: usize) {
         self.window.widen(cost);
     }
 
-    /// Sends signal number `signal` to the program and all it started.
+    /// Sends signal number `signal` to the program and everything it started.
     pub fn kill(&self, signal: i32) -> anyhow::Result<()> {
         let Some(signal) = Signal::from_named_raw(signal) else { bail!("signal {signal} does not exist") };
         let Some(group) = self.group else { bail!("the program is dead") };
@@ -124,7 +125,7 @@ impl Run {
     }
 }
 
-/// The name and the home of a user.
+/// Returns a user's name and home.
 fn user(users: &str, uid: u32) -> Option<(&str, &str)> {
     let mut fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     fields.find_map(|fields| match fields[..] {
@@ -133,7 +134,7 @@ fn user(users: &str, uid: u32) -> Option<(&str, &str)> {
     })
 }
 
-/// Why a program did not start. "No such file" may mean that it is there, and its loader is not.
+/// Returns why a program did not start. "No such file" may mean that only its loader is missing.
 fn not_started(command: &Command, error: io::Error) -> anyhow::Error {
     let context = format!("cannot start {:?}", command.get_program());
     if error.kind() != ErrorKind::NotFound {
@@ -145,7 +146,7 @@ fn not_started(command: &Command, error: io::Error) -> anyhow::Error {
     }
 }
 
-/// What a program needs and is not there; or what its interpreter needs, and so on.
+/// Returns what a program needs and is missing, or what its interpreter needs, and so on.
 fn missing(here: &Path, mut file: PathBuf) -> Option<Needs> {
     for _ in 0..INTERPRETERS {
         let needs = Needs::of(&beginning(&file))?;
@@ -157,12 +158,13 @@ fn missing(here: &Path, mut file: PathBuf) -> Option<Needs> {
     None
 }
 
-/// The folder that a command starts in.
+/// Returns the directory that a command starts in.
 fn here(command: &Command) -> PathBuf {
     command.get_current_dir().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// The file that a command starts, if there is one: of its own path, or below a folder of `PATH`.
+/// Returns the file that a command starts, if it exists: at its own path, or in a directory of
+/// `PATH`.
 fn found(command: &Command) -> Option<PathBuf> {
     let program = Path::new(command.get_program());
     let here = here(command);
@@ -174,11 +176,11 @@ fn found(command: &Command) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| here.join(folder).join(program)).find(|file| file.is_file())
 }
 
-/// The beginning of a file, in which linkers put what the kernel reads; nothing if it cannot be
+/// Returns the beginning of a file, which contains what the kernel reads. Empty if it cannot be
 /// read.
 fn beginning(file: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // A FIFO would wait for a writer.
+    // Opening a FIFO would wait for a writer.
     if file.is_file() {
         let _ = File::open(file).and_then(|file| file.take(BEGINNING).read_to_end(&mut bytes));
     }
@@ -203,7 +205,7 @@ fn command(program: &Program) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// What a program may still say.
+/// The amount of output that a program may still send.
 #[derive(Debug)]
 struct Window {
     left: Mutex<Option<usize>>,
@@ -215,8 +217,8 @@ impl Window {
         Window { left: Mutex::new(left), wider: Condvar::new() }
     }
 
-    /// Waits until this much may be said, and takes it. Meanwhile the program waits with its pipe
-    /// full.
+    /// Blocks until the window has room for `cost`, and takes it. Meanwhile the program blocks on
+    /// its full pipe.
     fn wait_for(&self, cost: usize) {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let narrow = |left: &mut Option<usize>| left.is_some_and(|left| left < cost);
@@ -231,10 +233,10 @@ impl Window {
     }
 }
 
-/// Hands a program its input; `teller` hears of each piece that it was handed.
+/// Writes a program's input; `teller` gets an event for each piece written.
 fn feed(mut stdin: ChildStdin, input: Receiver<Vec<u8>>, teller: Option<impl Tell>) {
     for piece in input {
-        // The program no longer reads: dropping the receiver tells the next writer.
+        // The program no longer reads. Dropping the receiver reports that to the next writer.
         if stdin.write_all(&piece).is_err() {
             return;
         }
@@ -276,7 +278,7 @@ fn copy_bytes(
     })
 }
 
-/// Waits for the end in two steps, so that no signal can ever go to a reused process id.
+/// Waits for the end in two steps, so that no signal is ever sent to a reused process id.
 fn wait(child: &mut Child, teller: &impl Tell) -> io::Result<ExitStatus> {
     while let Err(rustix::io::Errno::INTR) =
         waitid(WaitId::Pid(Pid::from_child(child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)

@@ -1,4 +1,4 @@
-//! The agent's loop: read a request, obey it, go on. No input ends it but the end of the input.
+//! The agent's loop: reads a request, executes it, continues. Only the end of the input ends it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,14 +11,14 @@ use crate::lines::next_line;
 use crate::protocol::{Event, MAX_FILE, MAX_REQUEST, Program, Request, Verb, What};
 use crate::run::{Run, Tell};
 
-/// Serves one stream of requests, and returns when it ends.
+/// Serves one stream of requests, and returns at its end.
 pub fn serve(mut input: impl BufRead, output: impl Write + Send + 'static, name: &str) -> io::Result<()> {
     let agent = Agent { output: Arc::new(Mutex::new(Box::new(output))), runs: Arc::default() };
     agent.emit(None, What::Ready { version: env!("CARGO_PKG_VERSION").into(), name: name.into() });
     while let Some(line) = next_line(&mut input, MAX_REQUEST)? {
         match line {
-            // A host that connects begins with an empty line: it ends what a host before it left
-            // half said.
+            // A connecting host begins with an empty line. It terminates a line that a previous
+            // host left incomplete.
             Ok(line) if line.is_empty() => {}
             Ok(line) => agent.obey(&line),
             Err(_) => {
@@ -51,7 +51,7 @@ impl Agent {
             Verb::Read(path) => read(&path).map(|text| self.emit(Some(id), What::Data(text))),
             Verb::Stdin(text) => self.with_run(id, |run| run.write(text.into_bytes())),
             Verb::Bytes(bytes) => self.with_run(id, |run| run.write(bytes.0)),
-            // What a run said last may be taken after its end.
+            // The last output of a run may be taken after its end.
             Verb::More(cost) => {
                 let _ = self.with_run(id, |run| {
                     run.widen(cost);
@@ -71,7 +71,7 @@ impl Agent {
     }
 
     fn run(&self, id: u64, program: &Program) -> anyhow::Result<()> {
-        // Held until the run is in the table: its end must find it there.
+        // Locked until the run is in the table, where its end must find it.
         let mut runs = lock(&self.runs);
         if runs.contains_key(&id) {
             self.emit(Some(id), What::Refused(format!("run {id} is already running")));
@@ -92,7 +92,7 @@ impl Agent {
         let Ok(mut line) = serde_json::to_vec(&Event { id, what }) else { return };
         line.push(b'\n');
         let mut output = lock(&self.output);
-        // With no host to hear it, an event is lost: there is nobody to tell.
+        // Without a connected host, the event is lost, and the loss cannot be reported.
         let _ = output.write_all(&line).and_then(|()| output.flush());
     }
 }
@@ -122,7 +122,7 @@ impl Tell for Teller {
 fn read(path: &str) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     let file = File::open(path).with_context(|| format!("cannot open {path:?}"))?;
-    // No size beforehand: files of /proc and /sys have none.
+    // The size is not known beforehand: files of /proc and /sys have none.
     file.take(MAX_FILE as u64 + 1)
         .read_to_end(&mut bytes)
         .with_context(|| format!("cannot read {path:?}"))?;
@@ -132,7 +132,8 @@ fn read(path: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A thread that panicked leaves the table and the stream whole: both change in single steps.
+/// Ignores poisoning: the table and the stream change in single steps, so a panic leaves them
+/// consistent.
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

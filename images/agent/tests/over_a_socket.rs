@@ -1,4 +1,4 @@
-//! The agent over a socket pair: what the host sees.
+//! The agent over a socket pair, as seen by the host.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -52,7 +52,7 @@ fn event(id: u64, what: What) -> Event {
 }
 
 #[test]
-fn a_program_speaks_and_ends() {
+fn program_output_and_exit_are_reported() {
     let mut host = Host::new();
     host.say(r#"{"id":1,"run":{"argv":["sh","-c","echo $GREETING; exit 3"],"env":{"GREETING":"good day"}}}"#);
     assert_eq!(host.hear(), event(1, What::Stdout("good day".into())));
@@ -60,7 +60,7 @@ fn a_program_speaks_and_ends() {
 }
 
 #[test]
-fn standard_error_is_told_apart() {
+fn standard_error_is_reported_separately() {
     let mut host = Host::new();
     host.say(r#"{"id":1,"run":{"argv":["sh","-c","echo oh >&2"]}}"#);
     assert_eq!(host.hear(), event(1, What::Stderr("oh".into())));
@@ -68,7 +68,7 @@ fn standard_error_is_told_apart() {
 }
 
 #[test]
-fn two_programs_run_at_once_and_read_their_own_input() {
+fn concurrent_programs_read_their_own_input() {
     let mut host = Host::new();
     for id in [1, 2] {
         host.say(&format!(r#"{{"id":{id},"run":{{"argv":["cat"],"stdin":true}}}}"#));
@@ -84,13 +84,13 @@ fn two_programs_run_at_once_and_read_their_own_input() {
 }
 
 #[test]
-fn a_program_says_no_more_than_its_window_has_room_for() {
+fn output_is_limited_by_the_window() {
     let mut host = Host::new();
-    // Each line counts for 65.
+    // Each line costs 65.
     host.say(r#"{"id":1,"run":{"argv":["sh","-c","echo a; echo b; echo c"],"window":130}}"#);
     assert_eq!(host.hear(), event(1, What::Stdout("a".into())));
     assert_eq!(host.hear(), event(1, What::Stdout("b".into())));
-    // Others are not held up, and the program's death does not lose its words.
+    // Other programs are not blocked, and the program's death loses no output.
     host.say(r#"{"id":2,"run":{"argv":["sh","-c","sleep 0.2; echo d"]}}"#);
     assert_eq!(host.hear(), event(2, What::Stdout("d".into())));
     assert_eq!(host.hear(), event(2, What::Exit(Exit::Code(0))));
@@ -100,14 +100,13 @@ fn a_program_says_no_more_than_its_window_has_room_for() {
 }
 
 #[test]
-fn a_raw_program_has_bytes_and_a_user_its_home() {
+fn raw_program_uses_bytes_user_gets_home() {
     let mut host = Host::new();
     host.say(
         r#"{"id":1,"run":{"argv":["sh","-c","head -c 3; printf '\\377' >&2"],"stdin":true,"raw":true}}"#,
     );
     host.say(r#"{"id":1,"bytes":"AP/+"}"#);
-    // What is written, what is complained of and what was read come from three threads, in any
-    // order.
+    // Output, error output and the receipt of input come from three threads, in any order.
     let mut heard = [host.hear(), host.hear(), host.hear()].map(|event| event.what);
     heard.sort_by_key(|what| match what {
         What::OutBytes(_) => 0,
@@ -130,7 +129,7 @@ fn a_signal_reaches_what_the_program_started() {
     host.say(r#"{"id":1,"run":{"argv":["sh","-c","sleep 1000 & echo up; wait"]}}"#);
     assert_eq!(host.hear(), event(1, What::Stdout("up".into())));
     host.say(r#"{"id":1,"kill":15}"#);
-    // The event comes only when nobody holds the output any more: the sleeper too is dead.
+    // The event is sent only once no process holds the output open: the sleeper is dead, too.
     assert_eq!(host.hear(), event(1, What::Exit(Exit::Signal(15))));
 }
 
@@ -186,7 +185,7 @@ fn a_missing_loader_is_named() {
     ] {
         host.say(&format!(r#"{{"id":1,"run":{{"argv":["{}"]}}}}"#, path.display()));
         host.hear_error(Some(1), why);
-        // By its name, found by PATH.
+        // By its name, found through PATH.
         let (name, path) = (path.file_name().unwrap().to_str().unwrap(), folder.path().display());
         host.say(&format!(r#"{{"id":1,"run":{{"argv":["{name}"],"env":{{"PATH":"/none:{path}"}}}}}}"#));
         host.hear_error(Some(1), why);

@@ -13,13 +13,13 @@ use crate::meet::{self, MeetOption};
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// The server says so.
+    /// The server has refused the call, with this reason.
     #[error("{0}")]
     Refused(String),
     /// The server is lost.
     #[error("the server is lost: {0}")]
     Lost(#[from] Lost),
-    /// It could not be sent, or its result did not come in time.
+    /// The call could not be sent, or its result did not arrive in time.
     #[error(transparent)]
     Failed(#[from] hamlyn::Error),
     /// The program cannot wait.
@@ -27,12 +27,12 @@ pub(crate) enum CallError {
     Wait(String),
 }
 
-/// A client of one server. Several calls may be under way; their results come in any order.
+/// A client of one server. Several calls may be in flight; their results arrive in any order.
 pub(crate) struct Client {
     manager: Manager,
     line: Line,
     last: u32,
-    /// Calls that are under way, and what has come of them.
+    /// Calls in flight, with the results that have arrived.
     calls: HashMap<u32, Option<Result<Vec<u8>, String>>>,
 }
 
@@ -44,7 +44,7 @@ impl Client {
         Ok(Self { manager, line, last: 0, calls: HashMap::new() })
     }
 
-    /// Calls, and waits for the result.
+    /// Calls a procedure, and waits for the result.
     pub(crate) fn call(
         &mut self,
         procedure: &str,
@@ -55,7 +55,7 @@ impl Client {
         self.finish(number, timeout)
     }
 
-    /// Calls, and does not wait. The number is for [`Client::finish`].
+    /// Starts a call without waiting. The number is for [`Client::finish`].
     pub(crate) fn begin(&mut self, procedure: &str, arguments: &[u8]) -> Result<u32, CallError> {
         let number = self.last.wrapping_add(1);
         self.line.post(number, &Kind::Call(procedure.to_owned()), arguments)?;
@@ -65,7 +65,7 @@ impl Client {
         Ok(number)
     }
 
-    /// Waits for a call's result. After a time-out the call may still be carried out; its result is
+    /// Waits for a call's result. After a time-out, the call may still be executed; its result is
     /// dropped.
     pub(crate) fn finish(&mut self, number: u32, timeout: Duration) -> Result<Vec<u8>, CallError> {
         let begun = Instant::now();
@@ -91,7 +91,7 @@ impl Client {
         Ok(self.line.close(timeout)?)
     }
 
-    /// Sends what is left to send, and takes in what has come.
+    /// Sends pending data, and handles what has arrived.
     fn look(&mut self) -> Result<(), CallError> {
         self.line.push()?;
         while let Some(frame) = self.line.next()? {
@@ -102,7 +102,7 @@ impl Client {
                     return Err(Lost::from(hamlyn::Error::Malformed("a call to a client")).into());
                 }
             };
-            // Nobody waits for the others any more.
+            // Results of calls that timed out are dropped.
             if let Some(call) = self.calls.get_mut(&frame.number) {
                 *call = Some(result);
             }

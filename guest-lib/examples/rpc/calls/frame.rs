@@ -1,8 +1,8 @@
-//! Frames: how calls and their results lie in a stream of bytes.
+//! Frames: the encoding of calls and their results in a stream of bytes.
 
 use hamlyn::{Error, Result};
 
-/// The most bytes of arguments or of a result.
+/// Maximum number of bytes of arguments or of a result.
 pub(crate) const MAX_BODY: usize = 16 << 20;
 /// The longest name of a procedure, in bytes.
 pub(crate) const MAX_NAME: usize = 64;
@@ -10,28 +10,28 @@ pub(crate) const MAX_NAME: usize = 64;
 /// Bytes before the body: its length, the call's number, the frame's kind, the name's length.
 const HEAD: usize = 12;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A call of the procedure of this name; the body is its arguments.
+    /// A call of the procedure with this name; the body holds its arguments.
     Call(String),
-    /// A result; the body is it.
+    /// A result, in the body.
     Result,
-    /// There is no result; the body says why, in UTF-8.
+    /// There is no result; the body holds the reason, in UTF-8.
     Error,
 }
 
 /// A call, or its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// The caller's number for the call; the result carries the same.
+    /// The caller's number for the call; the result carries the same number.
     pub(crate) number: u32,
     pub(crate) kind: Kind,
     pub(crate) body: Vec<u8>,
 }
 
 impl Frame {
-    /// Appends its bytes.
+    /// Appends the frame's bytes.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a name or body that is too long; then nothing is appended.
@@ -52,10 +52,10 @@ impl Frame {
         Ok(())
     }
 
-    /// Takes the first frame off, once all of it is there.
+    /// Removes and returns the first frame, once all of it has arrived.
     ///
     /// # Errors
-    /// [`Error::Malformed`]: where the next one begins is not known then.
+    /// [`Error::Malformed`]: the start of the next frame is unknown then.
     pub(crate) fn take_from(bytes: &mut Vec<u8>) -> Result<Option<Self>> {
         let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_out_as_they_went_in_however_the_bytes_are_cut() {
+    fn frames_survive_any_split_of_the_bytes() {
         let frames = [
             Frame { number: 1, kind: Kind::Call("sum".into()), body: vec![1, 2, 3] },
             Frame { number: u32::MAX, kind: Kind::Result, body: vec![] },

@@ -1,4 +1,5 @@
-//! A line: a stream each way, and frames on it. Neither end ever waits in it.
+//! A line: one stream in each direction, with frames on them. All operations but the final close
+//! are non-blocking.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -10,10 +11,10 @@ use super::frame::{Frame, Kind};
 use crate::common::Outcome;
 use crate::meet::{Door, MeetOption, Met, Watch};
 
-/// Why a line is of no more use.
+/// Why a line is unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Lost {
-    /// The other end left gracefully.
+    /// The peer left gracefully.
     #[error("it has closed")]
     Closed,
     /// For example [`hamlyn::Error::PeerLost`], with a reason; [`hamlyn::Error::Malformed`].
@@ -28,15 +29,15 @@ pub(super) struct Line {
     sender: StreamSender,
     receiver: StreamReceiver,
     watch: Option<Watch>,
-    /// What has come of frames that have not.
+    /// Received bytes of incomplete frames.
     arriving: Vec<u8>,
-    /// What has still to go, and how much of it has gone.
+    /// Bytes to send, and the number of them already sent.
     leaving: Vec<u8>,
     gone: usize,
 }
 
 impl Line {
-    /// The calling end.
+    /// Creates the calling end.
     pub(super) fn connect(
         meet: &MeetOption,
         card: &Card,
@@ -48,7 +49,7 @@ impl Line {
         Self::new(manager, receiver, met)
     }
 
-    /// The called end, if somebody has come.
+    /// Creates the called end, if a client has connected.
     pub(super) fn accept(door: &Door, manager: &Manager) -> Outcome<Option<Self>> {
         let mut receiver = None;
         let met = door.admit(Duration::ZERO, |_| {
@@ -63,12 +64,12 @@ impl Line {
         Ok(Self { sender, receiver, watch: met.watch, arriving: Vec::new(), leaving: Vec::new(), gone: 0 })
     }
 
-    /// Takes a frame to be sent.
+    /// Queues a frame.
     pub(super) fn post(&mut self, number: u32, kind: &Kind, body: &[u8]) -> hamlyn::Result<()> {
         Frame::append_to(number, kind, body, &mut self.leaving)
     }
 
-    /// Sends as much as can go now. Whether nothing is left.
+    /// Sends as much as possible now. Returns whether nothing is left.
     pub(super) fn push(&mut self) -> Result<bool> {
         if self.leaving.is_empty() {
             return Ok(true);
@@ -88,13 +89,13 @@ impl Line {
         Ok(true)
     }
 
-    /// A file that becomes readable when the other end has ended; none where nobody can tell.
+    /// Returns a file that becomes readable when the peer has ended, if there is such a file.
     pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().and_then(Watch::file)
     }
 
-    /// Looks whether the other end has ended, which the operating system knows.
-    /// What came from it before is still received.
+    /// Checks whether the operating system has reported the peer's end. Data that arrived before is
+    /// still received.
     pub(super) fn look_for_end(&mut self) -> Result<()> {
         if let Some(loss) = self.watch.as_mut().map_or(Ok(None), Watch::loss)? {
             self.receiver.peer_lost(loss);
@@ -103,7 +104,7 @@ impl Line {
         Ok(())
     }
 
-    /// Says that no more comes, once all that was posted is on its way.
+    /// Ends the outgoing stream, after everything that was posted is sent.
     pub(super) fn close(mut self, timeout: Duration) -> Result<()> {
         self.sender.set_timeout(Some(timeout));
         self.sender.send(&self.leaving[self.gone..])?;
@@ -111,8 +112,8 @@ impl Line {
         Ok(self.watch.map_or(Ok(()), Watch::close)?)
     }
 
-    /// The next frame, if all of it has come. Reads no further: what nobody takes stays in the
-    /// stream, and its sender waits.
+    /// Returns the next frame once all of it has arrived. Reads no further: what is not taken stays
+    /// in the stream, and its sender waits.
     ///
     /// # Errors
     /// [`Lost`].

@@ -1,7 +1,7 @@
-//! Remote procedure calls over a pair of streams: [`Server`] and [`Client`]; docs/rpc.md has the
-//! format.
+//! Remote procedure calls over a pair of streams: [`Server`] and [`Client`]; docs/rpc.md describes
+//! the format.
 
-// Every program uses a part of it.
+// Each program uses only part of this module.
 #![allow(dead_code, unused_imports)]
 
 mod client;

@@ -1,5 +1,5 @@
-//! The called side: one thread for all clients; whoever uses it carries the calls out and answers
-//! them, at once or later.
+//! The called side: one thread for all clients. The program that uses it executes the calls and
+//! answers them, at once or later.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Write, stderr};
@@ -12,7 +12,7 @@ use super::line::{Line, Lost};
 use crate::common::Outcome;
 use crate::meet::{self, Door, MeetOption};
 
-/// How soon to look again for what comes without a file to poll.
+/// Poll interval for events without a file to poll.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// A server.
@@ -25,47 +25,47 @@ pub(crate) struct Server {
     events: VecDeque<Event>,
 }
 
-/// Something to be dealt with.
+/// An event to be handled.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A client calls.
     Called(Call),
-    /// A client is no longer there, for this reason. Its calls need no answer.
+    /// A client is gone, for this reason. Its calls need no answer.
     Gone { client: u64, reason: String },
 }
 
 /// A call.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// To whom the answer goes.
+    /// The destination of the answer.
     pub(crate) asker: Asker,
     pub(crate) procedure: String,
     pub(crate) arguments: Vec<u8>,
 }
 
-/// Who waits for which answer.
+/// Identifies the client and the call of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asker {
-    /// The client: no two of a server have the same number, ever.
+    /// The client's number, which a server never reuses.
     pub(crate) client: u64,
-    /// Its number for the call.
+    /// The client's number for the call.
     pub(crate) call: u32,
 }
 
 impl Server {
-    /// Opens a server of this name.
+    /// Opens a server with this name.
     pub(crate) fn open(meet: &MeetOption, card: &Card, name: &str) -> Outcome<Self> {
         let manager = Manager::create(card)?;
         let door = meet.listen(card, name)?;
         Ok(Self { manager, door, lines: BTreeMap::new(), admitted: 0, events: VecDeque::new() })
     }
 
-    /// Whether its standard input has ended.
+    /// Returns whether its standard input has ended.
     pub(crate) fn is_shut(&self) -> bool {
         self.door.is_shut()
     }
 
-    /// What happens next, if anything does within this time.
+    /// Returns the next event, if one occurs within `patience`.
     pub(crate) fn next(&mut self, patience: Duration) -> Outcome<Option<Event>> {
         let begun = Instant::now();
         loop {
@@ -84,14 +84,15 @@ impl Server {
         }
     }
 
-    /// Answers a call: a result, or why there is none. A client that is gone is not told.
+    /// Answers a call with a result, or with the reason why there is none. An answer to a client
+    /// that is gone is dropped.
     pub(crate) fn answer(&mut self, to: Asker, answer: Result<&[u8], &str>) {
         let Some(line) = self.lines.get_mut(&to.client) else { return };
         let posted = match answer {
             Ok(result) => line.post(to.call, &Kind::Result, result),
             Err(reason) => line.post(to.call, &Kind::Error, reason.as_bytes()),
         };
-        // A result that is too long: the client is to know.
+        // The result is too long: report that to the client.
         let posted = posted.or_else(|error| line.post(to.call, &Kind::Error, error.to_string().as_bytes()));
         let sent = posted.map_err(Lost::from).and_then(|()| line.push());
         if let Err(error) = sent {
@@ -99,7 +100,8 @@ impl Server {
         }
     }
 
-    /// Lets in who has come. A client that cannot be let in is no reason to fail the others.
+    /// Admits a client that has connected. A client that cannot be admitted does not affect the
+    /// others.
     fn admit(&mut self) {
         match Line::accept(&self.door, &self.manager) {
             Ok(None) => {}
@@ -111,8 +113,8 @@ impl Server {
         }
     }
 
-    /// Takes one call of every client that has taken its results, so that none is served before the
-    /// others or owed without end.
+    /// Takes one call from each client that has taken its results. So no client is served before
+    /// the others, and pending results are bounded.
     fn look_around(&mut self) {
         let mut gone = Vec::new();
         for (client, line) in &mut self.lines {

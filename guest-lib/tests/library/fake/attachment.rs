@@ -89,8 +89,8 @@ impl CardAttachment for Fake {
         Ok(Box::new(FakeListener { card: self.0.clone(), name: name.into(), file }))
     }
 
-    /// Who listens to the name is asked. Else a host answers as the tests say ([`Fake::answer`]),
-    /// or never.
+    /// Delivers the request to the listener for the name. Without a listener, the host answers as
+    /// set by [`Fake::answer`], or never.
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
         if let Some((requests, file)) = self.0.lock().unwrap().names.get_mut(name) {
             let (asker, asked) = request(self.host(), host, private);
@@ -103,7 +103,7 @@ impl CardAttachment for Fake {
         Ok(Box::new(connection))
     }
 
-    /// A host answers as the tests say ([`Fake::say`]), or never.
+    /// The host answers as set by [`Fake::say`], or never.
     fn ask(&self, host: u32, _: &str) -> Result<Box<dyn ConnectionParts>> {
         let answer = match &self.0.lock().unwrap().answers {
             Some(answers) => answers.get(&host).copied(),
@@ -164,7 +164,7 @@ impl Attachment for Fake {
         Ok(())
     }
 
-    /// Sleeps for as long as it may, as [`Fake::wait_queue`].
+    /// Spins until the condition holds or the time is up, like [`Fake::wait_queue`].
     fn wait_terminus(&self, terminus: u32, completed: u32, timeout: Option<Duration>) -> Result<()> {
         self.card_that_wakes()?.sleeps += 1;
         let start = std::time::Instant::now();
@@ -213,7 +213,8 @@ impl Attachment for Fake {
         Ok(())
     }
 
-    /// Sleeps for as long as it may: nothing happens in this card unless it is rung.
+    /// Spins until the condition holds or the time is up: this card does nothing unless its
+    /// doorbell is rung.
     fn wait_queue(&self, wait: QueueWait, timeout: Option<Duration>) -> Result<()> {
         let start = std::time::Instant::now();
         let is_over = || self.0.lock().unwrap().queues[&wait.queue].is_over(wait);

@@ -1,4 +1,4 @@
-//! What the fake card does with requests: all of it as soon as it is rung.
+//! The fake card's execution of requests: all of them as soon as the doorbell is rung.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::offset_of;
@@ -29,38 +29,39 @@ use super::sleeper::Sleeper;
 
 #[derive(Debug, Default)]
 pub(super) struct Card {
-    /// While it is held it does nothing when rung.
+    /// A held card ignores its doorbell.
     pub(super) held: bool,
     pub(super) next: u32,
-    /// How many requests it takes before it is held.
+    /// Number of requests that it takes before it is held.
     pub(super) budget: Option<u32>,
-    /// How often somebody went to sleep until requests are finished.
+    /// Number of sleeps until requests are completed.
     pub(super) sleeps: u32,
-    /// An older driver: it wakes nobody for that.
+    /// Emulates an older driver, which wakes no waiter for completions.
     pub(super) is_old: bool,
-    /// What was lent, for as long as its lender keeps it.
+    /// Lent memory, for as long as its lender keeps it.
     pub(super) memory: Vec<Weak<Mapping>>,
     pub(super) termini: BTreeMap<u32, Terminus>,
     pub(super) queues: BTreeMap<u32, Queue>,
     pub(super) slots: BTreeMap<u32, HamlynSlotCreate>,
     pub(super) weights: Vec<u32>,
     pub(super) rings: u32,
-    /// How often somebody waited for what it was checking.
+    /// Number of waits for checks in progress.
     pub(super) settled: u32,
     pub(super) link_down: bool,
     pub(super) refuses_to_lend: bool,
     /// Requests for connections, by host.
     pub(super) asked: BTreeMap<u32, Vec<Weak<Mutex<Asked>>>>,
-    /// What hosts say at once to a question, or never; None: nobody here can ask.
+    /// Immediate answers of hosts to a question; other hosts never answer. `None`: the driver
+    /// cannot ask.
     pub(super) answers: Option<BTreeMap<u32, u32>>,
     pub(super) ports: u32,
-    /// Express memory, if there is any, and whether the other host has another switch's.
+    /// Whether there is express memory, and whether the other host has another switch's.
     pub(super) has_express: bool,
     pub(super) other_memory: bool,
     pub(super) areas: BTreeMap<u32, Area>,
-    /// Names that are listened to: who asks, and the other end of the listener's file.
+    /// Registered names: the pending requests, and the other end of the listener's file.
     pub(super) names: BTreeMap<String, (VecDeque<Side>, UnixStream)>,
-    /// Messages that were sent and have not arrived, if the fabric takes its time.
+    /// Messages in flight, if the fabric delays them.
     pub(super) flying: Option<Vec<Flying>>,
 }
 
@@ -81,7 +82,7 @@ pub(super) struct Queue {
     pub(super) memory: Arc<Mapping>,
     pub(super) entries: u32,
     pub(super) written: u32,
-    /// Readable once something was written for which the queue was armed.
+    /// Readable once an entry was written for which the queue was armed.
     pub(super) file: Arc<OwnedFd>,
     pub(super) armed: bool,
 }
@@ -103,7 +104,7 @@ impl Card {
         lent.find(|mapping| mapping.contains(address, length)).unwrap()
     }
 
-    /// Copies out of any memory that was lent.
+    /// Copies from any lent memory.
     fn load(&self, address: u64, bytes: &mut [u8]) {
         let length = bytes.len() as u64;
         let mapping = self.find(address, length);
@@ -150,7 +151,7 @@ impl Card {
         bytes
     }
 
-    /// Gives the word that a fetch-and-op found.
+    /// Executes a request. Returns the old word of a fetch-and-op.
     fn carry_out(&mut self, terminus: u32, entry: &[u8]) -> std::result::Result<u64, Statistic> {
         let (head, body) = HamlynRequest::read_from_prefix(entry).unwrap();
         if head.flags & HAMLYN_REQUEST_FETCH != 0 {
@@ -220,7 +221,7 @@ impl Card {
         Ok(data)
     }
 
-    /// As on arrival: a wrong packet changes nothing.
+    /// Deposits a message as on arrival. An invalid packet changes nothing.
     pub(super) fn deposit(&mut self, head: &HamlynRequest, metadata: &[u8], data: &[u8]) {
         let Some(slot) = self.slots.get(&head.slot).copied() else { return };
         let end = u64::from(head.offset) + data.len() as u64;
@@ -255,7 +256,7 @@ impl Card {
         }
     }
 
-    /// The paranoid modes' tests (section 2.7).
+    /// Applies the checks of the paranoid modes (section 2.7).
     fn admits(&self, address: u64, head: &HamlynRequest, end: u64) -> bool {
         let mut bytes = [0; HAMLYN_METADATA_SIZE as usize];
         self.load(address, &mut bytes);

@@ -1,4 +1,4 @@
-//! Connections that are asked for, and answered as the tests say.
+//! Requested connections, answered as the tests specify.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,7 +29,7 @@ impl FakeConnection {
     pub(super) fn undecided(host: u32) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        // Full, it is neither readable nor writable.
+        // A full socket is neither readable nor writable.
         while (&ours).write(&[0; 4096]).is_ok() {}
         let asked = Arc::new(Mutex::new(Asked { state: HAMLYN_CONNECTION_CONNECTING, reason: 0, theirs }));
         Self { host, asked, file: ours }

@@ -1,5 +1,5 @@
-//! The fake card's express memory, and names: two hosts, this one and [`OTHER`], whose processes
-//! are this one's.
+//! The fake card's express memory and names. There are two hosts, this one and [`OTHER`], whose
+//! processes are both in this process.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +18,7 @@ use super::card::Card;
 /// The other host's id.
 pub(crate) const OTHER: u32 = 6;
 
-/// An area, for as long as it is there.
+/// An existing area.
 #[derive(Debug)]
 pub(super) struct Area {
     pub(super) maker: u32,
@@ -55,7 +55,7 @@ impl Card {
         Ok(ExpressParts { number: self.number(), key: 0, memory })
     }
 
-    /// An area that is gone shows others zeros.
+    /// Destroys an area. Its remaining views read as zeros.
     pub(super) fn destroy_area(&mut self, number: u32) {
         if let Some(area) = self.areas.remove(&number) {
             area.memory.write(0, &vec![0; area.memory.length()]);
@@ -67,7 +67,7 @@ fn key_of(area: u32) -> u64 {
     0xe5e5_0000 + u64::from(area)
 }
 
-/// A connection as both sides see it: 0 has asked, 1 was asked.
+/// A connection with both sides: side 0 has asked, side 1 was asked.
 #[derive(Debug)]
 pub(super) struct Link {
     states: [HamlynConnectionState; 2],
@@ -84,7 +84,7 @@ impl Link {
         (told.state, told.reason) = (state, reason);
         told.private_length = private.len() as u32;
         told.data[..private.len()].copy_from_slice(private);
-        // Who is told may have gone meanwhile.
+        // The recipient may have gone meanwhile.
         let _ = self.theirs[side].write_all(b"news");
     }
 }
@@ -96,12 +96,12 @@ pub(super) struct Side {
     file: UnixStream,
 }
 
-/// A request that a listener has not been handed yet.
+/// Creates both sides of a request that no listener has taken yet.
 pub(super) fn request(from: u32, to: u32, private: &[u8]) -> (Side, Side) {
     let [(one, their_one), (other, their_other)] = [0, 1].map(|_| {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        // Full, it is neither readable nor writable.
+        // A full socket is neither readable nor writable.
         while (&ours).write(&[0; 4096]).is_ok() {}
         (ours, theirs)
     });

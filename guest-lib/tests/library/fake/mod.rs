@@ -1,8 +1,8 @@
-//! A card in memory, reached as the driver would: it works whenever its doorbell rings, and is
-//! never awake.
+//! A card in memory, accessed like a driver. It works whenever its doorbell rings, and is never
+//! awake otherwise.
 //!
-//! It knows direct I/O and DMA to slots of its own, fast mode, packet counting, fetch-and-op, and
-//! the refusals that the tests need. Packets are not its concern: a message arrives whole.
+//! It supports direct I/O and DMA to its own slots, fast mode, packet counting, fetch-and-op, and
+//! the refusals that the tests need. It has no packets: each message arrives as a whole.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, Weak};
@@ -26,7 +26,7 @@ pub(crate) const HOST: u32 = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Fake(Arc<Mutex<Card>>, Seat);
 
-/// Whose card it is: this host's, or the other's.
+/// The card's host: this one or the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Seat {
     #[default]
@@ -35,7 +35,7 @@ enum Seat {
 }
 
 impl Fake {
-    /// Whether the card leaves requests where they are.
+    /// Sets whether the card leaves requests in the queue.
     pub(crate) fn hold(&self, held: bool) {
         let mut card = self.0.lock().unwrap();
         card.held = held;
@@ -44,19 +44,19 @@ impl Fake {
         }
     }
 
-    /// Takes so many requests, and then is held.
+    /// Takes this many requests, and then is held.
     pub(crate) fn take(&self, requests: u32) {
         let mut card = self.0.lock().unwrap();
         (card.held, card.budget) = (false, Some(requests));
         card.work();
     }
 
-    /// How often somebody went to sleep until requests are finished.
+    /// Returns the number of sleeps until requests are completed.
     pub(crate) fn sleeps(&self) -> u32 {
         self.0.lock().unwrap().sleeps
     }
 
-    /// From now on its driver wakes nobody who sleeps until requests are finished.
+    /// Makes its driver wake no waiter for completions from now on.
     pub(crate) fn grow_old(&self) {
         self.0.lock().unwrap().is_old = true;
     }
@@ -69,12 +69,12 @@ impl Fake {
         self.0.lock().unwrap().rings
     }
 
-    /// The weights of all termini ever created.
+    /// Returns the weights of all termini ever created.
     pub(crate) fn weights(&self) -> Vec<u32> {
         self.0.lock().unwrap().weights.clone()
     }
 
-    /// Writes notifications of no slot into every queue, as no card should.
+    /// Writes notifications of no slot into every queue, which no real card does.
     pub(crate) fn babble(&self, count: u32) {
         let mut card = self.0.lock().unwrap();
         let nobody =
@@ -84,13 +84,12 @@ impl Fake {
         }
     }
 
-    /// From now on messages arrive when [`Fake::land`] says so.
+    /// Delays messages from now on until [`Fake::land`] is called.
     pub(crate) fn delay(&self) {
         self.0.lock().unwrap().flying = Some(Vec::new());
     }
 
-    /// Lets one of the messages that are under way arrive, chosen by any number. Whether there was
-    /// one.
+    /// Delivers one of the messages in flight, selected by `choice`. Returns whether there was one.
     pub(crate) fn land(&self, choice: usize) -> bool {
         let mut card = self.0.lock().unwrap();
         let flying = card.flying.as_mut().unwrap();
@@ -102,19 +101,20 @@ impl Fake {
         true
     }
 
-    /// There are so many ports, and questions; these hosts answer them at once (`HAMLYN_END_*`),
-    /// the others never.
+    /// Sets the number of ports, and enables questions. The given hosts answer them at once
+    /// (`HAMLYN_END_*`), the others never.
     pub(crate) fn say(&self, ports: u32, answers: &[(u32, u32)]) {
         let mut card = self.0.lock().unwrap();
         (card.ports, card.answers) = (ports, Some(answers.iter().copied().collect()));
     }
 
-    /// How many requests for a name wait.
+    /// Returns the number of pending requests for a name.
     pub(crate) fn requests(&self, name: &str) -> usize {
         self.0.lock().unwrap().names[name].0.len()
     }
 
-    /// What a host says to all who have asked it: 0 accepts, else why not (`HAMLYN_END_*`).
+    /// Sets a host's answer to all that have asked it: 0 accepts, any other value is the reason
+    /// (`HAMLYN_END_*`).
     pub(crate) fn answer(&self, host: u32, reason: u32) {
         for asked in self.0.lock().unwrap().asked.get(&host).into_iter().flatten().filter_map(Weak::upgrade) {
             let mut asked = asked.lock().unwrap();
@@ -124,14 +124,14 @@ impl Fake {
         }
     }
 
-    /// How many requests for a connection to a host are open, and how many there were.
+    /// Returns the number of open requests for a connection to a host, and the total number.
     pub(crate) fn asked(&self, host: u32) -> (usize, usize) {
         let card = self.0.lock().unwrap();
         let asked = card.asked.get(&host).map_or(&[][..], Vec::as_slice);
         (asked.iter().filter(|asked| asked.strong_count() > 0).count(), asked.len())
     }
 
-    /// The next time that memory is to be lent.
+    /// Fails the next attempt to lend memory.
     pub(crate) fn refuse_to_lend(&self) {
         self.0.lock().unwrap().refuses_to_lend = true;
     }
@@ -140,40 +140,40 @@ impl Fake {
         self.0.lock().unwrap().link_down = true;
     }
 
-    /// Numbers of what is open: termini, queues, slots.
+    /// Returns the numbers of open objects: termini, queues, slots.
     pub(crate) fn open(&self) -> (usize, usize, usize) {
         let card = self.0.lock().unwrap();
         (card.termini.len(), card.queues.len(), card.slots.len())
     }
 
-    /// Another handle to the same card.
+    /// Returns another handle to the same card.
     pub(crate) fn share(&self) -> Arc<dyn Attachment> {
         Arc::new(Fake(self.0.clone(), self.1))
     }
 
-    /// The other host's card, which is the same one.
+    /// Returns the other host's card, which is the same one.
     pub(crate) fn other(&self) -> Arc<dyn Attachment> {
         Arc::new(Fake(self.0.clone(), Seat::There))
     }
 
-    /// From now on both hosts have express memory; with `other`, each that of another switch.
+    /// Gives express memory to both hosts; with `other`, each gets that of another switch.
     pub(crate) fn give_express(&self, other: bool) {
         let mut card = self.0.lock().unwrap();
         (card.has_express, card.other_memory) = (true, other);
     }
 
-    /// The area that this host's only channel receives by, as the other host sees it.
+    /// Returns the area that this host's only channel receives in, as mapped by the other host.
     pub(crate) fn area(&self) -> Arc<Mapping> {
         let card = self.0.lock().unwrap();
         card.areas.values().find(|area| area.maker == self.host()).expect("a channel").memory.clone()
     }
 
-    /// What both hosts' channels receive by.
+    /// Returns the areas that both hosts' channels receive in.
     pub(crate) fn all_areas(&self) -> Vec<Arc<Mapping>> {
         self.0.lock().unwrap().areas.values().map(|area| area.memory.clone()).collect()
     }
 
-    /// How many areas there are.
+    /// Returns the number of areas.
     pub(crate) fn areas(&self) -> usize {
         self.0.lock().unwrap().areas.len()
     }

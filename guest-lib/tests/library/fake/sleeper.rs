@@ -1,4 +1,4 @@
-//! Who is to be woken once the fake card has finished with requests of a terminus.
+//! Wakes the waiter of a terminus once the fake card has completed its requests.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use rustix::io::{read, write};
 
 #[derive(Debug)]
 pub(super) struct Sleeper {
-    /// Readable once the terminus has reached what it was armed for.
+    /// Readable once the terminus has reached the number it was armed for.
     file: Arc<OwnedFd>,
     wanted: Option<u32>,
 }
 
-/// Whether so many finished requests are as many as are wanted.
+/// Returns whether `done` completed requests are at least `wanted`.
 pub(super) fn has_reached(done: u32, wanted: u32) -> bool {
     done.wrapping_sub(wanted) as i32 >= 0
 }
@@ -34,7 +34,7 @@ impl Sleeper {
         over
     }
 
-    /// So many requests are finished.
+    /// Wakes the waiter if enough requests are completed.
     pub(super) fn look(&mut self, done: u32) {
         if self.wanted.is_some_and(|wanted| has_reached(done, wanted)) {
             self.wanted = None;
