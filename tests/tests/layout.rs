@@ -105,7 +105,8 @@ fn new_card_folder_gets_headers() {
     fs::write(kite.join("mod.rs"), "pub mod identity;\npub mod uapi;\n").unwrap();
     fs::write(kite.join("identity.rs"), "/// Its model.\npub const HAMLYN_MODEL_KITE: u32 = 3;\n").unwrap();
     let uapi = "/// Flies.\npub const KITE_IOC_FLY: u32 = card_call::<KiteFly>(HAMLYN_MODEL_KITE, 1);\n\
-        /// How.\n#[repr(C)]\npub struct KiteFly {\n/// In: metres.\npub height: u64,\n/// Zero.\npub reserved: u64,\n}\n";
+        /// How.\n#[repr(C)]\npub struct KiteFly {\n/// In: metres.\npub height: u64,\n\
+        /// Zero.\npub reserved: u64,\n}\n";
     fs::write(kite.join("uapi.rs"), uapi).unwrap();
 
     let headers = headers::read(folder.path()).unwrap();

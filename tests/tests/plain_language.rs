@@ -129,7 +129,7 @@ fn has_who(line: &str) -> bool {
         .any(|part| part.starts_with("Who ") && !text.contains('?'))
 }
 
-/// Returns what is not plain in a file's comments and test names: line numbers or names, and reasons.
+/// Returns what is not plain in a file's comments and test names: lines or names, and reasons.
 fn findings(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| is_comment(line)) {
@@ -173,14 +173,15 @@ fn checks_find_what_is_not_plain() {
     assert_eq!(odd("It waits for want of room."), Some("for want of"));
     assert_eq!(odd("The cache shows it here."), None);
     let wide = format!("// {}\n", "x".repeat(COLUMNS));
-    let source = "// Nobody.\n/// Who waits is told.\n#[test]\nfn a_b_c_d_e_f_g_h_i() {}\nlet nobody = 1;\n";
+    let source = "// Nobody.\n/// Who waits is told.\n#[TEST]\nfn a_b_c_d_e_f_g_h_i() {}\nlet nobody = 1;\n";
+    let source = source.replace("TEST", "test");
     let expected = [
         "1: \"nobody\"",
         "2: \"Who\" as a subject",
         "6: over 100 columns",
         "a_b_c_d_e_f_g_h_i: over 8 words",
     ];
-    let mut found = findings(&(source.to_owned() + &wide));
+    let mut found = findings(&(source + &wide));
     found.sort();
     assert_eq!(found, expected);
     let document = "# One\nA short one. And\nanother.\n```\nhe\n```\n| a cell |\n- a point\n- more\n";
