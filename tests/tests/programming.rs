@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use hamlyn_headers::library;
 use hamlyn_lab::{Kit, Lab};
 
 fn read(path: &str) -> String {
@@ -98,7 +99,8 @@ fn first_program_exchanges_greetings_with_c_version() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/c");
     let archive = Kit::find().unwrap().program("libhamlyn_c.a").unwrap();
     let mut compiler = Command::new("cc");
-    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root.join("include"));
+    library::write(folder.path()).unwrap();
+    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"]).arg(folder.path());
     compiler.arg(root.join("examples/c-hello.c")).arg(archive).arg("-o").arg(&c);
     text(compiler.output().unwrap());
     let lab = Lab::builder().vms(0).spare_cards(2).one_process(true).start().unwrap();

@@ -1,6 +1,7 @@
 //! Generates the headers of the C library from the sources of `hamlyn-c`.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, SortKey, Style};
 
@@ -249,10 +250,26 @@ pub fn source_folder() -> PathBuf {
     crate::repository().join("guest-lib/c/src")
 }
 
-/// The folder of the headers that are written by hand.
-#[must_use]
-pub fn by_hand() -> PathBuf {
-    crate::repository().join("guest-lib/c/include")
+/// The headers that are written by hand, in `guest-lib/c/include`.
+pub const BY_HAND: [&str; 1] = ["shrimp_primitives.h"];
+
+/// Writes all headers to a folder: the generated ones, and those that are written by hand.
+///
+/// # Errors
+/// Fails if C cannot express something in the sources, or if a file cannot be read or written.
+pub fn write(folder: &Path) -> Result<(), String> {
+    let failed = |path: &Path| format!("{}: ", path.display());
+    fs::create_dir_all(folder).map_err(|error| failed(folder) + &error.to_string())?;
+    for header in &HEADERS {
+        let text = header.text().map_err(|error| format!("{}: {error}", header.name))?;
+        let path = folder.join(header.name);
+        fs::write(&path, text).map_err(|error| failed(&path) + &error.to_string())?;
+    }
+    for name in BY_HAND {
+        let path = crate::repository().join("guest-lib/c/include").join(name);
+        fs::copy(&path, folder.join(name)).map_err(|error| failed(&path) + &error.to_string())?;
+    }
+    Ok(())
 }
 
 impl Header {

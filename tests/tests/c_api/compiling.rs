@@ -15,15 +15,12 @@ pub(crate) fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/c")
 }
 
-/// Returns a folder with the headers that are generated from the library's sources.
+/// Returns a folder with the library's headers.
 fn made() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("include");
-        fs::create_dir_all(&folder).unwrap();
-        for header in &library::HEADERS {
-            fs::write(folder.join(header.name), header.text().unwrap()).unwrap();
-        }
+        library::write(&folder).unwrap();
         folder
     })
 }
@@ -41,7 +38,7 @@ pub(crate) fn archive() -> PathBuf {
 
 pub(crate) fn compile(compiler: &str, standard: &str, source: &Path, more: &[&Path]) -> Output {
     let mut command = Command::new(compiler);
-    command.arg(standard).args(STRICT).arg("-I").arg(made()).arg("-I").arg(library::by_hand());
+    command.arg(standard).args(STRICT).arg("-I").arg(made());
     command.arg(source).args(more);
     command.output().unwrap()
 }

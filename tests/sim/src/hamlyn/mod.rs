@@ -9,11 +9,8 @@
 //! | `matrix` | the switch's file of express memory, and the mappings of its pages |
 //! | `sram` | the used parts of a card's memory |
 //! | `tables` | what a driver has opened, and the memory that its card may use |
-//! | `machine` | a card's station and its driver |
-//! | `system` | the operating system, as far as it sets up and watches over connections |
-//! | `express` | the driver's areas and views of express memory |
-//! | `driver` | the driver's commands: termini, queues and slots |
-//! | `room` | whether the card has memory for them |
+//! | `machine`, `system`, `express` | a card's driver, connections and express memory, which use each other |
+//! | `driver`, `room` | the driver's commands, and whether the card has memory for them |
 //! | `attachment` | the library's requests for them |
 //! | `judge` | the expected effects of one packet on a card, derived a second time |
 //! | `fetches` | expected effects and progress of each fetch-and-op |
