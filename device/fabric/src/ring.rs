@@ -11,7 +11,7 @@
 //! | 16 | the payload |
 //!
 //! A ring's memory is 4 cache lines of indices (module `index`), 3 of stops (module
-//! [`stop`](crate::stop)), then the data. Everything read from it is copied out once and then
+//! [`stop`]), then the data. Everything read from it is copied out once and then
 //! checked, because the other side can change it at any time.
 
 use std::sync::Arc;
@@ -242,7 +242,7 @@ impl Producer {
         stop::resumptions(&self.index.words)
     }
 
-    /// Joins the [groups](crate::groups) whose bits are set and leaves all others. Call this before
+    /// Joins the [groups] whose bits are set and leaves all others. Call this before
     /// announcing membership, so that no packet is missed.
     pub fn set_groups(&mut self, groups: u64) {
         groups::set(&self.index.words, groups);
@@ -398,7 +398,7 @@ impl Consumer {
         }
     }
 
-    /// Returns the [groups](crate::groups) that the producer is a member of now, one bit for each.
+    /// Returns the [groups] that the producer is a member of now, one bit for each.
     /// Read this after the packet to a group has arrived.
     pub fn groups(&self) -> u64 {
         groups::get(&self.index.words)

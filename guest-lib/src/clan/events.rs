@@ -96,7 +96,7 @@ impl Interest {
 /// clear the Tripwire before reading its memory.
 ///
 /// [`AsFd`] returns the file to wait for with `poll(2)`, `epoll(7)`, `mio` and (feature `tokio`)
-/// [`super::asynchronous`]. It is readable while a queue of the same open card is not empty. One
+/// `super::asynchronous`. It is readable while a queue of the same open card is not empty. One
 /// card has one queue for that. Take events until there are none before waiting.
 #[derive(Debug)]
 pub struct EventQueue {
