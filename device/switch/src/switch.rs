@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hamlyn_door::{Limited, ListenError, part};
+use hamlyn_fabric::GeometryError;
 use hamlyn_fabric::attach::{self, Request, RequestError};
 use hamlyn_fabric::bell::End;
 use hamlyn_fabric::express::{self, Form, Part, ShapeError};
-use hamlyn_fabric::ring::GeometryError;
 use hamlyn_fabric::{Geometry, Heard, HostId, Link, Reason};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
