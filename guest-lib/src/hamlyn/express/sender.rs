@@ -248,8 +248,8 @@ impl ChannelSender {
         }
     }
 
-    /// Like [`ChannelSender::flush`], but does not wait. A wake-up for which the card has no room now
-    /// is sent later.
+    /// Like [`ChannelSender::flush`], but does not wait. A wake-up for which the card has no room
+    /// now is sent later.
     pub fn try_flush(&mut self) -> Result<()> {
         match &mut self.way {
             Way::Memory(sender) => {
