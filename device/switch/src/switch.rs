@@ -376,7 +376,8 @@ fn stall_timeout(options: &Options) -> Duration {
     }
 }
 
-/// Checks that a mesh, if there is one, has a node for each port and no paths.
+/// Checks that a mesh, if there is one, has a node for each port, and that it is not combined with
+/// several paths.
 fn check_mesh(options: &Options) -> Result<(), SwitchError> {
     match options.mesh {
         Some(shape) if shape.nodes() < options.ports.into() => Err(SwitchError::Mesh(shape, options.ports)),
