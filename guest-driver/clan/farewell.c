@@ -88,7 +88,7 @@ static void farewell_end(struct hamlyn_card *card, struct clan_farewell *farewel
 	kfree(farewell);
 }
 
-/* Drops farewells to a host at which no peer must be told any longer. */
+/* Drops farewells to a host at which no peer needs to be told any longer. */
 void clan_farewells_lost(struct hamlyn_card *card, u32 host)
 {
 	struct clan_farewell *farewell, *next;

@@ -64,7 +64,7 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 				       U32_MAX);
 }
 
-/* Processes map windows; both map endpoints' pages. */
+/* Processes map windows and endpoints' pages; the driver maps only endpoints' pages. */
 static int ops_prepare(struct hamlyn_card *card)
 {
 	const struct clan_query *limits = &clan_limits(card)->query;

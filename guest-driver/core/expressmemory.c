@@ -95,7 +95,7 @@ static void function_attach(struct express_function *function, struct hamlyn_car
 		 function->host, function->part >> 10);
 }
 
-/* Ends a card's express memory. On return no process reaches it, and other hosts learn of it. */
+/* Ends a card's express memory. On return nothing reaches it, and other hosts know. */
 static void memory_stop(struct hamlyn_card *card)
 {
 	struct hamlyn_express_memory *express = card->express;

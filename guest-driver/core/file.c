@@ -145,7 +145,7 @@ void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)
 }
 
 /**
- * hamlyn_file_close_next() - close one of a file's objects, those that name others first
+ * hamlyn_file_close_next() - close one of a file's objects, before any that it names
  * @file: the file; the card's lock is held
  * @closed: gets the object, to be released
  *

@@ -232,7 +232,8 @@ struct hamlyn_vector {
 	atomic_t arrived;
 	spinlock_t lock;
 	/*
-	 * Guarded by lock: sleepers that may have fired (hamlyn_sleepers.on_armed), and how many.
+	 * Guarded by lock: sleepers that the card may have fired (hamlyn_sleepers.on_armed), and
+	 * how many.
 	 */
 	struct list_head armed;
 	unsigned int armed_count;

@@ -200,7 +200,10 @@ static void card_open_doors(struct hamlyn_card *card)
 	card->ready = card->live;
 }
 
-/* Forced on a function, the driver gets no operations: the registers show whether it is a card. */
+/*
+ * If the driver is forced on a function, the id has no operations: the registers show whether it is
+ * such a card.
+ */
 static const struct card_ops *card_operations(const struct pci_device_id *id)
 {
 	return id->driver_data ? (const struct card_ops *)id->driver_data : hamlyn_model_first();
@@ -293,8 +296,8 @@ static int hamlyn_resume(struct device *dev)
 }
 
 /*
- * Resumes from an image of the machine's memory. This host has lost what it sent after the image
- * was taken, so it must not be taken for the same system.
+ * Resumes from an image of the machine's memory. This host has forgotten what it sent after the
+ * image was taken, so other hosts must not take it for the same system.
  */
 static int hamlyn_restore(struct device *dev)
 {

@@ -112,7 +112,7 @@ static void sleepers_arm(struct hamlyn_sleepers *sleepers, const void *what)
 
 	if (sleepers->awaited->want)
 		sleepers->awaited->want(sleepers, what, word == HAMLYN_ARMED_YES);
-	/* The card changes only YES, so this overwrites no news of it. */
+	/* Only the card changes YES, and it changes nothing else: this overwrites no news of it. */
 	if (word == HAMLYN_ARMED_YES)
 		return;
 	writel(HAMLYN_ARMED_YES, sleepers->armed);
@@ -217,8 +217,8 @@ int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
 	/*
-	 * The thread was stopped or suspended. The kernel restarts the call, unless the rest of a
-	 * time-out would have to be computed.
+	 * The thread was stopped or suspended. The kernel restarts the call, unless a signal has a
+	 * handler, or the rest of a time-out would have to be computed.
 	 */
 	if (ret)
 		return timeout_ns == HAMLYN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;

@@ -107,7 +107,10 @@ int hamlyn_waiters_wait(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns
 		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
-	/* The kernel restarts the call, unless the rest of a time-out would have to be computed. */
+	/*
+	 * The kernel restarts the call, unless a signal has a handler, or the rest of a time-out
+	 * would have to be computed.
+	 */
 	if (ret)
 		return timeout_ns == HAMLYN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;
 	CLASS(hamlyn_entry, entry)(waiters->file);

@@ -390,7 +390,8 @@ static void connection_gone(struct dart_connection_object *connection)
 }
 
 /*
- * Handles a message of another host. It is not trusted but checked: any with the key may send it.
+ * Handles a message of another host's driver. It is not trusted but checked: the sender must have
+ * the key.
  */
 void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 		  const u8 *data)

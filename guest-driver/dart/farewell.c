@@ -81,7 +81,7 @@ static void farewell_end(struct dart_farewell *farewell)
 	kfree(farewell);
 }
 
-/* Drops farewells to a host at which no end must be told any longer. */
+/* Drops farewells to a host at which no end needs to be told any longer. */
 void dart_farewells_lost(struct hamlyn_card *card, u32 host)
 {
 	struct dart_farewell *farewell, *next;

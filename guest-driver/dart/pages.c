@@ -141,7 +141,10 @@ void dart_pages_begin(struct dart_endpoint_object *endpoint)
 	WRITE_ONCE(endpoint->told, true);
 }
 
-/* Makes the card forget the pages, so that the next endpoint with this number has none of them. */
+/*
+ * Makes the card forget the pages, so that the next endpoint with this number has none of them. The
+ * card has closed the endpoint, and the card's lock is held.
+ */
 void dart_pages_end(struct dart_endpoint_object *endpoint)
 {
 	guard(mutex)(&pages_parts(endpoint)->translations);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Send termini: each has a window of the card, status words, send buffers that it may gather from,
- * and waits until requests are finished.
+ * Send termini: each has a window of the card, status words, and send buffers that it may gather
+ * from. Its owner can sleep until requests are finished.
  */
 #include <linux/capability.h>
 #include <linux/nospec.h>

@@ -220,8 +220,8 @@ struct hamlyn_record {
 	/* CRC-32 of everything behind it, up to the end of the message's data. */
 	__u32 checksum;
 	/*
-	 * Counts the sender's records, from 1, so that the receiver detects one that it has already
-	 * seen.
+	 * Counts the sender's records, from a random number on and never 0, so that the receiver
+	 * detects one that it has already seen.
 	 */
 	__u32 serial;
 	/* The message. */

@@ -47,7 +47,7 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	       hamlyn_card_check_limit(card, "columns", own->columns, 1, U16_MAX);
 }
 
-/* Processes map window pages; both map command pages. */
+/* Processes map window pages and command pages; the driver maps only command pages. */
 static int ops_map(struct hamlyn_card *card)
 {
 	u64 commands = (u64)shrimp_table(card) * HAMLYN_PAGE_SIZE;

@@ -1,6 +1,6 @@
 //! A BAR whose mapped areas are part of a file from outside, which others also map.
 
-use crate::function::Description;
+use crate::description::Description;
 use rustix::fs::{OFlags, SealFlags, fcntl_get_seals, fcntl_getfl};
 use std::fs::File;
 use std::io;

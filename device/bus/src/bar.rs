@@ -1,6 +1,6 @@
 //! Memory that the guest maps: the pages of a BAR, shared through a sealed memfd.
 
-use crate::function::PAGE_SIZE;
+use crate::description::PAGE_SIZE;
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };

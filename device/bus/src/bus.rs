@@ -2,8 +2,8 @@
 
 use crate::backing::Backing;
 use crate::bar::SharedPages;
+use crate::description::{BAR_COUNT, Description};
 use crate::dma::Dma;
-use crate::function::{BAR_COUNT, Description};
 use crate::irq::Interrupts;
 use std::io;
 

@@ -9,8 +9,8 @@ mod wire;
 
 pub use capabilities::{Capabilities, CapabilitiesError};
 pub use wire::{
-    Command, DeviceInfo, DmaMap, DmaUnmap, HEADER_SIZE, Header, IrqInfo, IrqSet, MAX_DATA, MAX_FDS,
-    MAX_MESSAGE_SIZE, MAX_WRITES, MessageFlags, RegionAccess, RegionInfo, RegionIoFds, SparseArea,
+    Command, DeviceInfo, DmaMap, DmaUnmap, HEADER_SIZE, Header, IrqInfo, IrqSet, MAJOR, MAX_DATA, MAX_FDS,
+    MAX_MESSAGE_SIZE, MAX_WRITES, MINOR, MessageFlags, RegionAccess, RegionInfo, RegionIoFds, SparseArea,
     VersionNumbers, WriteOne,
 };
 

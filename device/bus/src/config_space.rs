@@ -1,6 +1,6 @@
 //! The function's PCI configuration space: 4096 bytes, of which the guest can change some bits.
 
-use crate::function::{BAR_COUNT, Description, Msix};
+use crate::description::{BAR_COUNT, Description, Msix};
 
 /// Size in bytes of the configuration space of a PCI Express function.
 pub(crate) const CONFIG_SIZE: usize = 4096;
@@ -172,7 +172,7 @@ impl ConfigSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::function::{Bar, Widths};
+    use crate::description::{Bar, Widths};
 
     fn space() -> ConfigSpace {
         let bar = |index, size, is_64bit| Bar {

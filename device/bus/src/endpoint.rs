@@ -5,9 +5,8 @@ use crate::bus::Bus;
 use crate::codec::{IrqInfo, RegionAccess, RegionInfo, SparseArea, region_info_size};
 use crate::config_space::{CONFIG_SIZE, ConfigSpace};
 use crate::counters::Counters;
-use crate::function::{
-    Answer, BAR_COUNT, BarRead, Description, Function, Msix, ReadToken, ResetCause, Widths,
-};
+use crate::description::{BAR_COUNT, Description, Msix, Widths};
+use crate::function::{Answer, BarRead, Function, ReadToken, ResetCause};
 use crate::irq::{IRQ_TYPES, MSIX_TYPE};
 use std::io;
 use std::ops::Range;
@@ -83,7 +82,7 @@ impl Endpoint {
 
     /// Returns the region's size, or 0 if the function does not have the region.
     fn region_size(&self, region: u32) -> u64 {
-        let bar = |bar: &&crate::function::Bar| bar.index == region as usize;
+        let bar = |bar: &&crate::description::Bar| bar.index == region as usize;
         match (region, self.description.msix) {
             (CONFIG_REGION, _) => CONFIG_SIZE as u64,
             (_, Some(msix)) if msix.bar == region as usize => msix.bar_size(),

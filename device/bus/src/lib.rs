@@ -8,7 +8,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `function` | the card's description, and the calls that the bus makes |
+//! | `description`, `function` | the card's description, and the calls that the bus makes |
 //! | `server`, `gate` | the server and its event loop, accepting clients |
 //! | `session`, `budget`, `late`, `refusal` | one client: messages, turns, deferred reads, errors |
 //! | `codec`, `socket` | conversion of messages to bytes, bytes on the stream |
@@ -27,6 +27,7 @@ mod bus;
 pub mod codec;
 mod config_space;
 mod counters;
+mod description;
 mod dma;
 mod endpoint;
 mod function;
@@ -45,11 +46,11 @@ pub use backing::{Backing, BackingError};
 pub use bar::{BoundsError, SharedPages};
 pub use bus::Bus;
 pub use counters::Counters;
-pub use dma::{Access, Dma, DmaError, DmaErrorReason, MAX_MAPS};
-pub use function::{
-    Answer, Area, BAR_COUNT, Bar, BarRead, Description, DescriptionError, Function, MAX_VECTORS, Msix,
-    PAGE_SIZE, ReadToken, ResetCause, Widths,
+pub use description::{
+    Area, BAR_COUNT, Bar, Description, DescriptionError, MAX_VECTORS, Msix, PAGE_SIZE, Widths,
 };
+pub use dma::{Access, Dma, DmaError, DmaErrorReason, MAX_MAPS};
+pub use function::{Answer, BarRead, Function, ReadToken, ResetCause};
 pub use hamlyn_door::ListenError;
 pub use irq::{Interrupts, VectorError};
 pub use late::LateReadError;

@@ -1,10 +1,9 @@
 //! Reasons for refusing a message, and their error numbers.
 
-use crate::codec::{CapabilitiesError, CodecError, MAX_FDS, MAX_MESSAGE_SIZE};
+use crate::codec::{CapabilitiesError, CodecError, MAJOR, MAX_FDS, MAX_MESSAGE_SIZE};
 use crate::dma::MapError;
 use crate::endpoint::AccessError;
 use crate::irq::SetIrqsError;
-use crate::session::MAJOR;
 use crate::shared_file::SharedFileError;
 use rustix::io::Errno;
 use std::io;

@@ -2,8 +2,8 @@
 
 use crate::budget::Budget;
 use crate::codec::{
-    Capabilities, DeviceInfo, DmaMap, DmaUnmap, Header, IrqSet, MessageFlags, RegionAccess, RegionInfo,
-    RegionIoFds, Reply, Request, VersionNumbers, WriteOne, access_of, error_reply,
+    Capabilities, DeviceInfo, DmaMap, DmaUnmap, Header, IrqSet, MAJOR, MINOR, MessageFlags, RegionAccess,
+    RegionInfo, RegionIoFds, Reply, Request, VersionNumbers, WriteOne, access_of, error_reply,
 };
 use crate::dma::{MAX_MAPS, MapError, MapRequest, Opening, Peer};
 use crate::endpoint::{AccessError, Endpoint, REGION_COUNT};
@@ -21,10 +21,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
-
-/// Version of the protocol. Minor versions only add features.
-pub(crate) const MAJOR: u16 = 0;
-const MINOR: u16 = 1;
 
 const DEVICE_RESET: u32 = 1 << 0;
 const DEVICE_PCI: u32 = 1 << 1;

@@ -1,7 +1,7 @@
 //! Files with guest memory. The client's porter examines and maps them, because the client chooses
 //! the files.
 
-use crate::function::PAGE_SIZE;
+use crate::description::PAGE_SIZE;
 use crate::memory::GuestMemory;
 use hamlyn_door::Kept;
 use rustix::fs::{OFlags, SealFlags, Stat, fcntl_get_seals, fcntl_getfl, fstat, fstatfs};

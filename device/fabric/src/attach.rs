@@ -41,10 +41,10 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::bell::{Bell, Socket, look};
 use crate::express::{Form, Holding, Memory, Part, Shape};
+use crate::geometry::Geometry;
 use crate::header::{HeaderError, HostId, Protocol, Traffic};
 use crate::link::{End, Link, Shared};
 use crate::message::{self, receive, retry, send_with};
-use crate::ring::Geometry;
 
 /// Version of the attach protocol and of the ring layout.
 pub const VERSION: u16 = 6;

@@ -19,7 +19,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::ring::RingError;
+use crate::error::RingError;
 
 /// The shared words of one ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

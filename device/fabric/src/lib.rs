@@ -11,7 +11,7 @@
 //! | [`index`] | the positions and sleep flags of a ring's two sides; checked with loom |
 //! | [`stop`] | the destinations that a ring's consumer has stopped; checked with loom |
 //! | [`groups`] | a card's group memberships; checked with loom |
-//! | `place` | the layout of all of these in shared memory |
+//! | `geometry`, `place` | a ring's sizes, and the layout of all of these in shared memory |
 //! | [`ring`] | variable-sized records on top of the indices |
 //! | [`memory`] | the memory that both sides map |
 //! | [`express`] | express memory, which machines share directly, bypassing the rings |
@@ -25,7 +25,9 @@
 
 pub mod attach;
 pub mod bell;
+mod error;
 pub mod express;
+mod geometry;
 pub mod groups;
 pub mod header;
 pub mod index;
@@ -38,6 +40,8 @@ pub mod stop;
 
 pub use attach::{Attached, ConnectError, Request, connect, connect_to};
 pub use bell::{Bell, Heard, Reason};
+pub use error::RingError;
+pub use geometry::{Geometry, GeometryError};
 pub use header::{Header, HeaderError, HostId, Protocol, Traffic};
 pub use link::Link;
-pub use ring::{Consumer, Geometry, Producer, Record, RingError};
+pub use ring::{Consumer, Producer, Record};

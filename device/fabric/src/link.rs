@@ -7,10 +7,12 @@ use std::sync::Arc;
 use vm_memory::VolatileSlice;
 
 use crate::bell::{Bell, Heard, Reason};
+use crate::error::RingError;
+use crate::geometry::Geometry;
 use crate::header::Header;
 use crate::memory::Sealed;
-use crate::place::Place;
-use crate::ring::{Consumer, Geometry, Producer, Record, RingError};
+use crate::place::{Place, ring_bytes};
+use crate::ring::{Consumer, Producer, Record};
 
 /// The two ends of a link. The ring that one end sends on is the ring that the other receives on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,19 +127,19 @@ impl Shared {
     /// Returns two empty rings in new, sealed memory that no other process has yet.
     pub(crate) fn new(geometry: Geometry) -> io::Result<Shared> {
         geometry.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        Ok(Shared { geometry, memory: Sealed::new("hamlyn-link", 2 * geometry.ring_bytes())? })
+        Ok(Shared { geometry, memory: Sealed::new("hamlyn-link", 2 * ring_bytes(geometry))? })
     }
 
     /// Adopts the other process's rings. Fails if the memory does not match the geometry.
     pub(crate) fn adopt(geometry: Geometry, memory: OwnedFd) -> io::Result<Shared> {
         geometry.validate().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        Ok(Shared { geometry, memory: Sealed::adopt(memory, 2 * geometry.ring_bytes())? })
+        Ok(Shared { geometry, memory: Sealed::adopt(memory, 2 * ring_bytes(geometry))? })
     }
 
     /// Returns one end. Create each end only once.
     pub(crate) fn link(&self, end: End, bell: Option<Bell>) -> io::Result<Link> {
         let place = |base| Place::new(self.memory.region.clone(), base, self.geometry);
-        let (up, down) = (place(0)?, place(self.geometry.ring_bytes())?);
+        let (up, down) = (place(0)?, place(ring_bytes(self.geometry))?);
         let (out, back) = match end {
             End::Card => (up, down),
             End::Switch => (down, up),

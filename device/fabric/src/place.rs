@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
+use crate::geometry::Geometry;
 use crate::groups::Roll;
 use crate::index::{Name, Words};
-use crate::ring::Geometry;
 use crate::stop::{BIT_WORDS, Board};
 
 pub(crate) const CACHE_LINE: usize = 64;
@@ -19,7 +19,12 @@ const RESUMPTIONS: usize = STOP_BITS + 8 * BIT_WORDS;
 /// Offset of the producer's group memberships.
 const GROUPS: usize = RESUMPTIONS + CACHE_LINE;
 /// Bytes before a ring's data.
-pub(crate) const INDEX_BYTES: usize = GROUPS + CACHE_LINE;
+const INDEX_BYTES: usize = GROUPS + CACHE_LINE;
+
+/// Returns the bytes of shared memory that a ring takes.
+pub(crate) fn ring_bytes(geometry: Geometry) -> usize {
+    INDEX_BYTES + geometry.capacity
+}
 
 /// A ring's location in a mapping.
 #[derive(Debug, Clone)]
@@ -32,7 +37,7 @@ pub(crate) struct Place {
 impl Place {
     /// Returns the ring at `base`. The geometry must be valid.
     pub(crate) fn new(region: Arc<MmapRegion>, base: usize, geometry: Geometry) -> io::Result<Place> {
-        let end = base + geometry.ring_bytes();
+        let end = base + ring_bytes(geometry);
         if end > region.size() || base % CACHE_LINE != 0 {
             return Err(io::Error::other(format!("ring ends at {end} (limit {})", region.size())));
         }

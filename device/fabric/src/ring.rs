@@ -16,124 +16,21 @@
 
 use std::sync::Arc;
 
-use thiserror::Error;
 use vm_memory::VolatileSlice;
 
 use crate::bell::Bell;
+use crate::error::RingError;
+use crate::geometry::{Geometry, RECORD_BYTES};
 use crate::groups;
 use crate::header::{HEADER_BYTES, Header, HeaderError, HostId};
 use crate::index::{ConsumerIndex, ProducerIndex};
-use crate::place::{INDEX_BYTES, Place};
+use crate::place::Place;
 use crate::stop::{self, Stops};
 
-/// Bytes between the start of a record and its payload.
-const RECORD_BYTES: usize = 8 + HEADER_BYTES;
 /// Alignment of records.
 const RECORD_ALIGN: usize = 16;
 /// Length value that marks a pad: there is nothing from here to the end of the ring.
 const PAD: u32 = u32::MAX;
-/// Errors of a ring, and of requests to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum RingError {
-    /// The caller's own mistake. The ring is unchanged.
-    #[error("packet of {length} bytes is too long (limit {limit})")]
-    TooLong {
-        /// Bytes requested.
-        length: usize,
-        /// The link's largest packet.
-        limit: usize,
-    },
-    /// The other side's position moved back or too far.
-    #[error("ring is corrupt: the other side's position is {value} (must be from {last} to {limit})")]
-    Position {
-        /// Its new value.
-        value: u64,
-        /// Its previous value.
-        last: u64,
-        /// The furthest possible position.
-        limit: u64,
-    },
-    /// A record that the ring cannot hold.
-    #[error("ring is corrupt: record at {position} has {length} bytes (limit {limit})")]
-    Record {
-        /// Its position.
-        position: u64,
-        /// The length it gives, or that of the pad.
-        length: u64,
-        /// The largest possible length.
-        limit: u64,
-    },
-}
-
-impl RingError {
-    /// Returns whether the link has become unusable.
-    pub fn is_corruption(&self) -> bool {
-        !matches!(self, RingError::TooLong { .. })
-    }
-}
-
-/// The sizes of a ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
-    /// Bytes of data, a power of two of at least a page.
-    pub capacity: usize,
-    /// The longest payload, in bytes.
-    pub max_packet: usize,
-}
-
-impl Default for Geometry {
-    /// 1 MiB, and packets of 64 KiB of data with a card's headers. Cells of 53 bytes have a header
-    /// for each 48 bytes.
-    fn default() -> Self {
-        Geometry { capacity: 1 << 20, max_packet: (72 << 10) + 256 }
-    }
-}
-
-/// Errors of invalid ring sizes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum GeometryError {
-    /// Not a power of two, or out of range.
-    #[error("ring of {0} bytes is not possible (a power of two from 4096 to {MAX_CAPACITY})")]
-    Capacity(usize),
-    /// The packet size is too large: a half-empty ring must have room for any packet and a pad
-    /// before it.
-    #[error("packet size {max_packet} is too large for a ring of {capacity} bytes (limit {limit})")]
-    MaxPacket {
-        /// Requested longest payload.
-        max_packet: usize,
-        /// The ring's size.
-        capacity: usize,
-        /// The longest possible payload.
-        limit: usize,
-    },
-}
-
-/// The largest ring, in bytes.
-pub const MAX_CAPACITY: usize = 1 << 30;
-
-impl Geometry {
-    /// Checks whether a ring can have these sizes.
-    pub fn validate(&self) -> Result<(), GeometryError> {
-        if !self.capacity.is_power_of_two() || !(4096..=MAX_CAPACITY).contains(&self.capacity) {
-            return Err(GeometryError::Capacity(self.capacity));
-        }
-        let limit = self.capacity / 4 - RECORD_BYTES;
-        if self.max_packet > limit {
-            return Err(GeometryError::MaxPacket {
-                max_packet: self.max_packet,
-                capacity: self.capacity,
-                limit,
-            });
-        }
-        Ok(())
-    }
-
-    /// Returns the bytes of shared memory that one ring takes.
-    pub(crate) fn ring_bytes(&self) -> usize {
-        INDEX_BYTES + self.capacity
-    }
-}
-
 /// Returns the bytes that a payload of `length` takes in a ring.
 pub fn record_bytes(length: usize) -> u64 {
     (RECORD_BYTES + length).next_multiple_of(RECORD_ALIGN) as u64

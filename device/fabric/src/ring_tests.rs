@@ -8,10 +8,11 @@ use vm_memory::{MmapRegion, VolatileMemory};
 
 use super::*;
 use crate::bell::Heard;
+use crate::geometry::GeometryError;
 use crate::header::Protocol;
 use crate::index::Name;
 use crate::link::Link;
-use crate::place::CACHE_LINE;
+use crate::place::{CACHE_LINE, ring_bytes};
 
 const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
 
@@ -189,7 +190,7 @@ fn scribbling_on_stop_bits_affects_only_that_card() {
 
 #[test]
 fn dead_card_cannot_inflate_its_unread_packets() {
-    let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
+    let region = Arc::new(MmapRegion::new(ring_bytes(SMALL)).unwrap());
     let place = Place::new(region, 0, SMALL).unwrap();
     let mut producer = Producer::new(place.clone(), None);
     producer.reserve(header(1), 400).unwrap().unwrap();
@@ -282,7 +283,7 @@ proptest! {
     /// Nothing panics. Every payload returned lies in the ring and is within the limit.
     #[test]
     fn scribbling_is_an_error_at_worst(steps in proptest::collection::vec((scribble(), 0..5usize, 0..=SMALL.max_packet), 1..100)) {
-        let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
+        let region = Arc::new(MmapRegion::new(ring_bytes(SMALL)).unwrap());
         let place = Place::new(region, 0, SMALL).unwrap();
         let mut producer = Producer::new(place.clone(), None);
         let mut consumer = Consumer::new(place.clone(), None);
@@ -318,7 +319,7 @@ fn each_kind_of_corruption_is_found() {
         (Scribble::Data(0, u64::from(PAD)), "record"),
     ];
     for (what, kind) in cases {
-        let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
+        let region = Arc::new(MmapRegion::new(ring_bytes(SMALL)).unwrap());
         let place = Place::new(region, 0, SMALL).unwrap();
         let mut producer = Producer::new(place.clone(), None);
         producer.reserve(header(1), 100).unwrap().unwrap();
@@ -331,7 +332,7 @@ fn each_kind_of_corruption_is_found() {
 
 #[test]
 fn record_that_would_wrap_is_corrupt() {
-    let region = Arc::new(MmapRegion::new(SMALL.ring_bytes()).unwrap());
+    let region = Arc::new(MmapRegion::new(ring_bytes(SMALL)).unwrap());
     let place = Place::new(region, 0, SMALL).unwrap();
     let mut producer = Producer::new(place.clone(), None);
     let mut consumer = Consumer::new(place.clone(), None);

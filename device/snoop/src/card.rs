@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
 use hamlyn_door::Listener;
+use hamlyn_fabric::RingError;
 use hamlyn_fabric::bell::{Bell, End, Heard, Socket};
 use hamlyn_fabric::index::ConsumerIndex;
 use hamlyn_fabric::memory::Sealed;
-use hamlyn_fabric::ring::RingError;
 use thiserror::Error;
 
 use crate::layout::{Layout, Size};

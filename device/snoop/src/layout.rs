@@ -8,10 +8,8 @@ use thiserror::Error;
 use vm_memory::{MmapRegion, VolatileMemory, VolatileSlice};
 
 use crate::live::Board;
-use crate::store::RECORD_BYTES;
+use crate::store::{PAGE, RECORD_BYTES};
 
-/// Bytes of a page of guest memory.
-pub const PAGE: u64 = 4096;
 const CACHE_LINE: usize = 64;
 /// Bytes before the bit map.
 const HEADER_BYTES: usize = PAGE as usize;

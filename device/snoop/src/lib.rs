@@ -35,7 +35,7 @@ pub mod store;
 mod welcome;
 
 pub use card::{Ended, PageError, Snoop};
-pub use layout::{PAGE, Size, SizeError};
+pub use layout::{Size, SizeError};
 pub use machine::Machine;
-pub use store::Store;
+pub use store::{PAGE, Store};
 pub use welcome::ConnectError;

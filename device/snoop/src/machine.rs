@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use hamlyn_fabric::RingError;
 use hamlyn_fabric::bell::{Bell, Heard};
 use hamlyn_fabric::index::{Name, ProducerIndex, Words};
-use hamlyn_fabric::ring::RingError;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::layout::{Layout, PAGE};
+use crate::layout::Layout;
 use crate::live;
+use crate::store::PAGE;
 use crate::store::{RECORD_BYTES, Store};
 use crate::welcome::{ConnectError, connect};
 

@@ -11,8 +11,8 @@ use thiserror::Error;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::layout::PAGE;
-
+/// Bytes of a page of guest memory.
+pub const PAGE: u64 = 4096;
 /// Bytes of a record.
 pub(crate) const RECORD_BYTES: usize = size_of::<Record>();
 /// Bytes of the widest store. A wider one is split into several.

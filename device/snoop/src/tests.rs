@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::*;
-use crate::layout::PAGE;
+use crate::store::PAGE;
 use crate::{ConnectError, Machine};
 
 /// A card's listener.

@@ -25,8 +25,9 @@
 //! **Groups.** A packet to a group is copied to its members' outputs. A member for which no more of
 //! the source's packets can be held loses its copy ([`Crossbar::multicast`]).
 //!
-//! **Loss.** The crossbar drops packets to an absent host, packets without a valid header, and
-//! packets in or held for the rings of a dead card. It drops no others. Each is counted.
+//! **Loss.** The crossbar drops packets to an absent host, packets without a valid header, packets
+//! in or held for the rings of a dead card, and copies to group members without room. It drops no
+//! others. Each is counted.
 //!
 //! **Trust.** A card's ring may hold anything. The source host id is the input port's number,
 //! whatever the packet contains. A corrupt ring affects only its own port.

@@ -221,7 +221,7 @@ impl Ports {
         };
         let token = Event::Client(place).token();
         if let Err(error) = epoll::add(&self.epoll, &client.socket, token, epoll::EventFlags::IN) {
-            // The client that was evicted to make room is not reported either.
+            // A client that was evicted to make room is dropped without a reason.
             return Ok(Some((client, format!("the system has no watch for it: {error}"))));
         }
         self.clients[place] = Some(client);

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hamlyn_door::{Limited, ListenError, part};
+use hamlyn_fabric::GeometryError;
 use hamlyn_fabric::attach::{self, Request, RequestError};
 use hamlyn_fabric::bell::End;
 use hamlyn_fabric::express::{self, Form, Part, ShapeError};
-use hamlyn_fabric::ring::GeometryError;
 use hamlyn_fabric::{Geometry, Heard, HostId, Link, Reason};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -376,7 +376,8 @@ fn stall_timeout(options: &Options) -> Duration {
     }
 }
 
-/// Checks that a mesh, if there is one, has a node for each port and no paths.
+/// Checks that a mesh, if there is one, has a node for each port, and that it is not combined with
+/// several paths.
 fn check_mesh(options: &Options) -> Result<(), SwitchError> {
     match options.mesh {
         Some(shape) if shape.nodes() < options.ports.into() => Err(SwitchError::Mesh(shape, options.ports)),

@@ -68,8 +68,8 @@ pub struct HamlynWire {
 pub struct HamlynRecord {
     /// CRC-32 of everything behind it, up to the end of the message's data.
     pub checksum: u32,
-    /// Counts the sender's records, from 1, so that the receiver detects one that it has already
-    /// seen.
+    /// Counts the sender's records, from a random number on and never 0, so that the receiver
+    /// detects one that it has already seen.
     pub serial: u32,
     /// The message.
     pub wire: HamlynWire,

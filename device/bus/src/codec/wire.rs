@@ -4,6 +4,10 @@ use bitflags::bitflags;
 use std::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Major version of the protocol.
+pub const MAJOR: u16 = 0;
+/// Minor version of the protocol. Minor versions only add features.
+pub const MINOR: u16 = 1;
 /// Size in bytes of the header of every message.
 pub const HEADER_SIZE: usize = size_of::<Header>();
 /// Maximum number of bytes of data in one message (`max_data_xfer_size`).

@@ -140,8 +140,8 @@ impl Receiving {
     /// Handles a probe. `sent` is the number of words that the sender has sent.
     pub(crate) fn probed(&mut self, epoch: u16, sent: u64, window: u64) {
         self.begin(epoch, window);
-        // The count of an honest sender is never behind. Such a sender is granted the same as
-        // before.
+        // The count of an honest sender is never behind. A sender whose count is behind is granted
+        // the same as before.
         let lost = sent.saturating_sub(self.arrived);
         self.arrived = self.arrived.max(sent.min(u64::MAX / 2));
         // An earlier receiver at this host may have granted more.

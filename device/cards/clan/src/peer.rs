@@ -18,7 +18,7 @@ const ROOM: usize = 4;
 const SYSTEM_ROOM: usize = 64;
 /// Bytes of answers that may wait for a host. An honest host requests no more at a time.
 pub(crate) const ANSWERS: usize = 512 << 10;
-/// Number of answers that may wait for a host when a read is refused.
+/// Number of waiting answers from which on a host is sent no further refusals of its reads.
 const REFUSED_READS: usize = 512;
 /// How long the engine waits without a break for a member of a group that takes less than [`PACE`].
 const LAG: Duration = Duration::from_millis(250);

@@ -51,7 +51,7 @@ pub enum Malformed {
     /// The CRC-8 of a header does not match.
     #[error("the header of cell {0} is damaged")]
     Header(usize),
-    /// A cell belongs to another connection, or the flag of the last cell is wrong.
+    /// A cell belongs to another connection, or is wrongly marked as the last or not the last.
     #[error("cell {0} belongs to another message")]
     Stray(usize),
     /// The number of cells does not fit the trailer's length, or the length is too large.

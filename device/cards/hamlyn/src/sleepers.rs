@@ -79,7 +79,8 @@ impl Sender {
         self.sleeper.disarm(ports.window(WINDOWS));
     }
 
-    /// Interrupts the sender if it sleeps until at most `completed` requests are finished.
+    /// Interrupts the sender if it sleeps and waits for a number of finished requests that
+    /// `completed` has reached.
     pub(super) fn wake_at(self, completed: u32, ports: &Ports<'_>) -> Wake {
         let reached = || completed.wrapping_sub(ports.window(WINDOWS).load(self.wanted)) as i32 >= 0;
         self.sleeper.wake_if(ports.window(WINDOWS), ports.interrupt, reached)

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 
 use super::MachineArgs;
-use super::demo::show::SHOWS;
+use super::demo::SHOWS;
 use hamlyn_lab::plain::plain;
 use hamlyn_lab::{Kit, Lab, MODULE};
 

@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn every_show_belongs_to_a_model() {
-        for name in demo::show::SHOWS.names() {
+        for name in demo::SHOWS.names() {
             assert!(catalogue::find(name).is_ok(), "{name}");
         }
     }

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use clap::Args;
 
-use super::demo::show::{Hints, SHOWS, Show};
+use super::demo::SHOWS;
+use super::demo::show::{Hints, Show};
 use super::demo::stage::Stage;
 use super::layout::Layout;
 use super::{MachineArgs, tell};

@@ -248,10 +248,14 @@ impl ChannelSender {
         }
     }
 
-    /// Like [`ChannelSender::flush`], but does not wait.
+    /// Like [`ChannelSender::flush`], but does not wait. A wake-up for which the card has no room
+    /// now is sent later.
     pub fn try_flush(&mut self) -> Result<()> {
         match &mut self.way {
-            Way::Memory(_) => Ok(()),
+            Way::Memory(sender) => {
+                sender.tell();
+                Ok(())
+            }
             Way::Messages(sender) => sender.push(),
         }
     }

@@ -3,8 +3,8 @@
 //!
 //! If the switch accepts no more packets for a host, the termini whose messages go to that host are
 //! parked. So are the pending answers to it. Parked senders have no turns until the switch accepts
-//! packets for the host again, so a card with nothing else to do sleeps. When a host's state
-//! changes, the switch rings the link's bell. The process that hosts the card then lets the card
+//! packets for the host again, so a card with nothing else to do sleeps. When the switch accepts
+//! them again, it rings the link's bell. The process that hosts the card then lets the card
 //! transmit. No handshake is needed, because that process silences the bell before the card looks
 //! here.
 //!

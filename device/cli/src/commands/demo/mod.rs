@@ -13,8 +13,9 @@ use clap::Args;
 
 use super::MachineArgs;
 use super::layout::Layout;
+use hamlyn_host::catalogue::PerModel;
 use hamlyn_lab::{Lab, MODULE};
-use show::SHOWS;
+use show::Show;
 use stage::Stage;
 
 /// Show two machines that exchange messages: round trips, transfers, and refused intruders
@@ -38,6 +39,18 @@ pub(super) struct DemoArgs {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     count: u64,
 }
+
+/// The entries by model.
+pub(in crate::commands) static SHOWS: PerModel<&Show> = PerModel::new(
+    "scenes for the demo",
+    &[
+        ("hamlyn", &hamlyn::SHOW),
+        ("echo", &echo::SHOW),
+        ("shrimp", &shrimp::SHOW),
+        ("clan", &clan::SHOW),
+        ("dart", &dart::SHOW),
+    ],
+);
 
 pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
     (SHOWS.of(args.machine.model.one()?)?.scenes)(&args)

@@ -1,8 +1,6 @@
-//! Demos and hints of each model: one entry for each.
+//! Demo and hints of a model.
 
-use hamlyn_host::catalogue::PerModel;
-
-use super::{DemoArgs, clan, dart, echo, hamlyn, shrimp};
+use super::DemoArgs;
 
 /// Demo, self-test and hints of a model.
 pub(in crate::commands) struct Show {
@@ -25,15 +23,3 @@ pub(in crate::commands) struct Hints {
     /// Other programs.
     pub(in crate::commands) more: &'static [&'static str],
 }
-
-/// The entries by model.
-pub(in crate::commands) static SHOWS: PerModel<&Show> = PerModel::new(
-    "scenes for the demo",
-    &[
-        ("hamlyn", &hamlyn::SHOW),
-        ("echo", &echo::SHOW),
-        ("shrimp", &shrimp::SHOW),
-        ("clan", &clan::SHOW),
-        ("dart", &dart::SHOW),
-    ],
-);

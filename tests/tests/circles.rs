@@ -1,0 +1,192 @@
+//! Files of a crate do not use each other in a circle, except for those listed here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Circles that are left: a crate's source folder, and the files of each of its circles. Remove an
+/// entry when its circle is gone.
+const LEFT: &[(&str, &[&str])] = &[
+    ("device/cards/clan/src", &["endpoints engine peer refusals"]),
+    (
+        "guest-lib/src",
+        &[
+            "clan/aperture clan/attachment clan/card clan/descriptor clan/dma clan/endpoint clan/events clan/tripwire \
+             clan/window",
+            "clan/fake/card clan/fake/endpoint clan/fake/net",
+            "core/attach core/card core/connection core/device core/express/pages core/memory error hamlyn/group \
+             hamlyn/request hamlyn/seed hamlyn/ticket",
+            "dart/attachment dart/bank dart/card dart/connection dart/endpoint dart/queue",
+            "hamlyn/card hamlyn/slot",
+            "hamlyn/manager/receiver_class hamlyn/manager/registry",
+            "hamlyn/send_buffer hamlyn/terminus",
+            "shrimp/card shrimp/mappings shrimp/receive_buffer shrimp/send_buffer shrimp/shared",
+            "shrimp/deliberate shrimp/outlet",
+        ],
+    ),
+    ("guest-lib/c/src", &["clan/aperture clan/descriptor", "dart/connection dart/queue dart/status"]),
+    ("guest-lib/tools/src", &["card echo info", "end serve"]),
+    (
+        "tests/sim/src",
+        &[
+            "clan/crediting clan/model clan/processor",
+            "dart/model dart/opening dart/paging",
+            "echo/model echo/owner echo/post",
+            "hamlyn/express hamlyn/machine",
+            "shrimp/ledger shrimp/mapping",
+            "shrimp/model shrimp/processor",
+        ],
+    ),
+];
+
+/// A module's path from the crate's root, joined by `/`. The root's is empty.
+type Module = String;
+
+/// Returns the modules below a source folder that have a file, with their texts.
+fn modules(folder: &Path) -> BTreeMap<Module, String> {
+    let (mut folders, mut found) = (vec![folder.to_owned()], BTreeMap::new());
+    while let Some(inner) = folders.pop() {
+        for path in fs::read_dir(inner).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let name = path.strip_prefix(folder).unwrap().with_extension("").display().to_string();
+                let name =
+                    ["mod", "lib", "main"].iter().find_map(|root| name.strip_suffix(root)).unwrap_or(&name);
+                found.insert(name.trim_end_matches('/').to_owned(), fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// Returns a text without comments and without the tests at its end.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    text.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect()
+}
+
+/// Returns the paths after each `crate::` or `super::`, as modules. Paths in braces are separate.
+fn paths(module: &str, text: &str) -> Vec<Module> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("crate::").chain(text.match_indices("super::")) {
+        let before = text[..at].chars().next_back();
+        if before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_' || letter == ':') {
+            continue;
+        }
+        let (mut rest, mut base) = (&text[at..], module.to_owned());
+        if let Some(behind) = rest.strip_prefix("crate::") {
+            (rest, base) = (behind, String::new());
+        }
+        while let Some(behind) = rest.strip_prefix("super::") {
+            base = base.rsplit_once('/').map_or(String::new(), |(outer, _)| outer.to_owned());
+            rest = behind;
+        }
+        let list = match rest.strip_prefix('{') {
+            Some(inner) => inner.split('}').next().unwrap_or_default().split(',').collect(),
+            None => vec![rest],
+        };
+        for path in list {
+            let is_path = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
+            let path = path.trim();
+            let end = path.find(|letter| !is_path(letter)).unwrap_or(path.len());
+            let joined = format!("{base}/{}", path[..end].replace("::", "/"));
+            found.push(joined.trim_matches('/').to_owned());
+        }
+    }
+    found
+}
+
+/// Returns the module whose file holds what a path names. The root, which exports names of all, is
+/// left out.
+fn holder(modules: &BTreeMap<Module, String>, mut path: &str) -> Option<Module> {
+    while !path.is_empty() {
+        if modules.contains_key(path) {
+            return Some(path.to_owned());
+        }
+        path = path.rsplit_once('/').map_or("", |(outer, _)| outer);
+    }
+    None
+}
+
+/// Returns the modules of a crate with those that they use. Tests are left out.
+fn arrows(folder: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
+    let modules = modules(folder);
+    let is_test = |name: &str| name.split('/').any(|part| part.contains("tests") || part.contains("loom"));
+    let uses = |(name, text): (&Module, &String)| {
+        let used = paths(name, &code(text)).into_iter().filter_map(|path| holder(&modules, &path));
+        (name.clone(), used.filter(|used| used != name && !is_test(used)).collect())
+    };
+    modules.iter().filter(|(name, _)| !is_test(name)).map(uses).collect()
+}
+
+/// Returns the modules that can be reached from one.
+fn reached(arrows: &BTreeMap<Module, BTreeSet<Module>>, from: &str) -> BTreeSet<Module> {
+    let (mut left, mut found) = (vec![from.to_owned()], BTreeSet::new());
+    while let Some(next) = left.pop() {
+        for used in arrows.get(&next).into_iter().flatten() {
+            if found.insert(used.clone()) {
+                left.push(used.clone());
+            }
+        }
+    }
+    found
+}
+
+/// Returns the circles of a crate: the sets of modules that can all reach each other.
+fn circles(folder: &Path) -> BTreeSet<String> {
+    let arrows = arrows(folder);
+    let reached: BTreeMap<&Module, _> = arrows.keys().map(|name| (name, reached(&arrows, name))).collect();
+    let circle = |name: &Module| {
+        let members =
+            arrows.keys().filter(|other| reached[name].contains(*other) && reached[*other].contains(name));
+        members.cloned().collect::<Vec<_>>().join(" ")
+    };
+    arrows.keys().filter(|name| reached[name].contains(*name)).map(circle).collect()
+}
+
+/// Returns the source folders of the workspace's crates.
+fn crates() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (mut folders, mut found) = (vec![PathBuf::new()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder)).unwrap().map(|entry| entry.unwrap()) {
+            let name = entry.file_name().into_string().unwrap();
+            let is_folder = entry.file_type().unwrap().is_dir();
+            if is_folder && name != "target" && !name.starts_with('.') {
+                folders.push(folder.join(&name));
+            } else if name == "Cargo.toml" && root.join(&folder).join("src").is_dir() {
+                found.push(folder.join("src").display().to_string());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn files_use_each_other_in_no_new_circle() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = crates();
+    assert!(crates.len() > 20, "{crates:?}");
+    for name in &crates {
+        let left = LEFT.iter().find(|(folder, _)| folder == name).map_or(&[][..], |(_, circles)| circles);
+        let left: BTreeSet<String> = left.iter().map(|circle| (*circle).to_owned()).collect();
+        assert_eq!(circles(&root.join(name)), left, "{name}: found, and listed in LEFT");
+    }
+    assert!(LEFT.iter().all(|(name, _)| crates.contains(&(*name).to_owned())), "a listed crate is gone");
+}
+
+#[test]
+fn circles_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    fs::create_dir(folder.path().join("inner")).unwrap();
+    write("lib.rs", "mod a; mod b; mod inner; pub use a::A;\n");
+    write("a.rs", "use crate::inner::one::One;\nstruct A;\n");
+    write("b.rs", "use crate::A;\nuse crate::{a::A, inner};\n// use crate::b::B;\n");
+    write("inner/mod.rs", "mod one;\n");
+    write("inner/one.rs", "struct One;\n#[cfg(test)]\nmod tests {\n    use crate::b::B;\n}\n");
+    assert_eq!(circles(folder.path()), BTreeSet::new());
+    write("inner/one.rs", "use super::super::b;\nstruct One;\n");
+    assert_eq!(circles(folder.path()), BTreeSet::from(["a b inner/one".to_owned()]));
+}
