@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use hamlyn_headers::library;
 use hamlyn_lab::{Kit, hamlyn};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -56,16 +57,18 @@ fn build_rust(folder: &Path) -> Result<PathBuf> {
 
 /// Builds the same in C, with the words that `pkg-config --static --cflags --libs hamlyn` prints.
 fn build_c(folder: &Path) -> Result<PathBuf> {
-    let library = repository().join("guest-lib/c");
-    fs::copy(library.join("examples/c-hello.c"), folder.join("c-hello.c"))?;
-    // The library's name after scripts/install.
+    let source = repository().join("guest-lib/c");
+    fs::copy(source.join("examples/c-hello.c"), folder.join("c-hello.c"))?;
+    // The headers' folder, and the library's name, after scripts/install.
+    let include = folder.join("include");
+    library::write(&include).map_err(anyhow::Error::msg)?;
     let archive = Kit::find()?.program("libhamlyn_c.a")?;
     fs::copy(archive, folder.join("libhamlyn.a"))?;
-    let description = fs::read_to_string(library.join("hamlyn.pc"))?;
+    let description = fs::read_to_string(source.join("hamlyn.pc"))?;
     let field = |name: &str| {
         let line = description.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_default()
-            .replace("${includedir}", library.join("include").to_str().unwrap_or_default())
+            .replace("${includedir}", include.to_str().unwrap_or_default())
             .replace("${libdir}", ".")
     };
     let words = [field("Cflags:"), field("Libs:"), field("Libs.private:")].concat();
