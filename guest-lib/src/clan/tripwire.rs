@@ -278,7 +278,7 @@ impl Drop for Tripwire {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TripwireError {
-    /// The aperture does not exist, or another process opened it.
+    /// The aperture does not exist, or belongs to another open card.
     #[error("the card refused a Tripwire: there is no such aperture of this process' open card")]
     NoAperture,
     /// The range is not within the aperture.

@@ -148,7 +148,7 @@ impl Card {
     ///
     /// Before pages are reclaimed, remote stores to them are stopped. Their contents go to swap
     /// space if there is any. Everything is restored when a process at either end needs a page.
-    /// Pages that are mapped out as well, as the errors of [`Card::share`], stay in memory.
+    /// Pages that are mapped out as well, like those of [`Card::share`], stay in memory.
     ///
     /// The whole buffer counts against the process' limit of locked memory, because all of it may
     /// be in use at once. A buffer of 2 MiB or more may be in huge pages, which are reclaimed as a
@@ -162,7 +162,7 @@ impl Card {
 
     /// Exports a range of the program's own memory as a receive buffer. The range may have up to 16
     /// MiB, including the bytes before it in its page. Its bytes are unchanged until a host stores
-    /// to them. Its pages are pinned, as the errors of [`Card::export`].
+    /// to them. Its pages are pinned, like those of [`Card::export`].
     ///
     /// # Errors
     /// Same as [`Card::export`]; [`crate::Error::PastEnd`] if the range is outside the memory;

@@ -23,7 +23,7 @@ impl<'a, const CODE: u32, T> Opener<'a, CODE, T> {
 }
 
 // SAFETY: every use below pairs a code with the structure whose size the code carries (a test of
-// hamlyn-abi). The driver only reads that structure, which is borrowed as long as the call lasts,
+// hamlyn-abi). The driver reads only that structure, which is borrowed as long as the call lasts,
 // and returns a descriptor that has no other owner.
 unsafe impl<const CODE: u32, T> Ioctl for Opener<'_, CODE, T> {
     type Output = OwnedFd;

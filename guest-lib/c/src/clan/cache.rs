@@ -73,8 +73,8 @@ pub unsafe extern "C" fn clan_cache_take(
 }
 
 /// Keeps an endpoint and its aperture for the next connection with this peer. Closes them instead
-/// if a window, Tripwire, connection or DMA request still uses them. Both are destroyed, even if
-/// this fails.
+/// if a window, Tripwire, connection or DMA request still uses them. Neither may be used
+/// afterwards, even if this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_cache_give(
     cache: Option<&mut clan_cache>,

@@ -61,7 +61,7 @@ impl From<PeerEnd> for clan_peer_end {
 
 /// Requests a connection, passes up to CLAN_TOLD_SIZE bytes, and waits for the answer. The endpoint
 /// cannot have another connection meanwhile. Fails with -ECONNREFUSED if the request was refused or
-/// the port does not exist, and with -EHOSTDOWN if there is no such host.
+/// the port is not in use, and with -EHOSTDOWN if there is no such host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_connect(
     endpoint: Option<&clan_endpoint>,

@@ -122,7 +122,8 @@ pub unsafe extern "C" fn shrimp_map_memory(
 /// other's, of the same length; the other process does the same. A store by either arrives in both.
 /// Let each word have only one writer. There is no order between the stores of the two sides, so
 /// shared-memory algorithms like Dekker's and Peterson's do not give mutual exclusion here. The
-/// receive buffer is destroyed, even if this fails: its memory becomes the send buffer's.
+/// receive buffer may not be used afterwards, even if this fails: it becomes a part of the send
+/// buffer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shrimp_share(
     card: Option<&shrimp_card>,

@@ -26,7 +26,7 @@ impl Ring {
         self.size - 1
     }
 
-    /// Checks an index that the peer has stored.
+    /// Fails if an index that the peer has stored is not in the ring.
     pub(super) fn check(self, name: &'static str, index: u64) -> Result<u64> {
         at_most(name, index, self.size - 1)?;
         Ok(index)
@@ -37,7 +37,7 @@ impl Ring {
         if write_i >= read_i { write_i - read_i } else { self.size - read_i + write_i }
     }
 
-    /// Returns the number of free slots.
+    /// Returns the number of elements that there is still room for.
     pub(super) fn free(self, read_i: u64, write_i: u64) -> u64 {
         self.most() - self.used(read_i, write_i)
     }

@@ -68,8 +68,8 @@ pub(crate) struct Sleeper {
     count: Option<Arc<dyn Count>>,
     /// Readable once the card has fired for a poller that armed it.
     file: Arc<OwnedFd>,
-    /// Guards the words against other threads of this process. The card only changes YES, and
-    /// nothing else.
+    /// Guards the words against other threads of this process. The card changes only an `armed`
+    /// word that is YES.
     state: Mutex<State>,
     fired: Condvar,
 }

@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// A producer of items of up to 32 bytes for the event queue of its connection's other end, which
 /// any number of producers share. If the queue is full, items wait in order, first in the cards and
-/// then in [`Producer::put`]. Nothing is lost, and other connections do not wait.
+/// then in [`Producer::put`]. Nothing is lost, and messages for other queues do not wait.
 ///
 /// The consumer takes items as they arrive ([`crate::dart::Queue::next`]): an item is the record's
 /// data, and its tag the record's operand.

@@ -107,7 +107,8 @@ impl Pool {
     }
 }
 
-/// If memory that the card still gathers from will be freed by itself, reports `WouldBlock`.
+/// Turns `Exhausted` into `WouldBlock` while the card still gathers from freed memory, which
+/// becomes available by itself.
 fn come_again(error: Error, draining: bool) -> Error {
     match error {
         Error::Exhausted { limit, .. } if draining => {

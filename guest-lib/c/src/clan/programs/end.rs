@@ -27,8 +27,8 @@ impl clan_end {
 /// Requests a connection, passes the descriptor of `own` to the peer, and maps the peer's memory.
 /// `own` must allow the peer to write. A wait for the peer that exceeds timeout_ms, in this call or
 /// in any program on the end, fails with -ETIMEDOUT; a negative value waits forever. The end takes
-/// ownership of the aperture, which is destroyed even if this fails. Fails like clan_connect, and
-/// with -EBADMSG or -EINVAL if the peer passes invalid data.
+/// ownership of the aperture, which is destroyed if this fails. Fails like clan_connect, and with
+/// -EBADMSG or -EINVAL if the peer passes invalid data.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_connect(
     endpoint: Option<&clan_endpoint>,
@@ -46,10 +46,11 @@ pub unsafe extern "C" fn clan_end_connect(
     })
 }
 
-/// Accepts a connection that clan_end_connect requested; the end uses `endpoint`. The request and
-/// the aperture are destroyed, even if this fails; the requester is then refused. Fails with
-/// -EINVAL or -EBADMSG if the peer passes invalid data. Fails with -EDOM if the peer's memory is
-/// larger than both `own` and 64 KiB: clan_end_accept_up_to allows more.
+/// Accepts a connection that clan_end_connect requested; the end uses `endpoint`. The request is
+/// destroyed, even if this fails; the requester is then refused. The end takes ownership of the
+/// aperture, which is destroyed if this fails. Fails with -EINVAL or -EBADMSG if the peer passes
+/// invalid data. Fails with -EDOM if the peer's memory is larger than both `own` and 64 KiB:
+/// clan_end_accept_up_to allows more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_end_accept(
     request: Option<Box<clan_request>>,

@@ -22,7 +22,8 @@ pub struct dart_member(Member);
 
 /// Creates a barrier with one member for each connection, at least one. The windows of all of them
 /// must have register `number` and the next one, and their events must go to `complete`. The
-/// barrier takes ownership of the queue, which is destroyed even if this fails.
+/// barrier takes ownership of the queue, and releases it when the barrier is destroyed or this
+/// fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_barrier_create(
     members: *const *const dart_connection,
@@ -59,8 +60,8 @@ pub unsafe extern "C" fn dart_barrier_release(
 }
 
 /// Creates a member of the barrier whose register is number `number` in the other end's window. The
-/// connection's events must go to `released`. The member takes ownership of the queue, which is
-/// destroyed even if this fails.
+/// connection's events must go to `released`. The member takes ownership of the queue, and releases
+/// it when the member is destroyed or this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_member_create(
     connection: Option<&dart_connection>,

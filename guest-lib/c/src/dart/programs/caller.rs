@@ -43,7 +43,7 @@ impl dart_piece {
 /// Creates a caller for this connection, whose events must go to `answers`. Its questions use
 /// DART_CALLER_SCRATCH bytes of the endpoint, starting at `scratch`. A wait for an answer that
 /// exceeds timeout_ms fails with -ETIMEDOUT; a negative value waits forever. The caller takes
-/// ownership of the queue, which is destroyed even if this fails.
+/// ownership of the queue, and releases it when the caller is destroyed or this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_caller_create(
     connection: Option<&dart_connection>,

@@ -9,9 +9,9 @@ use crate::dart::connection::dart_connection;
 
 /// Puts an item into the event queue of the connection's other end, which any number of producers
 /// can share. The item is up to 32 bytes of this end's endpoint from byte `from`. If the queue is
-/// full, items wait in order, first in the cards and then here: nothing is lost, and no other
-/// producer is delayed. The consumer takes items with dart_queue_next: the item is the record's
-/// data, its tag the record's operand.
+/// full, items wait in order, first in the cards and then here: nothing is lost, and messages for
+/// other queues do not wait. The consumer takes items with dart_queue_next: the item is the
+/// record's data, its tag the record's operand.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_put(
     connection: Option<&dart_connection>,

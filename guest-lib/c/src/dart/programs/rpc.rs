@@ -26,7 +26,7 @@ pub struct dart_call(Call);
 /// Creates a client with an area of `size` bytes at byte `place` of the server's endpoint.
 /// `endpoint` is the connection's: its first `size` bytes are for results, and the next `size`
 /// bytes for arguments. The connection's events must go to `results`. The client takes ownership of
-/// that queue, which is destroyed even if this fails.
+/// that queue, and releases it when the client is destroyed or this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_client_create(
     connection: Option<&dart_connection>,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn dart_client_call(
 /// Creates a server. The first bytes of the endpoint, which all these connections share, hold an
 /// area of `size` bytes for each client, in the order of the connections. The same number of areas
 /// for results follows. The connections' events must go to `calls`. The server takes ownership of
-/// that queue, which is destroyed even if this fails.
+/// that queue, and releases it when the server is destroyed or this fails.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dart_server_create(
     endpoint: Option<&dart_endpoint>,
