@@ -75,7 +75,8 @@ build_plugin() {
 # build_installed: what scripts/install installs, as build_programs builds it.
 build_installed() {
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
-        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-sim -p hamlyn-tools -p hamlyn-headers -p hamlyn-manuals --bins
+        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-sim -p hamlyn-tools \
+        -p hamlyn-headers -p hamlyn-manuals --bins
 }
 
 # The names that the guest's tools are started by; they are one program, hamlyn-tools.
