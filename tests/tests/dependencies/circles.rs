@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{packages, root};
 
 /// Circles that are left: a crate's source folder, and the files of each of its circles. Remove an
 /// entry when its circle is gone.
@@ -147,31 +151,22 @@ fn circles(folder: &Path) -> BTreeSet<String> {
 
 /// Returns the source folders of the workspace's crates.
 fn crates() -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let (mut folders, mut found) = (vec![PathBuf::new()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root.join(&folder)).unwrap().map(|entry| entry.unwrap()) {
-            let name = entry.file_name().into_string().unwrap();
-            let is_folder = entry.file_type().unwrap().is_dir();
-            if is_folder && name != "target" && !name.starts_with('.') {
-                folders.push(folder.join(&name));
-            } else if name == "Cargo.toml" && root.join(&folder).join("src").is_dir() {
-                found.push(folder.join("src").display().to_string());
-            }
-        }
-    }
-    found
+    let root = root().canonicalize().unwrap();
+    let folder = |package: &Value| {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        manifest.parent().unwrap().strip_prefix(&root).unwrap().join("src").display().to_string()
+    };
+    packages().iter().map(folder).collect()
 }
 
 #[test]
 fn files_use_each_other_in_no_new_circle() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let crates = crates();
     assert!(crates.len() > 20, "{crates:?}");
     for name in &crates {
         let left = LEFT.iter().find(|(folder, _)| folder == name).map_or(&[][..], |(_, circles)| circles);
         let left: BTreeSet<String> = left.iter().map(|circle| (*circle).to_owned()).collect();
-        assert_eq!(circles(&root.join(name)), left, "{name}: found, and listed in LEFT");
+        assert_eq!(circles(&root().join(name)), left, "{name}: found, and listed in LEFT");
     }
     assert!(LEFT.iter().all(|(name, _)| crates.contains(&(*name).to_owned())), "a listed crate is gone");
 }

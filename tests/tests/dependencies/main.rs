@@ -1,5 +1,7 @@
 //! Dependencies point in one direction (docs/ARCHITECTURE.md).
 
+mod circles;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,6 +69,10 @@ const CARDS: &str = "hamlyn-card-*";
 /// Names that must not appear in a card's sources: a card is a pure state machine.
 const WORLD: &[&str] =
     &["std::net", "std::os", "std::thread", "Instant", "SystemTime", "std::fs", "std::io", "rustix", "libc"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
 
 /// Returns the workspace's packages from cargo's metadata.
 fn packages() -> Vec<Value> {
@@ -163,7 +169,7 @@ fn declared<'a>(manifest: &'a str, title: &str) -> BTreeSet<&'a str> {
 
 #[test]
 fn declared_dependencies_are_used() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     let mut used = BTreeSet::new();
     let manifests = packages();
@@ -183,7 +189,7 @@ fn declared_dependencies_are_used() {
 
 /// Returns the files below a folder, with their texts.
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)];
+    let mut folders = vec![root().join(folder)];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -319,7 +325,7 @@ fn cards_use_no_sockets_threads_or_clocks() {
 
 /// Returns the order of a folder's files in its `mod.rs`: names and their rows.
 fn rows(folder: &str) -> BTreeMap<String, usize> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("mod.rs");
+    let path = root().join(folder).join("mod.rs");
     let text = std::fs::read_to_string(path).unwrap();
     let rows = text.lines().filter_map(|line| line.strip_prefix("//! | `")?.split(" | ").next());
     rows.zip(0..)
@@ -344,7 +350,7 @@ fn files_use_only_files_above_them() {
     for (program, part) in every.chain([("tests/bench/src", "shrimp"), ("tests/bench/guest/src", "shrimp")]) {
         let folder = format!("{program}/{part}");
         let (rows, mut read) = (rows(&folder), BTreeSet::new());
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&folder);
+        let root = root().join(&folder);
         for (path, text) in sources(&folder) {
             let inner = path.strip_prefix(&root).unwrap().with_extension("");
             let file = inner.iter().next().unwrap().to_str().unwrap().to_owned();
@@ -365,7 +371,7 @@ fn files_use_only_files_above_them() {
 /// Returns the cards of a program: its folders except the engine, and the cards of the device.
 fn cards_beside(program: &str) -> BTreeSet<String> {
     let names = |folder: String| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+        let folder = root().join(folder);
         let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let folders = folders.filter(|path| path.is_dir());
         folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>()
