@@ -754,7 +754,7 @@ struct clan_fifo_record {
  */
 #define CLAN_TRIPWIRE_CROWDED 5
 
-/* Answer: there is no event queue, or it has no space for another source of events. */
+/* Answer: the endpoint has no event queue, or the queue has no space for another source. */
 #define CLAN_TRIPWIRE_NO_EVENTS 6
 
 /*

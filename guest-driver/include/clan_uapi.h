@@ -67,8 +67,8 @@
 
 /*
  * Sends a message to an endpoint of any host (section 3.1). Argument: clan_send. Fails with
- * EHOSTUNREACH if the host does not exist or is lost, and with EAGAIN if there is no space for
- * the message now.
+ * EHOSTUNREACH if the host does not exist or is lost, and with EAGAIN while the queues that
+ * the message passes are full.
  */
 #define CLAN_IOC_SEND _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 10), struct clan_send)
 

@@ -279,9 +279,9 @@ struct hamlyn_test_dma {
 #define HAMLYN_REG_ABI_VERSION 0x008
 
 /*
- * RW. Self-test of register access: reads as the complement of what was written. Every doorbell of
- * either function does the same, so a driver can tell whether a second function belongs to this
- * card.
+ * RW. Self-test of register access. Returns the complement of the last value written. So does
+ * every doorbell of either function, which tells a driver whether a second function belongs to
+ * this card.
  */
 #define HAMLYN_REG_SCRATCH 0x014
 

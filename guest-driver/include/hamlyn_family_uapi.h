@@ -128,9 +128,9 @@ struct hamlyn_self_test {
  * which has a state and is polled like a connection. Argument: hamlyn_connect without private
  * data.
  *
- * The question ends with the answer: HAMLYN_END_LISTENING or HAMLYN_END_NOBODY. Otherwise
- * it ends with the reason why there is no answer (HAMLYN_END_NO_NAME: that host's driver is
- * too old to support questions). Errors are those of HAMLYN_IOC_CONNECT, and ENOTTY without
+ * The question ends with the answer: HAMLYN_END_LISTENING or HAMLYN_END_NOBODY. Without
+ * an answer, its end reports the reason (HAMLYN_END_NO_NAME: that host's driver is too old to
+ * support questions). Errors are those of HAMLYN_IOC_CONNECT, and ENOTTY without
  * HAMLYN_CAPABILITY_QUESTIONS.
  */
 #define HAMLYN_IOC_ASK _IOWR('H', 24, struct hamlyn_connect)
@@ -275,7 +275,7 @@ struct hamlyn_private {
 
 /*
  * Makes a zeroed area of express memory for a host. Argument: hamlyn_express_create. Fails with
- * EHOSTUNREACH if there is no express memory with that host, and with ENOSPC if too few pages
+ * EHOSTUNREACH if the two hosts share no express memory. Fails with ENOSPC if too few pages
  * are free. EDQUOT: the user's share of the pages is too small. EOPNOTSUPP: the driver lacks
  * HAMLYN_CAPABILITY_EXPRESS.
  */
@@ -342,8 +342,8 @@ struct hamlyn_express_query {
 	/* Zero. */
 	__u32 reserved0;
 	/*
-	 * Out: bytes of the part with that host. This host assigns half of them. 0: there is no
-	 * part.
+	 * Out: bytes that the two hosts share, or 0 if they share none. This host assigns half of
+	 * them.
 	 */
 	__u64 part;
 	/* Out: pages that this host assigns. */

@@ -12,7 +12,7 @@
 //! never sees it.
 //!
 //! The C headers in `guest-driver/` are generated from these files
-//! (`cargo run -p hamlyn-tests --bin headers`). So every constant is a literal and every structure
+//! (`cargo run -p hamlyn-headers`). So every constant is a literal and every structure
 //! `repr(C)`: the generator rejects anything else. All multi-byte values are little-endian.
 #![no_std]
 

@@ -80,8 +80,8 @@ impl Backing {
         Ok(self.file.try_clone()?.into())
     }
 
-    /// Reads for a client that does not map the file. Leaves zeros if there is no memory for the
-    /// file.
+    /// Reads for a client that does not map the file. Leaves zeros if the host cannot allocate the
+    /// file's pages.
     pub(crate) fn read(&self, offset: u64, data: &mut [u8]) {
         if let Err(error) = self.file.read_exact_at(data, offset) {
             debug!("{} bytes at {offset:#x} of the file behind BAR {}: {error}", data.len(), self.bar);

@@ -58,7 +58,7 @@ pub const CLAN_TRIPWIRE_BAD_FLAGS: u32 = 4;
 /// Answer: [`CLAN_TRIPWIRES_AT_ONCE`] Tripwires of similar length watch a part of the range
 /// already.
 pub const CLAN_TRIPWIRE_CROWDED: u32 = 5;
-/// Answer: there is no event queue, or it has no space for another source of events.
+/// Answer: the endpoint has no event queue, or the queue has no space for another source.
 pub const CLAN_TRIPWIRE_NO_EVENTS: u32 = 6;
 
 /// Maximum number of Tripwires of similar length (2^(n-1) + 1 to 2^n words) that may watch one

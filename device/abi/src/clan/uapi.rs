@@ -37,8 +37,8 @@ pub const CLAN_IOC_WAIT: u32 = card_call::<ClanWait>(CLAN_MODEL, 8);
 /// empty, so `poll(2)` and similar calls can wait for it, too.
 pub const CLAN_IOC_EVENTS_WAIT: u32 = card_call::<ClanEventsWait>(CLAN_MODEL, 9);
 /// Sends a message to an endpoint of any host (section 3.1). Argument: [`ClanSend`]. Fails with
-/// `EHOSTUNREACH` if the host does not exist or is lost, and with `EAGAIN` if there is no space for
-/// the message now.
+/// `EHOSTUNREACH` if the host does not exist or is lost, and with `EAGAIN` while the queues that
+/// the message passes are full.
 pub const CLAN_IOC_SEND: u32 = card_call::<ClanSend>(CLAN_MODEL, 10);
 /// Sets an endpoint's peer. If both ends have set each other, each is notified when the other ends.
 /// Argument: [`ClanPeer`].

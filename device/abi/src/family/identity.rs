@@ -24,9 +24,9 @@ pub const HAMLYN_REG_MODEL: u32 = 0x004;
 /// RO. Version of the model's contract that the card implements. The major version (incompatible
 /// changes) is in the upper half, the minor version (additions) in the lower.
 pub const HAMLYN_REG_ABI_VERSION: u32 = 0x008;
-/// RW. Self-test of register access: reads as the complement of what was written. Every doorbell of
-/// either function does the same, so a driver can tell whether a second function belongs to this
-/// card.
+/// RW. Self-test of register access. Returns the complement of the last value written. So does
+/// every doorbell of either function, which tells a driver whether a second function belongs to
+/// this card.
 pub const HAMLYN_REG_SCRATCH: u32 = 0x014;
 /// RO. Features of the card beyond its contract: [`HAMLYN_FEATURE_COHERENT`]. A card without this
 /// register reads as 0.

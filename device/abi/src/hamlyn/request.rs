@@ -11,9 +11,9 @@
 //!
 //! A remote fetch-and-op is an extension; section 5.1 mentions that the first proposal of Hamlyn
 //! had one. It changes the 8 bytes at `offset` in the message area atomically. The slot must allow
-//! it, and it must pass the checks of a packet of 8 bytes. There is no notification. The request
-//! completes once the answer has arrived: the previous value of the word is in the terminus' status
-//! words. Later requests of the same terminus wait for that.
+//! it, and the receiving card checks it like a packet of 8 bytes. The card posts no notification.
+//! The request completes once the answer has arrived: the previous value of the word is in the
+//! terminus' status words. Later requests of the same terminus wait for that.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

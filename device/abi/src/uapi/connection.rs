@@ -32,9 +32,9 @@ pub const HAMLYN_IOC_CLOSE: u32 = iowr::<HamlynPrivate>(20);
 /// which has a state and is polled like a connection. Argument: [`HamlynConnect`] without private
 /// data.
 ///
-/// The question ends with the answer: [`HAMLYN_END_LISTENING`] or [`HAMLYN_END_NOBODY`]. Otherwise
-/// it ends with the reason why there is no answer ([`HAMLYN_END_NO_NAME`]: that host's driver is
-/// too old to support questions). Errors are those of [`HAMLYN_IOC_CONNECT`], and `ENOTTY` without
+/// The question ends with the answer: [`HAMLYN_END_LISTENING`] or [`HAMLYN_END_NOBODY`]. Without
+/// an answer, its end reports the reason ([`HAMLYN_END_NO_NAME`]: that host's driver is too old to
+/// support questions). Errors are those of [`HAMLYN_IOC_CONNECT`], and `ENOTTY` without
 /// [`super::query::HAMLYN_CAPABILITY_QUESTIONS`].
 pub const HAMLYN_IOC_ASK: u32 = iowr::<HamlynConnect>(24);
 

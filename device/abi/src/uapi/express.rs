@@ -11,7 +11,7 @@ use super::call::{CardArgument, iowr};
 use super::object::HamlynObject;
 
 /// Makes a zeroed area of express memory for a host. Argument: [`HamlynExpressCreate`]. Fails with
-/// `EHOSTUNREACH` if there is no express memory with that host, and with `ENOSPC` if too few pages
+/// `EHOSTUNREACH` if the two hosts share no express memory. Fails with `ENOSPC` if too few pages
 /// are free. `EDQUOT`: the user's share of the pages is too small. `EOPNOTSUPP`: the driver lacks
 /// [`super::query::HAMLYN_CAPABILITY_EXPRESS`].
 pub const HAMLYN_IOC_EXPRESS_CREATE: u32 = iowr::<HamlynExpressCreate>(25);
@@ -75,7 +75,8 @@ pub struct HamlynExpressQuery {
     pub host: u32,
     /// Zero.
     pub reserved0: u32,
-    /// Out: bytes of the part with that host. This host assigns half of them. 0: there is no part.
+    /// Out: bytes that the two hosts share, or 0 if they share none. This host assigns half of
+    /// them.
     pub part: u64,
     /// Out: pages that this host assigns.
     pub pages: u32,
