@@ -129,6 +129,8 @@ build_module() {
 make_module() {
     local objects
     objects=$GUEST/module/$(kernel_version)
+    # make does not notice that the kernel's configuration has changed, and with it the kernel's structures.
+    if ! newer "$objects/started" "${KERNEL_STAMPS[@]}"; then rm -rf "$objects"; fi
     mkdir -p "$objects"
     touch "$objects/started"
     # A source that is gone must not be left.
