@@ -41,9 +41,9 @@ struct Options {
     /// Seconds to wait for the next message
     #[arg(long, default_value_t = 30)]
     timeout: u64,
-    /// Number of memory polls between two yields of the processor
+    /// Microseconds to poll before this side goes to sleep
     #[arg(long)]
-    spins: Option<u32>,
+    poll: Option<u64>,
 }
 
 /// Progress with one peer.
@@ -79,11 +79,12 @@ fn main() -> ExitCode {
             return Err(format!("index {index} is out of range (limit {limit})").into());
         }
         let card = options.card.open()?;
-        let polling = options.spins.map_or_else(Polling::default, |spins| Polling { spins });
+        let polling =
+            options.poll.map(|poll| Polling::up_to(Duration::from_micros(poll))).unwrap_or_default();
         let bytes = options.of * WINDOW * options.size;
         // One window of messages and one of acknowledgements per peer.
-        let receiver =
-            TagReceiver::create(&card, bytes as usize, options.of * WINDOW * 2 + 2)?.polling(polling);
+        let receiver = TagReceiver::create(&card, bytes as usize, options.of * WINDOW * 2 + 2)?;
+        receiver.set_polling(polling);
         print(&json!({ "index": options.index, "ticket": receiver.ticket()?.to_string() }))?;
         let tickets = (0..options.of).map(|_| common::read_ticket()).collect::<Outcome<_>>()?;
         let sender = TagSender::new(card.create_terminus()?);

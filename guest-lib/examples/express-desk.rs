@@ -54,9 +54,9 @@ struct Options {
     /// Bytes of the ring to this side of each channel
     #[arg(long)]
     capacity: Option<u64>,
-    /// Number of memory polls before this side goes to sleep
+    /// Microseconds to poll before this side goes to sleep
     #[arg(long)]
-    spins: Option<u32>,
+    poll: Option<u64>,
 }
 
 fn main() -> ExitCode {
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         let mut desk = Desk {
             manager: Manager::create(&options.card.open()?)?,
             channel,
-            spins: options.spins,
+            poll: options.poll,
             listener: None,
             forged: None,
             pages: BTreeMap::new(),
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 struct Desk {
     manager: Manager,
     channel: ChannelOptions,
-    spins: Option<u32>,
+    poll: Option<u64>,
     listener: Option<ChannelListener>,
     forged: Option<(ChannelEnd, Connection)>,
     /// Pages, and the area or view that they belong to.
@@ -248,9 +248,10 @@ impl Desk {
     }
 
     fn met(&mut self, mut channel: Channel) -> Value {
-        if let Some(spins) = self.spins {
-            channel.sender.set_polling(Polling { spins });
-            channel.receiver.set_polling(Polling { spins });
+        if let Some(poll) = self.poll {
+            let polling = Polling::up_to(Duration::from_micros(poll));
+            channel.sender.set_polling(polling);
+            channel.receiver.set_polling(polling);
         }
         self.made += 1;
         let answer = json!({ "channel": self.made, "express": channel.is_express() });

@@ -30,9 +30,9 @@ struct Options {
     /// Bytes of the ring to this side
     #[arg(long, global = true)]
     capacity: Option<u64>,
-    /// Number of memory polls before this side goes to sleep
+    /// Microseconds to poll before this side goes to sleep
     #[arg(long, global = true)]
-    spins: Option<u32>,
+    poll: Option<u64>,
     /// Uses messages, even if there is express memory
     #[arg(long, global = true)]
     by_messages: bool,
@@ -126,9 +126,10 @@ impl Options {
     }
 
     fn met(&self, mut channel: Channel) -> Outcome<Channel> {
-        if let Some(spins) = self.spins {
-            channel.sender.set_polling(Polling { spins });
-            channel.receiver.set_polling(Polling { spins });
+        if let Some(poll) = self.poll {
+            let polling = Polling::up_to(Duration::from_micros(poll));
+            channel.sender.set_polling(polling);
+            channel.receiver.set_polling(polling);
         }
         print(&json!({ "express": channel.is_express(), "longest": channel.sender.longest() }))?;
         Ok(channel)

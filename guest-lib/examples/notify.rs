@@ -86,6 +86,7 @@ fn receive(card: &Card, slots: u32, asleep: bool, messages: u32, timeout: Durati
     let area = card.create_area(slots as usize * BYTES)?;
     // One entry per message, so the queue cannot overrun, however slow this process is.
     let queue = card.create_queue(messages.max(2))?;
+    queue.set_polling(Polling::NEVER);
     let slot = |index: u32| {
         let start = index as usize * BYTES;
         let slot = card.slot(&area).range(start..start + BYTES).queue(&queue);
@@ -103,11 +104,8 @@ fn receive(card: &Card, slots: u32, asleep: bool, messages: u32, timeout: Durati
     print(&json!({ "tickets": tickets.iter().map(Ticket::to_string).collect::<Vec<_>>() }))?;
     let mut by_slot = vec![0_u32; slots.len()];
     for _ in 0..messages {
-        let arrived = if asleep {
-            queue.recv_block_with(Polling { spins: 0 }, Some(timeout))?
-        } else {
-            queue.recv_poll(Polling::default(), Some(timeout))?
-        };
+        let arrived =
+            if asleep { queue.recv_block(Some(timeout))? } else { queue.recv_poll(Some(timeout))? };
         let index = arrived.notification_index as usize;
         let slot = slots.get(index).ok_or("a notification of no slot")?;
         let Arrival::Fast(number) = arrived.arrival else { return Err("a message with metadata".into()) };

@@ -64,6 +64,7 @@ fn main() -> ExitCode {
 fn receive(card: &Card, entries: u32, slow: bool, count: u32, timeout: Duration) -> Outcome {
     let area = card.create_area(8)?;
     let queue = card.create_queue(entries)?;
+    queue.set_polling(Polling::NEVER);
     let slot = card.slot(&area).queue(&queue).create()?;
     print(&json!({ "ticket": slot.fast_ticket()?.to_string() }))?;
     if !slow {
@@ -72,7 +73,7 @@ fn receive(card: &Card, entries: u32, slow: bool, count: u32, timeout: Duration)
     let mut seen = vec![false; count as usize];
     let (mut received, mut lost, mut in_order) = (0_u64, 0_u64, true);
     while received + lost < u64::from(count) {
-        match queue.recv_block_with(Polling { spins: 0 }, Some(timeout)) {
+        match queue.recv_block(Some(timeout)) {
             Ok(arrived) => {
                 let Arrival::Fast(number) = arrived.arrival else {
                     return Err("a message with metadata".into());

@@ -27,9 +27,9 @@ const QUIET: Duration = Duration::from_secs(2);
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
-    /// Number of memory polls between two yields of the processor
+    /// Microseconds to poll before this side goes to sleep
     #[arg(long, global = true)]
-    spins: Option<u32>,
+    poll: Option<u64>,
     /// Seconds to wait for a message
     #[arg(long, global = true, default_value_t = 30)]
     timeout: u64,
@@ -59,7 +59,8 @@ fn main() -> ExitCode {
     common::run(|| {
         let options = Options::parse();
         let card = options.card.open()?;
-        let polling = options.spins.map_or_else(Polling::default, |spins| Polling { spins });
+        let polling =
+            options.poll.map(|poll| Polling::up_to(Duration::from_micros(poll))).unwrap_or_default();
         let timeout = Duration::from_secs(options.timeout);
         match options.role {
             Role::Serve => serve(&mut End::create(&card, polling)?, timeout),
@@ -81,11 +82,9 @@ impl End {
     fn create(card: &Card, polling: Polling) -> Outcome<Self> {
         let terminus = card.create_terminus()?;
         let packet = terminus.packet_size() as usize;
-        Ok(Self {
-            receiver: TagReceiver::create(card, PAYLOAD as usize + packet, 256)?.polling(polling),
-            buffer: terminus.create_send_buffer(packet)?,
-            sender: TagSender::new(terminus),
-        })
+        let receiver = TagReceiver::create(card, PAYLOAD as usize + packet, 256)?;
+        receiver.set_polling(polling);
+        Ok(Self { receiver, buffer: terminus.create_send_buffer(packet)?, sender: TagSender::new(terminus) })
     }
 
     fn send(&mut self, ticket: &Ticket, payload: &[u8], tag: u32) -> Outcome<Handle> {

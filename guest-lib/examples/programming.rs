@@ -204,9 +204,9 @@ fn errors(manager: &Manager) -> Outcome {
 }
 
 fn polling(card: &Card) -> Outcome {
-    // One polls 20,000 times before it sleeps; the other sleeps at once.
-    let eager = Manager::create_with(card, 64, Polling { spins: 20_000 })?;
-    let lazy = Manager::create_with(card, 64, Polling { spins: 0 })?;
+    // One polls for up to 20 ms before it sleeps; the other sleeps at once.
+    let eager = Manager::create_with(card, 64, Polling::up_to(Duration::from_millis(20)))?;
+    let lazy = Manager::create_with(card, 64, Polling::NEVER)?;
     for manager in [eager, lazy] {
         let place = DatagramReceiver::create(&manager, 64)?;
         DatagramSender::new(&manager).send(&place.ticket()?, b"wake up", 0, None)?;

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hamlyn::{Error, Handle, Manager, Polling, SendBuffer, Sent, Terminus, Ticket};
 
@@ -119,15 +120,24 @@ pub struct hamlyn_manager_options {
     /// Entries of the first notification queue, 2 to 65536; 1024 by default. The manager adds
     /// another queue when this one is too short for all its receivers.
     pub entries: u32,
-    /// Number of times that a waiting call polls memory before it sleeps; 200 by default.
-    /// HAMLYN_NO_LOOKS disables polling.
-    pub looks: u32,
+    /// Microseconds for which a waiting call polls memory before it sleeps, at most; 1000 by
+    /// default. HAMLYN_NO_POLLING disables polling.
+    pub polling_us: u32,
     /// Must be 0.
     pub reserved: [u32; 6],
 }
 
-/// For hamlyn_manager_options.looks: waiting calls sleep without polling first.
-pub const HAMLYN_NO_LOOKS: u32 = 0xffff_ffff;
+/// For polling_us: waiting calls sleep without polling first.
+pub const HAMLYN_NO_POLLING: u32 = 0xffff_ffff;
+
+/// Returns the policy for an option of this kind.
+pub(crate) fn polling(microseconds: u32) -> Polling {
+    match microseconds {
+        0 => Polling::default(),
+        HAMLYN_NO_POLLING => Polling::NEVER,
+        limit => Polling::up_to(Duration::from_micros(limit.into())),
+    }
+}
 
 /// Creates a manager with options.
 #[unsafe(no_mangle)]
@@ -141,11 +151,7 @@ pub unsafe extern "C" fn hamlyn_manager_create_with(
         let options = given(options, "options")?;
         unused(&options.reserved)?;
         let entries = if options.entries == 0 { ENTRIES } else { options.entries };
-        let polling = match options.looks {
-            0 => Polling::default(),
-            HAMLYN_NO_LOOKS => Polling { spins: 0 },
-            spins => Polling { spins },
-        };
+        let polling = polling(options.polling_us);
         let manager = Manager::create_with(&given(card, "card")?.0, entries, polling)?;
         store(to, Box::new(hamlyn_manager { manager, sending: Mutex::default(), ready: Mutex::default() }))
     })

@@ -44,6 +44,7 @@ use std::io::BufRead;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use hamlyn::Polling;
 use hamlyn::clan::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
@@ -217,7 +218,7 @@ impl Desk {
 
     fn open_endpoint(&mut self, port: &str, drivers: bool) -> Outcome<Value> {
         let builder = self.card.endpoint_builder().port(port.parse()?).tripwires(8).drivers_dma(drivers);
-        let endpoint = builder.polling(Duration::ZERO).open()?;
+        let endpoint = builder.polling(Polling::NEVER).open()?;
         let (number, address) = (self.next(), endpoint.address()?);
         self.endpoints.insert(number, endpoint);
         Ok(json!({ "endpoint": number, "address": address.to_string() }))

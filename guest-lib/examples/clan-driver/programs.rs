@@ -2,8 +2,8 @@
 //! body, a stream of bytes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use hamlyn::Polling;
 use hamlyn::clan::programs::{End, headed, stream, transfer};
 use hamlyn::clan::{Address, Card, Endpoint, Rights};
 use serde_json::json;
@@ -47,7 +47,7 @@ pub(crate) fn receive(card: &Card) -> Outcome {
 
 /// Opens an endpoint whose owner sleeps at once, so that the Tripwires wake it.
 fn sleeping(card: &Card, port: u32) -> Outcome<Endpoint> {
-    Ok(card.endpoint_builder().port(port).polling(Duration::ZERO).open()?)
+    Ok(card.endpoint_builder().port(port).polling(Polling::NEVER).open()?)
 }
 
 fn accept(card: &Card, listener: &Endpoint) -> Outcome<Arc<End>> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use hamlyn::Polling;
 use hamlyn::clan::Card;
 use hamlyn::clan::programs::End;
 use hamlyn::clan::programs::rpc::Client;
@@ -20,7 +21,7 @@ use crate::meet;
 /// Bytes of a client's memory.
 const LENGTH: usize = 256;
 /// A client spins, because the reply arrives before it could fall asleep (section 5.3).
-const SPIN: Duration = Duration::from_millis(10);
+const SPIN: Polling = Polling::up_to(Duration::from_millis(10));
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Options {

@@ -1,9 +1,10 @@
 //! Measures the card alone: a word's round trip by programmed I/O, a load across the network, DMA,
 //! and a Tripwire. Also measures the cost of opening or reusing endpoints.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::{Args, Subcommand};
+use hamlyn::Polling;
 use hamlyn::clan::programs::End;
 use hamlyn::clan::programs::transfer::{Receiver, Sender};
 use hamlyn::clan::{Card, EndpointCache, Rights, Transfer, Watch};
@@ -54,7 +55,7 @@ fn echo(end: &End, numbers: std::ops::Range<u64>, meet: &meet::Options, spin: bo
     let (own, out) = (end.own(), end.out());
     let endpoint = end.connection().endpoint();
     let mut tripwire = endpoint.tripwire(&Watch::local(own, WORD..WORD + 8)?)?;
-    endpoint.set_polling(if spin { Duration::from_secs(1) } else { Duration::ZERO });
+    endpoint.set_polling(if spin { Polling::MOST } else { Polling::NEVER });
     for number in numbers {
         tripwire
             .wait_until(meet.patience(), || Ok(Some(own.load_u64(WORD)?).filter(|found| *found > number)))?;
@@ -74,7 +75,7 @@ fn round_trips(
     let (own, out) = (end.own(), end.out());
     let endpoint = end.connection().endpoint();
     let mut tripwire = endpoint.tripwire(&Watch::local(own, WORD..WORD + 8)?)?;
-    endpoint.set_polling(if spin { Duration::from_secs(1) } else { Duration::ZERO });
+    endpoint.set_polling(if spin { Polling::MOST } else { Polling::NEVER });
     for number in numbers {
         let asked = Instant::now();
         out.store_u64(WORD, number + 1)?;

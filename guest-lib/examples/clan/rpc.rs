@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use hamlyn::ErrorKind;
 use hamlyn::clan::Card;
 use hamlyn::clan::programs::rpc::{Client, Server};
+use hamlyn::{ErrorKind, Polling};
 use hdrhistogram::Histogram;
 use serde_json::json;
 
@@ -38,14 +38,14 @@ enum What {
 }
 
 pub(crate) fn run(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
-    let polling = Duration::from_micros(options.polling);
+    let polling = Polling::up_to(Duration::from_micros(options.polling));
     match options.what {
         What::Serve => serve(card, meet, polling),
         What::Call { count } => call(card, meet, polling, count),
     }
 }
 
-fn serve(card: &Card, meet: &meet::Options, polling: Duration) -> Outcome {
+fn serve(card: &Card, meet: &meet::Options, polling: Polling) -> Outcome {
     let listener = meet.listen(card)?;
     let end = meet.accept(card, &listener, LENGTH)?;
     end.connection().endpoint().set_polling(polling);
@@ -66,7 +66,7 @@ fn serve(card: &Card, meet: &meet::Options, polling: Duration) -> Outcome {
     print(&json!({ "answered": answered }))
 }
 
-fn call(card: &Card, meet: &meet::Options, polling: Duration, count: u32) -> Outcome {
+fn call(card: &Card, meet: &meet::Options, polling: Polling, count: u32) -> Outcome {
     let end = meet.connect(card, LENGTH)?;
     end.connection().endpoint().set_polling(polling);
     let mut client = Client::new(&end)?;

@@ -36,7 +36,7 @@ impl Receiver {
         matches!(&self.way, Way::Hamlyn(receiver) if receiver.is_express())
     }
 
-    /// Sets how often blocking calls poll before they sleep.
+    /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
             Way::Hamlyn(receiver) => receiver.set_polling(polling),

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use crate::core::express::ring::{Nonsense, Reader, Shared, Span, Word, Writer};
 use crate::core::loss::PeerLoss;
-use crate::core::polling::Polling;
+use crate::core::polling::{Poller, Polling};
 use crate::core::remote::Remote;
 use crate::core::waiting::Deadline;
 use crate::core::watch::{GRACE, Watch};
@@ -163,7 +163,7 @@ impl Shared for Reached {
 #[derive(Debug)]
 pub(super) struct Sender {
     ring: Writer<Reached>,
-    polling: Polling,
+    poller: Arc<Poller>,
     closed: bool,
     common: Arc<Common>,
 }
@@ -172,11 +172,11 @@ impl Sender {
     /// `capacity` is the size of the peer's ring and of the mirror's.
     pub(super) fn new(common: &Arc<Common>, remote: Box<dyn Remote>, capacity: u64) -> Self {
         let ring = Writer::new(Reached::new(remote, capacity), capacity);
-        Self { ring, polling: Polling::default(), closed: false, common: common.clone() }
+        Self { ring, poller: Arc::default(), closed: false, common: common.clone() }
     }
 
     pub(super) fn set_polling(&mut self, polling: Polling) {
-        self.polling = polling;
+        self.poller.set(polling);
     }
 
     /// Reserves space for a message of at most [`Sender::longest`] bytes, if there is any.
@@ -196,15 +196,17 @@ impl Sender {
     }
 
     pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
-        let polling = self.polling;
-        if let Some(found) = polling.look(|| self.reserve(length).transpose()) {
-            return found;
-        }
+        let poller = self.poller.clone();
+        let asleep = match poller.poll(timeout, || self.reserve(length).transpose()) {
+            Ok(found) => return found,
+            Err(asleep) => asleep,
+        };
         let common = self.common.clone();
         let deadline = Deadline::new(timeout);
         loop {
             self.ring.shared().remote.arm()?;
             if let Some(found) = self.reserve(length)? {
+                asleep.found();
                 return Ok(found);
             }
             common.check(Duration::ZERO)?;
@@ -282,7 +284,7 @@ impl Drop for Sender {
 #[derive(Debug)]
 pub(super) struct Receiver {
     ring: Reader<Reached>,
-    polling: Polling,
+    poller: Arc<Poller>,
     /// How the peer has ended, once that was reported; the inner `None` if it closed.
     end: Option<Option<PeerLoss>>,
     common: Arc<Common>,
@@ -291,11 +293,11 @@ pub(super) struct Receiver {
 impl Receiver {
     pub(super) fn new(common: &Arc<Common>, remote: Box<dyn Remote>, capacity: u64) -> Self {
         let ring = Reader::by_quarters(Reached::new(remote, capacity), capacity);
-        Self { ring, polling: Polling::default(), end: None, common: common.clone() }
+        Self { ring, poller: Arc::default(), end: None, common: common.clone() }
     }
 
     pub(super) fn set_polling(&mut self, polling: Polling) {
-        self.polling = polling;
+        self.poller.set(polling);
     }
 
     pub(super) fn next_known(&mut self) -> Option<Span> {
@@ -325,14 +327,16 @@ impl Receiver {
     }
 
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
-        let polling = self.polling;
-        if let Some(found) = polling.look(|| self.next().transpose()) {
-            return found;
-        }
+        let poller = self.poller.clone();
+        let asleep = match poller.poll(timeout, || self.next().transpose()) {
+            Ok(found) => return found,
+            Err(asleep) => asleep,
+        };
         let deadline = Deadline::new(timeout);
         loop {
             self.ring.shared().remote.arm()?;
             if let Some(next) = self.next()? {
+                asleep.found();
                 return Ok(next);
             }
             if let Some(next) = self.next_or_loss()? {

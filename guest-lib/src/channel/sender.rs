@@ -49,7 +49,7 @@ impl Sender {
         matches!(&self.way, Way::Hamlyn(sender) if sender.is_express())
     }
 
-    /// Sets how often blocking calls poll before they sleep.
+    /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
             Way::Hamlyn(sender) => sender.set_polling(polling),

@@ -19,7 +19,8 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::attachment::{Attachment, Object};
 use super::endpoint::{Core, Endpoint};
 use super::tripwire::Tripwire;
-use crate::core::waiting::{Deadline, poll_for, slept, slice};
+use crate::core::polling::{Poller, Polling, poll_until};
+use crate::core::waiting::{Deadline, slept, slice};
 use crate::error::{Error, Result, at_most};
 
 /// An event in an event queue.
@@ -106,6 +107,7 @@ pub struct EventQueue {
     records: u32,
     /// Number of events taken, modulo 2^32.
     taken: u32,
+    poller: Arc<Poller>,
     file: OwnedFd,
     sources: HashMap<u32, Source>,
     /// Events of conditions that existed before their source was registered.
@@ -144,7 +146,7 @@ impl EventQueue {
         let file = card.file().as_fd().try_clone_to_owned();
         let file = file.map_err(Error::system("have the card's file once more"))?;
         let (sources, early) = (HashMap::new(), VecDeque::new());
-        Ok(Self { open, memory, records, taken: 0, file, sources, early })
+        Ok(Self { open, memory, records, taken: 0, poller: Arc::default(), file, sources, early })
     }
 
     /// Routes an endpoint's events to this queue from now on, with this token. Earlier events are
@@ -269,17 +271,28 @@ impl EventQueue {
 
     /// Takes the next event, and polls for it for up to `polling` (section 5.3: up to 15 us).
     pub fn poll(&mut self, polling: Duration) -> Option<Event> {
-        poll_for(polling, || Ok(self.next())).ok().flatten()
+        poll_until(Some(polling), || self.next())
     }
 
-    /// Takes the next event; blocks until there is one.
+    /// Sets how long [`EventQueue::wait`] polls before it sleeps.
+    pub fn set_polling(&mut self, polling: Polling) {
+        self.poller.set(polling);
+    }
+
+    /// Takes the next event. Polls for a while, then sleeps.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Event> {
         let deadline = Deadline::new(timeout);
+        let poller = self.poller.clone();
+        let asleep = match poller.poll(timeout, || self.next()) {
+            Ok(event) => return Ok(event),
+            Err(asleep) => asleep,
+        };
         loop {
             if let Some(event) = self.next() {
+                asleep.found();
                 return Ok(event);
             }
             let left = deadline.check("event")?;

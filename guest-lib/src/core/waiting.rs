@@ -1,5 +1,4 @@
-//! Waiting for the card to write to memory: polling for a while, and then sleeping without a lost
-//! wake-up.
+//! Waiting for the card to write to memory, within a deadline and without a lost wake-up.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,8 +12,6 @@ use crate::error::{Error, Result};
 /// thread may clear a flag just when another has checked it and is about to sleep. This limits the
 /// delay of that case; a thread that waits alone misses nothing.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-/// Polls between two reads of the clock.
-const LOOKS: u32 = 16;
 
 /// End of a wait. A timeout beyond the range of `Instant` has no end.
 #[derive(Debug, Clone, Copy)]
@@ -79,23 +76,6 @@ impl Turn {
             _ => self.until.check(what).map(drop),
         }
     }
-}
-
-/// Polls once, and then again for `limit`.
-pub(crate) fn poll_for<T>(limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
-    if let Some(found) = look()? {
-        return Ok(Some(found));
-    }
-    let begun = Instant::now();
-    while begun.elapsed() < limit {
-        for _ in 0..LOOKS {
-            std::hint::spin_loop();
-            if let Some(found) = look()? {
-                return Ok(Some(found));
-            }
-        }
-    }
-    Ok(None)
 }
 
 /// Treats a sleep that ended without news as success.

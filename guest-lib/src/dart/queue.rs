@@ -15,7 +15,8 @@ use zerocopy::IntoBytes;
 use super::attachment::{Attachment, Object};
 use super::fault::Trap;
 use super::operation::Operation;
-use crate::core::waiting::{Deadline, poll_for, slept, slice};
+use crate::core::polling::{Poller, Polling, poll_until};
+use crate::core::waiting::{Deadline, slept, slice};
 use crate::error::{Error, Result, at_most};
 
 /// When a queue's records cause interrupts.
@@ -103,6 +104,7 @@ pub struct Queue {
     taken: u32,
     /// The data of the last record taken.
     data: Vec<u8>,
+    poller: Arc<Poller>,
     file: OwnedFd,
 }
 
@@ -143,7 +145,7 @@ impl Queue {
         let memory = card.map_pages("queue", opened.memory_offset, length, Access::ReadWrite)?;
         let file = card.file().as_fd().try_clone_to_owned();
         let file = file.map_err(Error::system("have the card's file once more"))?;
-        Ok(Self { parts, memory, records, taken: 0, data: Vec::new(), file })
+        Ok(Self { parts, memory, records, taken: 0, data: Vec::new(), file, poller: Arc::default() })
     }
 
     /// Takes the next record, if there is one, without a system call.
@@ -202,17 +204,28 @@ impl Queue {
 
     /// Takes the next record, and polls for it for up to `polling`.
     pub fn poll(&mut self, polling: Duration) -> Option<Record> {
-        poll_for(polling, || Ok(self.next())).ok().flatten()
+        poll_until(Some(polling), || self.next())
     }
 
-    /// Takes the next record; blocks until there is one.
+    /// Sets how long [`Queue::wait`] polls before it sleeps.
+    pub fn set_polling(&mut self, polling: Polling) {
+        self.poller.set(polling);
+    }
+
+    /// Takes the next record. Polls for a while, then sleeps.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Record> {
         let deadline = Deadline::new(timeout);
+        let poller = self.poller.clone();
+        let asleep = match poller.poll(timeout, || self.next()) {
+            Ok(record) => return Ok(record),
+            Err(asleep) => asleep,
+        };
         loop {
             if let Some(record) = self.next() {
+                asleep.found();
                 return Ok(record);
             }
             self.sleep(deadline.check("record")?)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_FAST, HamlynNotification};
 
-use crate::core::polling::Polling;
+use crate::core::polling::{Poller, Polling, poll_until};
 use crate::error::{Error, Result};
 use crate::hamlyn::attach::{Attachment, QueueParts, QueueWait};
 use crate::hamlyn::cursor::{Cursor, Look, Sight};
@@ -65,6 +65,7 @@ pub struct NotificationQueue {
 struct QueueInner {
     attachment: Arc<dyn Attachment>,
     parts: QueueParts,
+    poller: Poller,
     /// The cursor's index and pass. A look that finds nothing needs only these, and no lock.
     awaited: AtomicU64,
     reader: Mutex<Reader>,
@@ -84,6 +85,7 @@ impl NotificationQueue {
         let inner = QueueInner {
             attachment: attachment.clone(),
             parts,
+            poller: Poller::default(),
             awaited: AtomicU64::new(0),
             reader: Mutex::default(),
         };
@@ -128,22 +130,16 @@ impl NotificationQueue {
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
     pub fn recv_block(&self, timeout: Option<Duration>) -> Result<Notification> {
-        self.recv_block_with(Polling::default(), timeout)
-    }
-
-    /// Like [`NotificationQueue::recv_block`], but polls according to `polling` before it sleeps.
-    ///
-    /// # Errors
-    /// The errors of [`NotificationQueue::recv_block`].
-    pub fn recv_block_with(&self, polling: Polling, timeout: Option<Duration>) -> Result<Notification> {
-        if let Some(found) = polling.look(|| self.recv().transpose()) {
-            return found;
-        }
+        let asleep = match self.inner.poller.poll(timeout, || self.recv().transpose()) {
+            Ok(found) => return found,
+            Err(asleep) => asleep,
+        };
         let start = Instant::now();
         loop {
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
             self.wait_for(self.awaited(), left)?;
             if let Some(found) = self.recv().transpose() {
+                asleep.found();
                 return found;
             }
             if left.is_some_and(|left| left.is_zero()) {
@@ -152,13 +148,18 @@ impl NotificationQueue {
         }
     }
 
-    /// Returns the next notification. Busy-polls and never sleeps: polls memory `polling.spins`
-    /// times, yields the processor, and repeats. Needs no interrupt. `None` waits forever.
+    /// Sets how long [`NotificationQueue::recv_block`] polls before it sleeps, for all clones.
+    pub fn set_polling(&self, polling: Polling) {
+        self.inner.poller.set(polling);
+    }
+
+    /// Returns the next notification. Busy-polls and never sleeps, but yields the processor between
+    /// polls. Needs no interrupt. `None` waits forever.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`].
-    pub fn recv_poll(&self, polling: Polling, timeout: Option<Duration>) -> Result<Notification> {
-        let found = polling.wait(timeout, false, || self.recv().transpose());
+    pub fn recv_poll(&self, timeout: Option<Duration>) -> Result<Notification> {
+        let found = poll_until(timeout, || self.recv().transpose());
         found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 

@@ -21,7 +21,7 @@ use crate::core::attach::CardAttachment;
 use crate::core::device::{Node, nanoseconds};
 use crate::core::memory::Memory;
 use crate::core::place::{PAGE, aligned};
-use crate::core::polling::Polling;
+use crate::core::polling::{Poller, Polling};
 use crate::error::{Error, Result, at_most, inside};
 
 /// The `receive-buf` of section 2: memory of this process that is *mapped in*, so that other hosts
@@ -40,6 +40,7 @@ pub struct ReceiveBuffer {
     memory: Span,
     /// The command pages for the buffer's pages.
     commands: Arc<Mapping>,
+    poller: Poller,
 }
 
 /// Up to 4 MiB of the buffer, which is the driver's limit.
@@ -75,7 +76,7 @@ impl ReceiveBuffer {
         let exports = exports.collect::<Result<Vec<_>>>()?;
         let parts: Vec<_> = exports.iter().map(Export::command_pages).collect();
         let commands = node.map_parts("command pages", &parts, Access::ReadWrite)?;
-        Ok(Self { node: node.clone(), exports, memory, commands })
+        Ok(Self { node: node.clone(), exports, memory, commands, poller: Poller::default() })
     }
 
     /// Returns the length in bytes.
@@ -147,7 +148,7 @@ impl ReceiveBuffer {
     }
 
     /// Blocks while the four bytes at `offset`, a multiple of 4, equal `value`, and returns their
-    /// new value. Polls for a short time before it sleeps. Without a timeout, it waits forever.
+    /// new value. Polls for a while before it sleeps. Without a timeout, it waits forever.
     ///
     /// Section 4.2: through the page's command page, the process asks the card for an interrupt at
     /// the next arrival there. It sleeps in the driver until then.
@@ -161,22 +162,30 @@ impl ReceiveBuffer {
         self.check::<u32>(offset)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let look = || Some(self.load::<u32>(offset)).filter(|now| *now != value);
-        let mut found = Polling::default().look(look);
-        while found.is_none() {
+        let asleep = match self.poller.poll(timeout, look) {
+            Ok(found) => return Ok(found),
+            Err(asleep) => asleep,
+        };
+        let mut in_time = true;
+        loop {
             let reports = self.arm(offset);
             // Data that arrived before the request is visible now; later arrivals are reported.
-            found = look();
-            if found.is_none() {
-                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-                let in_time = self.export_of(offset).await_report(reports, left)?;
-                found = look();
-                if found.is_none() && !in_time {
-                    let after = timeout.unwrap_or_default();
-                    return Err(Error::TimedOut { what: "other value of a word", after });
-                }
+            if let Some(found) = look() {
+                asleep.found();
+                return Ok(found);
             }
+            if !in_time {
+                let after = timeout.unwrap_or_default();
+                return Err(Error::TimedOut { what: "other value of a word", after });
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            in_time = self.export_of(offset).await_report(reports, left)?;
         }
-        Ok(found.unwrap_or(value))
+    }
+
+    /// Sets how long [`ReceiveBuffer::wait`] polls before it sleeps.
+    pub fn set_polling(&self, polling: Polling) {
+        self.poller.set(polling);
     }
 
     /// Asks the card to report the next arrival in the page of a byte. Returns the number of

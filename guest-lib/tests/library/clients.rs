@@ -64,7 +64,7 @@ fn io_errors_of_a_stream_keep_their_kind() {
 /// the second.
 fn two_queues() -> (Fake, Manager, Vec<DatagramReceiver>) {
     let fake = Fake::default();
-    let manager = Manager::create_with(&Card::attached(fake.share()), 2, Polling { spins: 0 }).unwrap();
+    let manager = Manager::create_with(&Card::attached(fake.share()), 2, Polling::NEVER).unwrap();
     let mut places = DatagramReceiver::create_group(&manager, 2, 8).unwrap();
     places.push(DatagramReceiver::create(&manager, 8).unwrap());
     (fake, manager, places)

@@ -48,7 +48,7 @@ pub(crate) fn by_messages() -> Pair {
 }
 
 /// Sleeps without polling first.
-const ASLEEP: Polling = Polling { spins: 0 };
+const ASLEEP: Polling = Polling::NEVER;
 
 pub(crate) fn bytes(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + number) as u8).collect()

@@ -407,7 +407,7 @@ fn overwritten_notifications_are_counted_and_the_rest_delivered() {
     );
     assert!(error.is_overrun() && error.to_string() == text, "{error}");
     assert_eq!(queue.recv_block(None).map(word).unwrap(), 4);
-    assert_eq!(queue.recv_poll(hamlyn::Polling::default(), None).map(word).unwrap(), 5);
+    assert_eq!(queue.recv_poll(None).map(word).unwrap(), 5);
     assert_eq!(queue.recv().unwrap(), None);
     send(7);
     assert!(queue.arm().unwrap(), "no sleep on an overrun queue");

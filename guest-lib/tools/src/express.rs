@@ -26,8 +26,6 @@ const WORD: usize = 4;
 /// long, up to this many bytes.
 const EARLY: usize = 4096;
 const EARLY_BYTES: usize = 16 << 20;
-/// Polls before a polling end checks whether the peer is alive.
-const LOOKS: u32 = 100_000;
 /// How long an end waits for space before it receives pending records: the peer may be waiting for
 /// space, too.
 const ROOM: Duration = Duration::from_millis(1);
@@ -231,7 +229,7 @@ impl End for ExpressEnd {
     }
 
     fn receive(&mut self, wait: Wait, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>> {
-        let polling = if wait == Wait::Poll { Polling { spins: LOOKS } } else { Polling::default() };
+        let polling = if wait == Wait::Poll { Polling::MOST } else { Polling::default() };
         self.channel.receiver.set_polling(polling);
         self.channel.sender.set_polling(polling);
         let record = match self.early.pop_front() {

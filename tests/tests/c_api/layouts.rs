@@ -41,7 +41,7 @@ fn c_and_rust_agree_on_sizes_and_offsets() {
         hamlyn_datagram { data, length, offset, has_reply, reply, reserved }
         hamlyn_arrived { slot, entry, metadata, reserved }
         hamlyn_receiver_class { process_arrival, arrivals_lost, context, reserved }
-        hamlyn_manager_options { entries, looks, reserved }
+        hamlyn_manager_options { entries, polling_us, reserved }
         hamlyn_stream_options { record_size, records, max_records, reserved }
         hamlyn_record { number, data, length, reserved }
         hamlyn_passed { data, length, reserved }
@@ -84,7 +84,7 @@ fn c_and_rust_agree_on_sizes_and_offsets() {
         dart_log { tail, step, end }
         dart_priority_registers { tail, most, step }
         dart_urgent { priority, data }
-        hamlyn_channel_options { capacity, looks, flags, reserved }
+        hamlyn_channel_options { capacity, polling_us, flags, reserved }
         hamlyn_channel_message { data, length, reserved }
         hamlyn_express_info { part, pages, used, leaving, viewed, held, limit, reserved }
     };

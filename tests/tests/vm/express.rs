@@ -104,7 +104,7 @@ fn every_kind_of_channel(lab: &Lab) -> Result<()> {
     ping_pong(lab, &[], 400, true).context("looking")?;
     // A process that goes to sleep at once is woken each time, and only by the card.
     let before = [counted(lab, 0, "messages_received")?, counted(lab, 1, "messages_received")?];
-    ping_pong(lab, &["--spins", "0"], 200, true).context("asleep")?;
+    ping_pong(lab, &["--poll", "0"], 200, true).context("asleep")?;
     for (card, before) in before.into_iter().enumerate() {
         let rings = counted(lab, card, "messages_received")? - before;
         ensure!(rings >= 100, "card {card} was rung at {rings} times in 200 round trips");
@@ -113,7 +113,7 @@ fn every_kind_of_channel(lab: &Lab) -> Result<()> {
     // pieces.
     ping_pong(lab, &["--capacity", "4096"], 200, true).context("a page")?;
     ping_pong(lab, &["--by-messages"], 100, false).context("by messages")?;
-    for how in [&[][..], &["--spins", "0", "--capacity", "4096"], &["--by-messages"]] {
+    for how in [&[][..], &["--poll", "0", "--capacity", "4096"], &["--by-messages"]] {
         let [read, written] = both(lab, how, "read", &["write", "1", "--bytes", "300007"])?;
         ensure!(read[1] == json!({ "received": 300_007, "verified": true }), "{how:?}: {read:?}");
         ensure!(written[1]["sent"] == 300_007, "{how:?}: {written:?}");

@@ -35,7 +35,7 @@ fn each_pair_has_its_own_function_and_file() -> Result<()> {
     }
     nobody_holds_the_files_of_others(&lab)?;
     ping_pong(&lab, &[], 200, true).context("looking")?;
-    ping_pong(&lab, &["--spins", "0"], 100, true).context("asleep")?;
+    ping_pong(&lab, &["--poll", "0"], 100, true).context("asleep")?;
     let mut pairs = [Pair::open(&lab, 0, 1)?, Pair::open(&lab, 1, 2)?, Pair::open(&lab, 2, 0)?];
     pairs_talk_at_the_same_time(&mut pairs)?;
     // Machines that do not talk to the dying machine keep their channel.

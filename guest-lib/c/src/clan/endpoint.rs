@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use hamlyn::Polling;
 use hamlyn::clan::{Address, Endpoint, EndpointBuilder, Fault, FaultReason};
 
 use super::card::clan_card;
@@ -119,9 +120,9 @@ pub(crate) fn builder(
     Ok(builder)
 }
 
-fn polling(microseconds: u32) -> Duration {
+fn polling(microseconds: u32) -> Polling {
     let microseconds = if microseconds == CLAN_NO_POLLING { 0 } else { microseconds };
-    Duration::from_micros(microseconds.into())
+    Polling::up_to(Duration::from_micros(microseconds.into()))
 }
 
 /// Opens an endpoint. NULL options mean all zeros. Fails with -EBUSY if the port is in use.

@@ -9,14 +9,14 @@ use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
 
 use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
 use crate::express::{hamlyn_channel_receiver, hamlyn_channel_sender};
-use crate::manager::{HAMLYN_NO_LOOKS, hamlyn_manager};
+use crate::manager::{hamlyn_manager, polling};
 use crate::memory::text;
 
 /// A name under which other processes open channels to this one. Any number of threads may use it
 /// at once.
 pub struct hamlyn_channel_listener {
     listener: ChannelListener,
-    looks: u32,
+    polling: Polling,
 }
 
 /// Options for a channel's end; 0 in a field selects the default.
@@ -27,9 +27,9 @@ pub struct hamlyn_channel_options {
     /// longest message to this end is 8 bytes shorter. The ring uses one more page of the memory
     /// that the two hosts share.
     pub capacity: u64,
-    /// Number of times that a waiting call polls memory before it sleeps; 200 by default.
-    /// HAMLYN_NO_LOOKS disables polling.
-    pub looks: u32,
+    /// Microseconds for which a waiting call polls memory before it sleeps, at most; 1000 by
+    /// default. HAMLYN_NO_POLLING disables polling.
+    pub polling_us: u32,
     /// HAMLYN_CHANNEL_BY_MESSAGES, or 0.
     pub flags: u32,
     /// Must be 0.
@@ -50,10 +50,10 @@ pub unsafe extern "C" fn hamlyn_channel_listen(
 ) -> c_int {
     call(|| {
         let to = given(listener, "listener")?;
-        let (chosen, looks) = read_options(options)?;
+        let (chosen, polling) = read_options(options)?;
         let manager = &given(manager, "manager")?.manager;
         let listener = ChannelListener::bind(manager, text(name, "name")?, chosen)?;
-        store(to, Box::new(hamlyn_channel_listener { listener, looks }))
+        store(to, Box::new(hamlyn_channel_listener { listener, polling }))
     })
 }
 
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn hamlyn_channel_accept(
         let to = (given(sender, "sender")?, given(receiver, "receiver")?);
         let listener = given(listener, "listener")?;
         let channel = at_once(timeout_ms, listener.listener.accept(timeout(timeout_ms)))?;
-        store_both(to, channel, listener.looks)
+        store_both(to, channel, listener.polling)
     })
 }
 
@@ -106,22 +106,17 @@ pub unsafe extern "C" fn hamlyn_channel_connect(
     call(|| {
         let to = (given(sender, "sender")?, given(receiver, "receiver")?);
         let manager = &given(manager, "manager")?.manager;
-        let (chosen, looks) = read_options(options)?;
+        let (chosen, polling) = read_options(options)?;
         let channel = Channel::connect(manager, host, text(name, "name")?, chosen, timeout(timeout_ms));
-        store_both(to, at_once(timeout_ms, channel)?, looks)
+        store_both(to, at_once(timeout_ms, channel)?, polling)
     })
 }
 
 type Places<'a> =
     (&'a mut MaybeUninit<Box<hamlyn_channel_sender>>, &'a mut MaybeUninit<Box<hamlyn_channel_receiver>>);
 
-fn store_both((sender, receiver): Places<'_>, channel: Channel, looks: u32) -> Result<c_int, Failure> {
+fn store_both((sender, receiver): Places<'_>, channel: Channel, polling: Polling) -> Result<c_int, Failure> {
     let mut channel = channel;
-    let polling = match looks {
-        0 => Polling::default(),
-        HAMLYN_NO_LOOKS => Polling { spins: 0 },
-        spins => Polling { spins },
-    };
     channel.sender.set_polling(polling);
     channel.receiver.set_polling(polling);
     sender.write(Box::new(hamlyn_channel_sender(channel.sender)));
@@ -129,10 +124,10 @@ fn store_both((sender, receiver): Places<'_>, channel: Channel, looks: u32) -> R
     Ok(0)
 }
 
-/// Returns the options, and how often the ends poll.
-fn read_options(options: Option<&hamlyn_channel_options>) -> Result<(ChannelOptions, u32), Failure> {
+/// Returns the options, and how long the ends poll.
+fn read_options(options: Option<&hamlyn_channel_options>) -> Result<(ChannelOptions, Polling), Failure> {
     let mut chosen = ChannelOptions::default();
-    let Some(options) = options else { return Ok((chosen, 0)) };
+    let Some(options) = options else { return Ok((chosen, Polling::default())) };
     unused(&options.reserved)?;
     if options.flags & !HAMLYN_CHANNEL_BY_MESSAGES != 0 {
         let (flags, limit) = (options.flags, HAMLYN_CHANNEL_BY_MESSAGES);
@@ -142,5 +137,5 @@ fn read_options(options: Option<&hamlyn_channel_options>) -> Result<(ChannelOpti
         chosen.capacity = options.capacity;
     }
     chosen.by_messages = options.flags & HAMLYN_CHANNEL_BY_MESSAGES != 0;
-    Ok((chosen, options.looks))
+    Ok((chosen, polling(options.polling_us)))
 }

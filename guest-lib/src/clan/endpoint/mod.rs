@@ -8,7 +8,7 @@ mod wait;
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +24,6 @@ pub use self::fault::{Fault, FaultReason};
 pub use self::message::{MESSAGE_SIZE, Message, MessageKind};
 pub(super) use self::state::State;
 #[cfg(test)]
-#[cfg(test)]
 pub(super) use self::state::bits_of;
 
 use super::attachment::{Attachment, Object};
@@ -34,13 +33,11 @@ use super::tripwire::{Places, Tripwire, Watch};
 use super::window::Window;
 use crate::core::device::is;
 use crate::core::loss::PeerLoss;
+use crate::core::polling::{Poller, Polling};
 use crate::error::{Error, Result, at_most};
 
 /// Default capacity of the DMA queue, in requests.
 const REQUESTS: u32 = 64;
-/// Default time that a wait polls before it sleeps: about the cost of a sleep (section 5.3: up to
-/// 15 us).
-const POLLING: Duration = Duration::from_micros(15);
 
 /// The address of an endpoint, for sending and receiving messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,7 +73,7 @@ impl FromStr for Address {
 pub struct EndpointBuilder {
     card: Arc<dyn Attachment>,
     argument: ClanEndpoint,
-    polling: Duration,
+    polling: Polling,
 }
 
 impl EndpointBuilder {
@@ -87,7 +84,7 @@ impl EndpointBuilder {
             events: CLAN_NO_EVENTS,
             ..ClanEndpoint::default()
         };
-        Self { card: card.clone(), argument, polling: POLLING }
+        Self { card: card.clone(), argument, polling: Polling::default() }
     }
 
     /// Sets the port. The default, 0, selects any free port. Ports below 1,024 require
@@ -116,8 +113,9 @@ impl EndpointBuilder {
         self
     }
 
-    /// Sets how long a wait polls before it sleeps. The default is 15 us (section 4.3).
-    pub fn polling(mut self, polling: Duration) -> Self {
+    /// Sets how long a wait polls before it sleeps (section 4.3; the paper's library polls for up to
+    /// 15 us).
+    pub fn polling(mut self, polling: Polling) -> Self {
         self.polling = polling;
         self
     }
@@ -145,7 +143,7 @@ impl EndpointBuilder {
             open,
             port: opened.port,
             state: State::new(memory, page, opened.requests),
-            polling: AtomicU64::new(self.polling.as_nanos() as u64),
+            poller: Poller::new(self.polling),
             tripwires: Mutex::new(Places::new(opened.tripwires)),
             faults_seen: AtomicU32::new(0),
             used_as: AtomicU32::new(0),
@@ -168,8 +166,7 @@ pub(super) struct Core {
     open: Open,
     port: u32,
     state: State,
-    /// In nanoseconds.
-    polling: AtomicU64,
+    poller: Poller,
     tripwires: Mutex<Places>,
     faults_seen: AtomicU32,
     /// Number of the endpoint's current use. Faults of earlier uses are not reported to this one.
@@ -214,10 +211,6 @@ impl Core {
 
     pub(super) fn places(&self) -> MutexGuard<'_, Places> {
         lock(&self.tripwires)
-    }
-
-    fn polling(&self) -> Duration {
-        Duration::from_nanos(self.polling.load(Ordering::Relaxed))
     }
 
     /// Returns the last fault if the fault count differs from `before`, to explain why a load
@@ -317,8 +310,8 @@ impl Endpoint {
     }
 
     /// Sets how long a wait polls before it sleeps, from now on.
-    pub fn set_polling(&self, polling: Duration) {
-        self.0.polling.store(polling.as_nanos() as u64, Ordering::Relaxed);
+    pub fn set_polling(&self, polling: Polling) {
+        self.0.poller.set(polling);
     }
 
     /// Maps `length` bytes of an aperture, starting at `offset`, a multiple of 8: 1 byte to 8 MiB.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hamlyn_abi::clan::uapi::ClanWait;
 
 use super::Core;
-use crate::core::waiting::{Deadline, poll_for, slept, slice};
+use crate::core::waiting::{Deadline, slept, slice};
 use crate::error::Result;
 
 impl Core {
@@ -22,13 +22,14 @@ impl Core {
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         let deadline = Deadline::new(timeout);
-        let polling = timeout.map_or(self.polling(), |timeout| timeout.min(self.polling()));
-        if let Some(found) = poll_for(polling, &mut look)? {
-            return Ok(found);
-        }
+        let asleep = match self.poller.poll(timeout, || look().transpose()) {
+            Ok(found) => return found,
+            Err(asleep) => asleep,
+        };
         loop {
             self.state().clear(bits);
             if let Some(found) = look()? {
+                asleep.found();
                 return Ok(found);
             }
             let left = deadline.check(what)?;

@@ -14,7 +14,7 @@ use super::super::dma::Transfer;
 use super::super::tripwire::{Tripwire, Watch};
 use super::end::End;
 use super::{DATA, RX_READY, TX_READY};
-use crate::core::waiting::poll_for;
+use crate::core::polling::poll_until;
 use crate::error::{Error, Result, at_most, inside};
 
 /// Time that a receiver polls for the rest of a message after an early wake-up, before it sleeps
@@ -220,7 +220,7 @@ fn wait_for(end: &End, bits: u64, capacity: usize, mut early: Option<&mut Tripwi
         if found.is_some() || !woken {
             return Ok(found);
         }
-        poll_for(OVERLAP, || end.rx_ready(capacity))
+        poll_until(Some(OVERLAP), || end.rx_ready(capacity).transpose()).transpose()
     })
 }
 

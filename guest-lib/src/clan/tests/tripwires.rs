@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::super::fake::cards;
 use super::super::{Rights, Tripset, TripwireError, Watch};
 use super::{HASTE, PATIENCE};
+use crate::core::polling::Polling;
 use crate::error::{Error, ErrorKind};
 
 #[test]
@@ -31,7 +31,7 @@ fn tripwire_between_check_and_sleep_wakes() {
     let (net, [one]) = cards();
     let (endpoint, aperture) = (one.endpoint().unwrap(), one.aperture(64, Rights::Write).unwrap());
     let mut tripwire = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();
-    endpoint.set_polling(Duration::ZERO);
+    endpoint.set_polling(Polling::NEVER);
     net.stop();
     net.step();
     let looks = Cell::new(0);

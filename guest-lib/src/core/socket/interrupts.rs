@@ -15,7 +15,7 @@ use rustix::io::{Errno, write};
 
 use super::client::Client;
 use super::sleeper::{Control, Count, Sleeper, Words, drain};
-use crate::core::polling::Polling;
+use crate::core::polling::nap_until;
 
 /// First vector that belongs to the model.
 const FIRST: u32 = HAMLYN_VECTOR_LINK + 1;
@@ -108,7 +108,7 @@ impl Interrupts {
         let before = arrivals.load(Ordering::Acquire);
         raise()?;
         let arrived = || (arrivals.load(Ordering::Acquire) != before).then_some(());
-        Ok(Polling::default().wait(Some(Duration::from_secs(1)), true, arrived).is_some())
+        Ok(nap_until(Some(Duration::from_secs(1)), arrived).is_some())
     }
 
     fn vectors(&self) -> u32 {

@@ -270,7 +270,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::core::polling::Polling;
+    use crate::core::polling::nap_until;
 
     const QUEUE: Words = Words { armed: 64, wanted: None };
     const TERMINUS: Words = Words { armed: 4096, wanted: Some(4100) };
@@ -292,9 +292,7 @@ mod tests {
     /// Blocks until the object is armed, as the card would see it.
     fn until_armed(control: &Control, words: Words) {
         let is_armed = || (control.armed(words) == HAMLYN_ARMED_YES).then_some(());
-        Polling::default()
-            .wait(Some(Duration::from_secs(10)), true, is_armed)
-            .expect("somebody sleeps, unarmed");
+        nap_until(Some(Duration::from_secs(10)), is_armed).expect("somebody sleeps, unarmed");
     }
 
     /// Completes requests up to `to`, as the card does. Returns whether the card fires.

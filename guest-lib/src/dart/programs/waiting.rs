@@ -6,8 +6,6 @@ use crate::core::waiting::Deadline;
 use crate::dart::{Connection, Operation, Queue, Record, What};
 use crate::error::{Error, Result};
 
-/// Time to poll for a record before sleeping.
-const POLLING: Duration = Duration::from_micros(50);
 /// Time between two checks whether the event can still arrive. A failure does not wake a thread
 /// that waits at a queue.
 const LOOK: Duration = Duration::from_millis(20);
@@ -54,9 +52,6 @@ pub(super) fn receive(
     is_meant: impl Fn(&Record) -> bool,
 ) -> Result<Record> {
     let is_meant = |record: &Record| record.what == What::Compared && is_meant(record);
-    if let Some(found) = queue.poll(POLLING).filter(&is_meant) {
-        return Ok(found);
-    }
     let deadline = Deadline::new(timeout);
     loop {
         let left = deadline.check("answer")?;
@@ -67,7 +62,7 @@ pub(super) fn receive(
         }
         if let Err(error) = awaited.can_come(connection) {
             // The event may have arrived before that.
-            return std::iter::from_fn(|| queue.poll(Duration::ZERO)).find(&is_meant).ok_or(error);
+            return std::iter::from_fn(|| queue.next()).find(&is_meant).ok_or(error);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::core::express::memory::RingMemory;
 use crate::core::express::pages::{ExpressArea, ExpressView};
 use crate::core::express::ring::{Nonsense, Reader, Span, Writer};
 use crate::core::loss::PeerLoss;
-use crate::core::polling::Polling;
+use crate::core::polling::{Poller, Polling};
 use crate::core::watch::Watch;
 use crate::error::{Error, Result};
 use crate::hamlyn::attach::Attachment;
@@ -86,7 +86,7 @@ type Found<T> = Result<Option<T>>;
 pub(super) struct Sender {
     ring: Writer<RingMemory>,
     bell: Bell,
-    polling: Polling,
+    poller: Arc<Poller>,
     closed: bool,
     ground: Arc<Ground>,
 }
@@ -95,7 +95,7 @@ impl Sender {
     pub(super) fn new(ground: &Arc<Ground>, view: RingMemory, bell: Bell) -> Self {
         let capacity = view.capacity();
         let ring = Writer::new(view, capacity);
-        Self { ring, bell, polling: Polling::default(), closed: false, ground: ground.clone() }
+        Self { ring, bell, poller: Arc::default(), closed: false, ground: ground.clone() }
     }
 
     #[inline(always)]
@@ -112,7 +112,7 @@ impl Sender {
     }
 
     pub(super) fn set_polling(&mut self, polling: Polling) {
-        self.polling = polling;
+        self.poller.set(polling);
     }
 
     /// Returns room for this number of bytes, if it is already known to exist.
@@ -143,12 +143,14 @@ impl Sender {
     }
 
     pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
-        if let Some(found) = self.polling.look(|| self.reserve(length).transpose()) {
-            return found;
-        }
+        let poller = self.poller.clone();
+        let asleep = match poller.poll(timeout, || self.reserve(length).transpose()) {
+            Ok(found) => return found,
+            Err(asleep) => asleep,
+        };
         let manager = self.ground.manager.clone();
         let mut has_slept = false;
-        manager.wait_for("room in the channel", timeout, |about_to_sleep| {
+        let found = manager.sleep_for("room in the channel", timeout, |about_to_sleep| {
             // An end that has announced its sleep has already looked once more.
             if about_to_sleep && !self.fall_asleep(length, std::mem::replace(&mut has_slept, true))? {
                 return Ok(Look::Continue(PAUSE));
@@ -160,7 +162,9 @@ impl Sender {
                     Look::Continue(PAUSE)
                 }
             })
-        })
+        })?;
+        asleep.found();
+        Ok(found)
     }
 
     /// Arms the wake-up for when there is room. Returns true if there already is.
@@ -280,7 +284,7 @@ fn told(end: End) -> Found<Option<Span>> {
 pub(super) struct Receiver {
     ring: Reader<RingMemory>,
     bell: Bell,
-    polling: Polling,
+    poller: Arc<Poller>,
     /// How the peer has ended, once that was reported. Nothing follows it, whatever the peer stores
     /// later.
     end: OnceLock<End>,
@@ -291,7 +295,7 @@ impl Receiver {
     pub(super) fn new(ground: &Arc<Ground>, area: RingMemory, bell: Bell) -> Self {
         let capacity = area.capacity();
         let ring = Reader::new(area, capacity);
-        Self { ring, bell, polling: Polling::default(), end: OnceLock::new(), ground: ground.clone() }
+        Self { ring, bell, poller: Arc::default(), end: OnceLock::new(), ground: ground.clone() }
     }
 
     pub(super) fn set_token(&mut self, token: u64) {
@@ -299,7 +303,7 @@ impl Receiver {
     }
 
     pub(super) fn set_polling(&mut self, polling: Polling) {
-        self.polling = polling;
+        self.poller.set(polling);
     }
 
     /// Returns the next message, if it is already known to exist.
@@ -322,24 +326,31 @@ impl Receiver {
     }
 
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
+        let poller = self.poller.clone();
+        let mut asleep = None;
         for _ in 0..FALSE_ALARMS {
             if let Some(next) = self.next()? {
                 return Ok(next);
             }
             // Most looks check only for a change, which is cheaper than checking for a message.
-            if self.polling.look(|| self.ring.has_news().then_some(())).is_none() {
+            asleep = poller.poll(timeout, || self.ring.has_news().then_some(())).err();
+            if asleep.is_some() {
                 break;
             }
         }
         let manager = self.ground.manager.clone();
         let mut has_slept = false;
-        manager.wait_for("message in the channel", timeout, |about_to_sleep| {
+        let next = manager.sleep_for("message in the channel", timeout, |about_to_sleep| {
             // An end that has announced its sleep has already looked once more.
             if about_to_sleep && !self.fall_asleep(std::mem::replace(&mut has_slept, true))? {
                 return Ok(Look::Continue(PAUSE));
             }
             Ok(self.next()?.map_or(Look::Continue(PAUSE), Look::Break))
-        })
+        })?;
+        if let Some(asleep) = asleep {
+            asleep.found();
+        }
+        Ok(next)
     }
 
     /// Arms the wake-up for when there is something. Returns true if there already is.

@@ -9,7 +9,7 @@ use hamlyn_sys::Mapping;
 
 use crate::core::copies;
 use crate::core::express::ring::{HEADER, Nonsense, Span};
-use crate::core::polling::Polling;
+use crate::core::polling::{Poller, Polling};
 use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 use crate::hamlyn::protocol::stream::{StreamReceiver, StreamSender};
@@ -151,7 +151,7 @@ pub(super) struct Receiver {
     stream: StreamReceiver,
     memory: Arc<Mapping>,
     longest: u64,
-    polling: Polling,
+    poller: Arc<Poller>,
     head: [u8; HEADER as usize],
     /// Number of bytes of the head and the message that have arrived.
     come: usize,
@@ -166,7 +166,7 @@ impl Receiver {
             stream,
             memory: memory(capacity)?,
             longest: capacity - HEADER,
-            polling: Polling::default(),
+            poller: Arc::default(),
             head: [0; HEADER as usize],
             come: 0,
             whole: None,
@@ -183,7 +183,7 @@ impl Receiver {
     }
 
     pub(super) fn set_polling(&mut self, polling: Polling) {
-        self.polling = polling;
+        self.poller.set(polling);
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Option<Span>>> {
@@ -196,13 +196,17 @@ impl Receiver {
 
     #[inline(never)]
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
-        if let Some(found) = self.polling.look(|| self.next().transpose()) {
-            return found;
-        }
         let begun = Instant::now();
-        self.fill(|stream, to| {
+        let poller = self.poller.clone();
+        let asleep = match poller.poll(timeout, || self.next().transpose()) {
+            Ok(found) => return found,
+            Err(asleep) => asleep,
+        };
+        let next = self.fill(|stream, to| {
             stream.read_exact_or_end(to, timeout.map(|timeout| timeout.saturating_sub(begun.elapsed())))
-        })
+        })?;
+        asleep.found();
+        Ok(next)
     }
 
     pub(super) fn data(&self, span: Span) -> &[AtomicU8] {

@@ -49,7 +49,7 @@ impl ChannelReceiver {
         matches!(self.way, Way::Memory(_))
     }
 
-    /// Sets how the waiting calls poll before they sleep.
+    /// Sets how long the waiting calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
             Way::Memory(receiver) => receiver.set_polling(polling),

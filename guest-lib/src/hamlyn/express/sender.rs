@@ -48,7 +48,7 @@ impl ChannelSender {
         }
     }
 
-    /// Sets how the waiting calls poll before they sleep.
+    /// Sets how long the waiting calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         if let Way::Memory(sender) = &mut self.way {
             sender.set_polling(polling);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hamlyn_sys::Mapping;
 
 use crate::core::lend::Lendable;
-use crate::core::polling::Polling;
+use crate::core::polling::{Poller, Polling};
 use crate::error::{Error, GivenBack, Result};
 use crate::hamlyn::card::Card;
 use crate::hamlyn::notification::NotificationQueue;
@@ -120,7 +120,7 @@ struct Inner {
     queues: Queues,
     terminus: Terminus,
     card: Card,
-    polling: Polling,
+    poller: Poller,
 }
 
 impl Manager {
@@ -155,7 +155,7 @@ impl Manager {
             queues: Queues::new(queue),
             terminus,
             card: card.clone(),
-            polling,
+            poller: Poller::new(polling),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -292,15 +292,16 @@ impl Manager {
     pub fn arm(&self) -> Result<bool> {
         let Inner { queues, sleepers, behind, .. } = &*self.inner;
         behind.loop_sleeps(false);
-        let news = || (self.has_news() || sleepers.take_wake()).then_some(());
+        let news = || self.has_news() || sleepers.take_wake();
         // Finding something in memory needs no system call.
-        if self.inner.polling.look(|| news().or_else(|| queues.have_some().then_some(()))).is_some() {
+        let look = || news() || queues.have_some();
+        if self.inner.poller.poll_before_arming(look) {
             return Ok(true);
         }
         let there = {
             let _one_step = self.dispatch();
             sleepers.silence();
-            news().is_some() || self.arm_queues()?
+            news() || self.arm_queues()?
         };
         behind.loop_sleeps(true);
         let there = there || self.arm_room()?;
@@ -372,14 +373,27 @@ impl Manager {
         timeout: Option<Duration>,
         mut look: impl FnMut(bool) -> Result<Look<T>>,
     ) -> Result<T> {
-        let found = self.inner.polling.look(|| match look(false) {
+        let found = self.inner.poller.poll(timeout, || match look(false) {
             Ok(Look::Break(found)) => Some(Ok(found)),
             Ok(Look::Continue(_)) => self.poll().err().map(Err),
             Err(error) => Some(Err(error)),
         });
-        if let Some(found) = found {
-            return found;
-        }
+        let asleep = match found {
+            Ok(found) => return found,
+            Err(asleep) => asleep,
+        };
+        let found = self.sleep_for(what, timeout, look)?;
+        asleep.found();
+        Ok(found)
+    }
+
+    /// Like [`Manager::wait_for`], for a caller that has polled by itself.
+    pub(crate) fn sleep_for<T>(
+        &self,
+        what: &'static str,
+        timeout: Option<Duration>,
+        mut look: impl FnMut(bool) -> Result<Look<T>>,
+    ) -> Result<T> {
         let start = Instant::now();
         // A caller that waits for the card as well as for messages sleeps on the file, which covers
         // both.

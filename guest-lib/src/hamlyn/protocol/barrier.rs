@@ -77,13 +77,11 @@ impl Entrance {
         at_most("barrier participants", tickets.len() as u64, Share::MAX_PARTS as u64)?;
         let messages = (0..ROUNDS).map(|entry| messages(tickets, index, entry)).collect::<Result<_>>()?;
         let Self { slot, queue } = self;
-        let polling = Polling::default();
         Ok(Barrier {
             slot,
             queue,
             terminus,
             messages,
-            polling,
             round: 0,
             sent: 0,
             last: None,
@@ -115,7 +113,6 @@ pub struct Barrier {
     terminus: Terminus,
     /// For each entry, the shares to send to the others.
     messages: Vec<Vec<Share>>,
-    polling: Polling,
     /// Number of rounds that this participant has left.
     round: u64,
     /// Number of other participants that this round's message has been sent to.
@@ -126,10 +123,9 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// Sets how [`Barrier::wait`] polls before it sleeps.
-    #[must_use]
-    pub fn polling(self, polling: Polling) -> Self {
-        Self { polling, ..self }
+    /// Sets how long [`Barrier::wait`] polls before it sleeps.
+    pub fn set_polling(&self, polling: Polling) {
+        self.queue.set_polling(polling);
     }
 
     /// Returns the number of rounds that this participant has left.
@@ -160,7 +156,7 @@ impl Barrier {
             self.sent += 1;
         }
         while !self.whole[entry] {
-            let arrived = self.queue.recv_block_with(self.polling, left()).map_err(timed_out(timeout))?;
+            let arrived = self.queue.recv_block(left()).map_err(timed_out(timeout))?;
             if let Some(whole) =
                 self.slot.entry_of(&arrived).and_then(|entry| self.whole.get_mut(entry as usize))
             {

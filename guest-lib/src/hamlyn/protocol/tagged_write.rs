@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
-use crate::core::polling::Polling;
+use crate::core::polling::{Poller, Polling, poll_until};
 use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 use crate::hamlyn::card::Card;
@@ -128,7 +128,8 @@ pub struct TagReceiver {
     queue: NotificationQueue,
     /// Tags taken off the notification queue during a search for another tag.
     waiting: VecDeque<u32>,
-    polling: Polling,
+    /// For event loops: the queue has its own for its waits.
+    poller: Poller,
 }
 
 impl TagReceiver {
@@ -150,13 +151,13 @@ impl TagReceiver {
     pub fn create_in(card: &Card, area: &MessageArea, tags: u32) -> Result<Self> {
         let queue = card.create_queue(tags)?;
         let slot = card.slot(area).queue(&queue).create()?;
-        Ok(Self { slot, queue, waiting: VecDeque::new(), polling: Polling::default() })
+        Ok(Self { slot, queue, waiting: VecDeque::new(), poller: Poller::default() })
     }
 
-    /// Sets how the waiting calls poll before they yield or sleep.
-    #[must_use]
-    pub fn polling(self, polling: Polling) -> Self {
-        Self { polling, ..self }
+    /// Sets how long calls poll before they sleep.
+    pub fn set_polling(&self, polling: Polling) {
+        self.poller.set(polling);
+        self.queue.set_polling(polling);
     }
 
     /// Returns the ticket that senders need.
@@ -233,8 +234,7 @@ impl TagReceiver {
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`].
     pub fn get_tag_poll(&mut self, timeout: Option<Duration>) -> Result<u32> {
-        let polling = self.polling;
-        let found = polling.wait(timeout, false, || self.get_tag().transpose());
+        let found = poll_until(timeout, || self.get_tag().transpose());
         found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 
@@ -245,8 +245,8 @@ impl TagReceiver {
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
-        let there = || (!self.waiting.is_empty() || !self.queue.has_nothing()).then_some(());
-        Ok(self.polling.look(there).is_some() || self.queue.arm()?)
+        let there = || !self.waiting.is_empty() || !self.queue.has_nothing();
+        Ok(self.poller.poll_before_arming(there) || self.queue.arm()?)
     }
 
     /// Returns a file descriptor for `poll(2)` and the like. Take tags with
@@ -295,7 +295,7 @@ impl TagReceiver {
         loop {
             let left = until.check("tag")?;
             self.check_room()?;
-            match self.queue.recv_block_with(self.polling, left) {
+            match self.queue.recv_block(left) {
                 // Earlier tags have been searched already: only this one is new.
                 Ok(notification) => match tag_of(&notification) {
                     Some(tag) if wanted.is_none_or(|wanted| wanted == tag) => return Ok(tag),

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{State, Terminus, TerminusInner};
+use crate::core::polling::nap_until;
 use crate::error::{Error, Result};
 use crate::hamlyn::work_queue::WorkQueue;
 
@@ -114,26 +115,29 @@ impl TerminusInner {
     ) -> Result<T> {
         let start = Instant::now();
         let timed_out = || Error::TimedOut { what, after: timeout.unwrap_or_default() };
-        let mut found = match timeout {
-            Some(Duration::ZERO) => return self.polling.look(look).ok_or_else(timed_out),
-            _ => self.polling.look_on(&mut look),
+        let asleep = match self.poller.poll(timeout, &mut look) {
+            Ok(found) => return Ok(found),
+            Err(_) if timeout.is_some_and(|limit| limit.is_zero()) => return Err(timed_out()),
+            Err(asleep) => asleep,
         };
-        while found.is_none() {
+        loop {
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
             let wanted = wanted(&self.observe().queue);
             match wanted.map_or(Ok(()), |wanted| self.sleep(wanted, left)) {
                 // With an older driver, or in a simulation, there is no wake-up.
                 Err(Error::Unsupported(_)) => {
-                    return self.polling.wait(left, true, look).ok_or_else(timed_out);
+                    return nap_until(left, look).ok_or_else(timed_out);
                 }
                 slept => slept?,
             }
-            found = look();
-            if found.is_none() && left.is_some_and(|left| left.is_zero()) {
+            if let Some(found) = look() {
+                asleep.found();
+                return Ok(found);
+            }
+            if left.is_some_and(|left| left.is_zero()) {
                 return Err(timed_out());
             }
         }
-        found.ok_or_else(timed_out)
     }
 
     /// Sleeps until the card has completed the request at a position. May return early.

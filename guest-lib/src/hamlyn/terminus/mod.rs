@@ -11,7 +11,7 @@ use hamlyn_sys::Mapping;
 
 use crate::core::lend::{self, Lendable};
 use crate::core::memory::Memory;
-use crate::core::polling::Polling;
+use crate::core::polling::Poller;
 use crate::error::{Error, GivenBack, Result};
 use crate::hamlyn::attach::{Attachment, TerminusParts};
 use crate::hamlyn::request::{Message, Request, RequestBlock};
@@ -40,7 +40,7 @@ pub(crate) struct TerminusInner {
     attachment: Arc<dyn Attachment>,
     parts: TerminusParts,
     packet_size: u32,
-    polling: Polling,
+    poller: Poller,
     state: Mutex<State>,
     /// A caller waits for a report of room ([`TerminusInner::take_room`]).
     behind: AtomicBool,
@@ -116,7 +116,7 @@ impl Terminus {
             attachment: attachment.clone(),
             parts,
             packet_size,
-            polling: Polling::default(),
+            poller: Poller::default(),
             state: Mutex::default(),
             behind: AtomicBool::new(false),
         };

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use hamlyn::attach::Attachment;
-use hamlyn::{
-    Arrival, Card, Error, Handle, Message, NotificationQueue, Polling, SendBuffer, Slot, Terminus, Ticket,
-};
+use hamlyn::{Arrival, Card, Error, Handle, Message, NotificationQueue, SendBuffer, Slot, Terminus, Ticket};
 
 use crate::Outcome;
 use crate::end::{Address, DEPTH, End, Hello, Wait, Wish};
@@ -125,7 +123,7 @@ impl End for HamlynEnd {
 
     fn receive(&mut self, wait: Wait, timeout: Option<Duration>) -> hamlyn::Result<Option<u32>> {
         let arrived = match wait {
-            Wait::Poll => self.queue.recv_poll(Polling::default(), timeout),
+            Wait::Poll => self.queue.recv_poll(timeout),
             Wait::Sleep => self.queue.recv_block(timeout),
         };
         let arrived = match arrived {

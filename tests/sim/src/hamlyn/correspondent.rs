@@ -145,7 +145,7 @@ impl Correspondent {
     /// Starts a program.
     pub(crate) fn start(machine: &Arc<Machine>, pid: u64) -> Result<Self, Error> {
         let card = Card::attached(Arc::new(SimAttachment::with_streams(machine.clone(), pid)));
-        let manager = Manager::create_with(&card, ENTRIES, Polling { spins: 0 })?;
+        let manager = Manager::create_with(&card, ENTRIES, Polling::NEVER)?;
         // Allocates all memory that it will send from: later there may be no pages for more.
         drop(manager.allocate(1)?);
         Ok(Self {

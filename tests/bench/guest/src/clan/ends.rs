@@ -2,8 +2,9 @@
 //! process's `out` arrives in the other's `own`.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use hamlyn::Polling;
 use hamlyn::clan::{Aperture, Card, Descriptor, Endpoint, Rights, Tripwire, Watch, Window};
 
 use crate::engine::counts::Statistics;
@@ -44,7 +45,7 @@ impl End {
 
     /// Makes later waits sleep at once instead of polling first.
     pub(crate) fn sleep_at_once(&self) {
-        self.endpoint.set_polling(Duration::ZERO);
+        self.endpoint.set_polling(Polling::NEVER);
     }
 
     /// Polls a word of this end's own memory until it has the given value.

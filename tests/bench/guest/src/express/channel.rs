@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::engine::result::{Outcome, say};
 use crate::engine::wait::{PATIENCE, Wait};
-use crate::express::ends::{End, LOOKS, Way};
+use crate::express::ends::{End, Way};
 
 /// Name of the channel, and the host that listens on it.
 const NAME: &str = "hamlyn-bench-express";
@@ -22,11 +22,11 @@ pub(crate) struct ByChannel {
     polling: Polling,
 }
 
-/// Returns how often a receiver in this wait mode polls.
+/// Returns how long a receiver in this wait mode polls.
 fn polling(wait: Wait) -> Polling {
     match wait {
-        Wait::Poll => Polling { spins: LOOKS },
-        Wait::Sleep => Polling { spins: 0 },
+        Wait::Poll => Polling::MOST,
+        Wait::Sleep => Polling::NEVER,
         Wait::Yield | Wait::Spin => Polling::default(),
     }
 }
@@ -51,11 +51,11 @@ pub(crate) fn connect(way: &Way) -> Outcome<ByChannel> {
     ByChannel::over(Channel::connect(&manager(rest(way))?, FAR, NAME, options(way), Some(PATIENCE))?, way)
 }
 
-/// Returns how often a manager polls before it sleeps. A polling end must never wait in the
+/// Returns how long a manager polls before it sleeps. A polling end must never wait in the
 /// manager.
 fn rest(way: &Way) -> Polling {
     match way.wait {
-        Wait::Sleep => Polling { spins: 0 },
+        Wait::Sleep => Polling::NEVER,
         _ => Polling::default(),
     }
 }
@@ -67,11 +67,11 @@ impl ByChannel {
             return Err("there is no express memory between the two hosts".into());
         }
         let mut end = Self { channel, polling: polling(way.wait) };
-        end.look_often(end.polling);
+        end.set_polling(end.polling);
         Ok(end)
     }
 
-    fn look_often(&mut self, polling: Polling) {
+    fn set_polling(&mut self, polling: Polling) {
         self.channel.sender.set_polling(polling);
         self.channel.receiver.set_polling(polling);
     }
@@ -92,9 +92,9 @@ impl End for ByChannel {
     }
 
     fn first<T>(&mut self, look: impl FnOnce(&[AtomicU8]) -> T) -> Outcome<T> {
-        self.look_often(Polling { spins: 0 });
+        self.set_polling(Polling::NEVER);
         let seen = self.look(look)?;
-        self.look_often(self.polling);
+        self.set_polling(self.polling);
         Ok(seen)
     }
 }
@@ -103,7 +103,7 @@ impl End for ByChannel {
 /// channel.
 pub(crate) fn meet() -> Outcome<Channel> {
     const NAME: &str = "hamlyn-bench-doze";
-    let manager = manager(Polling { spins: 0 })?;
+    let manager = manager(Polling::NEVER)?;
     if manager.card().info()?.host == Some(FAR) {
         let listener = ChannelListener::bind(&manager, NAME, ChannelOptions::default())?;
         return Ok(listener.accept(Some(PATIENCE))?);

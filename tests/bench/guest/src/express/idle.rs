@@ -19,7 +19,7 @@ pub(crate) struct Options {
 /// anything.
 pub(crate) fn doze(options: &Options) -> Outcome {
     let mut channel = meet()?;
-    channel.receiver.set_polling(Polling { spins: 0 });
+    channel.receiver.set_polling(Polling::NEVER);
     let time = Duration::from_secs(options.seconds);
     say(&json!({ "ready": channel.is_express() }))?;
     let meter = Meter::start();

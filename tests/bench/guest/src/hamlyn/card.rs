@@ -20,16 +20,10 @@ use crate::engine::wait::{PATIENCE, Wait};
 use crate::hamlyn::idle::IdleOptions;
 use crate::hamlyn::tickets::exchange_tickets;
 
-/// More polls than a peer's answer takes: a poller yields its processor only if the peer is not
-/// running at all.
-pub(crate) const POLL: Polling = Polling { spins: 20_000_000 };
-/// Sleeps at once.
-const SLEEP: Polling = Polling { spins: 0 };
-
-fn looks(wait: Wait) -> Polling {
+fn polling(wait: Wait) -> Polling {
     match wait {
-        Wait::Poll => POLL,
-        Wait::Sleep => SLEEP,
+        Wait::Poll => Polling::MOST,
+        Wait::Sleep => Polling::NEVER,
         Wait::Yield | Wait::Spin => Polling::default(),
     }
 }
@@ -156,10 +150,12 @@ impl End {
         let fetched =
             options.fetch_metadata.then(|| terminus.create_send_buffer(2 * METADATA)).transpose()?;
         let protocol = if options.metadata.is_none() {
-            let receiver = TagReceiver::create(card, length, ENTRIES)?.polling(looks(options.wait));
+            let receiver = TagReceiver::create(card, length, ENTRIES)?;
+            receiver.set_polling(polling(options.wait));
             Protocol::Tagged { sender: TagSender::new(terminus), receiver }
         } else {
             let queue = card.create_queue(ENTRIES)?;
+            queue.set_polling(polling(options.wait));
             let area = card.create_area(length)?;
             let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
             Protocol::Plain { terminus, slot, queue }
@@ -238,10 +234,8 @@ impl End {
                 receiver.get_tag_poll(patience).map(drop)
             }
             (Protocol::Tagged { receiver, .. }, _) => receiver.get_tag_block(patience).map(drop),
-            (Protocol::Plain { queue, .. }, Wait::Poll | Wait::Yield) => {
-                queue.recv_poll(looks(wait), patience).map(drop)
-            }
-            (Protocol::Plain { queue, .. }, _) => queue.recv_block_with(looks(wait), patience).map(drop),
+            (Protocol::Plain { queue, .. }, Wait::Poll | Wait::Yield) => queue.recv_poll(patience).map(drop),
+            (Protocol::Plain { queue, .. }, _) => queue.recv_block(patience).map(drop),
         }?;
         self.read(round)
     }

@@ -5,8 +5,7 @@
 use std::collections::VecDeque;
 
 use hamlyn::{
-    Card, Handle, Message, MessageArea, NotificationQueue, Pages, Polling, SendBuffer, Slot, Source,
-    Terminus, Ticket,
+    Card, Handle, Message, MessageArea, NotificationQueue, Pages, SendBuffer, Slot, Source, Terminus, Ticket,
 };
 use serde_json::json;
 
@@ -145,7 +144,7 @@ impl Sender<'_> {
 }
 
 fn wait(queue: &NotificationQueue) -> Outcome {
-    queue.recv_block_with(Polling::default(), Some(PATIENCE))?;
+    queue.recv_block(Some(PATIENCE))?;
     Ok(())
 }
 

@@ -81,7 +81,8 @@ pub(crate) fn doze(options: &DozeOptions) -> Outcome {
     let time = Duration::from_secs(options.seconds);
     say(&json!({ "ready": true }))?;
     let meter = Meter::start();
-    match queue.recv_block_with(Polling { spins: 0 }, Some(time)) {
+    queue.set_polling(Polling::NEVER);
+    match queue.recv_block(Some(time)) {
         Err(error) if error.is_timed_out() => {}
         Err(error) => return Err(error.into()),
         Ok(message) => return Err(format!("a message came that nobody sent: {message:?}").into()),

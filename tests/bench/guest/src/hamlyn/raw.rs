@@ -21,11 +21,13 @@ use zerocopy::IntoBytes;
 
 use crate::engine::result::{Outcome, Rounds};
 use crate::engine::wait::PATIENCE;
-use crate::hamlyn::card::{ENTRIES, POLL, counted};
+use crate::hamlyn::card::{ENTRIES, counted};
 use crate::hamlyn::tickets::exchange_tickets;
 
 /// Bytes of a message.
 pub(crate) const SIZE: usize = 16;
+/// Polls before this process yields its processor: more than a peer's answer takes.
+const LOOKS: u32 = 20_000_000;
 /// Bytes of a request before its data.
 const HEAD: usize = size_of::<HamlynRequest>();
 /// The word of each message.
@@ -183,7 +185,7 @@ impl Receiver {
         while self.queue.entries.word(self.index) != awaited {
             std::hint::spin_loop();
             looks += 1;
-            if looks == POLL.spins {
+            if looks == LOOKS {
                 std::thread::yield_now();
                 looks = 0;
                 if start.elapsed() > PATIENCE {

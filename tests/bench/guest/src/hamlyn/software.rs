@@ -11,7 +11,7 @@ use hamlyn_bench_guest::pattern::{check_mark, mark};
 use serde_json::json;
 
 use crate::engine::result::{Outcome, nanoseconds, say};
-use crate::hamlyn::card::{ENTRIES, POLL};
+use crate::hamlyn::card::ENTRIES;
 use crate::hamlyn::null_card::NullCard;
 use crate::hamlyn::raw::{self, SIZE, TAG};
 
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         timed(&null, options.count, Box::new(send), Box::new(receive))?
     } else {
         let card = Card::attached(attachment);
-        let mut receiver = TagReceiver::create(&card, SIZE, ENTRIES)?.polling(POLL);
+        let mut receiver = TagReceiver::create(&card, SIZE, ENTRIES)?;
         let (sender, peer) = (TagSender::new(card.create_terminus()?), receiver.ticket()?);
         let (mut bytes, mut received) = ([0; SIZE], [0; SIZE]);
         let send = |number| {
