@@ -1,7 +1,7 @@
 //! The user library for C. `scripts/headers` generates its headers from the doc comments in these
-//! files, so write those comments for C programmers. The headers are `hamlyn.h`, `shrimp.h` for
-//! SHRIMP cards, `clan.h` and `clan_programs.h` for CLAN cards, `dart.h` and `dart_programs.h` for
-//! DART cards, and `express.h` for express memory.
+//! files, so write those comments for C programmers. The headers are `hamlyn/channel.h` for channels
+//! by any card, `hamlyn.h`, `shrimp.h` for SHRIMP cards, `clan.h` and `clan_programs.h` for CLAN
+//! cards, `dart.h` and `dart_programs.h` for DART cards, and `express.h` for express memory.
 //!
 //! A handle is a Rust value in its own box. So C passes `Option<&T>`, `Option<&mut T>` or
 //! `Option<Box<T>>`, which are nullable pointers. Results are written to an `Option<&mut
@@ -18,6 +18,7 @@
 mod area;
 mod call;
 mod card;
+mod channel;
 mod clan;
 mod connection;
 mod dart;
@@ -39,6 +40,7 @@ mod ticket;
 pub use area::*;
 pub use call::*;
 pub use card::*;
+pub use channel::*;
 pub use clan::*;
 pub use connection::*;
 pub use dart::*;

@@ -81,8 +81,12 @@ impl Channel {
         let express::Channel { sender, receiver } = channel;
         let longest = half_of(sender.longest() as u64 + 8) as usize;
         Self {
-            sender: Sender { way: sender::Way::Hamlyn(sender), longest },
-            receiver: Receiver { way: receiver::Way::Hamlyn(receiver), rest: Default::default() },
+            sender: Sender { way: sender::Way::Hamlyn(sender), longest, begun: None },
+            receiver: Receiver {
+                way: receiver::Way::Hamlyn(receiver),
+                rest: Default::default(),
+                taken: None,
+            },
         }
     }
 
@@ -99,8 +103,12 @@ impl Channel {
         let (sender, receiver) =
             (remote::Sender::new(&common, to, capacity), remote::Receiver::new(&common, from, capacity));
         Ok(Self {
-            sender: Sender { way: sender::Way::Remote(sender), longest },
-            receiver: Receiver { way: receiver::Way::Remote(receiver), rest: Default::default() },
+            sender: Sender { way: sender::Way::Remote(sender), longest, begun: None },
+            receiver: Receiver {
+                way: receiver::Way::Remote(receiver),
+                rest: Default::default(),
+                taken: None,
+            },
         })
     }
 }

@@ -21,6 +21,8 @@ pub struct Receiver {
     pub(super) way: Way,
     /// For use as a byte stream: a partly read message, and the number of bytes read.
     pub(super) rest: (Vec<u8>, usize),
+    /// The message that [`Receiver::take`] has returned, of a card's channel.
+    pub(super) taken: Option<Span>,
 }
 
 #[derive(Debug)]
@@ -78,15 +80,47 @@ impl Receiver {
             (Way::Hamlyn(receiver), Wait::No) => receiver.try_recv()?.map(Place::Hamlyn),
             (Way::Hamlyn(receiver), Wait::Until(timeout)) => receiver.recv_block(timeout)?.map(Place::Hamlyn),
             (Way::Remote(receiver), wait) => {
-                let next = match (receiver.next_known(), wait) {
-                    (None, Wait::No) => next(receiver)?,
-                    (None, Wait::Until(timeout)) => receiver.wait(timeout)?,
-                    (known, _) => known,
-                };
-                next.map(|span| Place::Remote(receiver, span))
+                next_of(receiver, wait)?.map(|span| Place::Remote(receiver, span))
             }
         }
         .map(Message))
+    }
+
+    /// Returns the next message, for callers that cannot keep a borrow: C. Without `wait` the call
+    /// does not wait; otherwise it waits for that time. The message stays until
+    /// [`Receiver::give_back`], which this call includes.
+    #[doc(hidden)]
+    pub fn take(&mut self, wait: Option<Option<Duration>>) -> Result<Option<&[AtomicU8]>> {
+        self.give_back()?;
+        match &mut self.way {
+            Way::Hamlyn(receiver) => receiver.take(wait),
+            Way::Remote(receiver) => {
+                self.taken = next_of(receiver, wait.map_or(Wait::No, Wait::Until))?;
+                Ok(self.taken.map(|span| receiver.data(span)))
+            }
+        }
+    }
+
+    /// Releases what was taken, if anything. Fails if it was gone already.
+    #[doc(hidden)]
+    pub fn give_back(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Hamlyn(receiver) => receiver.give_back(),
+            Way::Remote(receiver) => {
+                if let Some(span) = self.taken.take() {
+                    receiver.release(span);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn next_of(receiver: &mut remote::Receiver, wait: Wait) -> Result<Option<Span>> {
+    match (receiver.next_known(), wait) {
+        (None, Wait::No) => next(receiver),
+        (None, Wait::Until(timeout)) => receiver.wait(timeout),
+        (known, _) => Ok(known),
     }
 }
 

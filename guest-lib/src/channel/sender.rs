@@ -20,6 +20,8 @@ use crate::hamlyn::express::{ChannelSender, Reserved};
 pub struct Sender {
     pub(super) way: Way,
     pub(super) longest: usize,
+    /// Room that [`Sender::begin`] has returned, of a card's channel.
+    pub(super) begun: Option<Span>,
 }
 
 #[derive(Debug)]
@@ -122,18 +124,45 @@ impl Sender {
 
     fn reserve_with(&mut self, length: usize, wait: Wait) -> Result<Room<'_>> {
         at_most("length of a message", length as u64, self.longest as u64)?;
+        self.begun = None;
         Ok(Room(match (&mut self.way, wait) {
             (Way::Hamlyn(sender), Wait::No) => Place::Hamlyn(sender.try_reserve(length)?),
             (Way::Hamlyn(sender), Wait::Until(timeout)) => Place::Hamlyn(sender.reserve(length, timeout)?),
-            (Way::Remote(sender), Wait::No) => match sender.reserve(length as u64)? {
-                Some(span) => Place::Remote(sender, span),
-                None => return Err(Error::WouldBlock { object: "bytes of the channel", limit: 0 }),
-            },
-            (Way::Remote(sender), Wait::Until(timeout)) => {
-                let span = sender.wait(length as u64, timeout)?;
+            (Way::Remote(sender), wait) => {
+                let span = reserve(sender, length, wait)?;
                 Place::Remote(sender, span)
             }
         }))
+    }
+
+    /// Reserves space like [`Sender::reserve`], for callers that cannot keep a borrow: C. Without
+    /// `wait` the call does not wait; otherwise it waits for that time. [`Sender::finish`] sends
+    /// the message. Any other message that is sent first takes its place.
+    #[doc(hidden)]
+    pub fn begin(&mut self, length: usize, wait: Option<Option<Duration>>) -> Result<&[AtomicU8]> {
+        at_most("length of a message", length as u64, self.longest as u64)?;
+        match &mut self.way {
+            Way::Hamlyn(sender) => sender.begin(length, wait),
+            Way::Remote(sender) => {
+                let span = reserve(sender, length, wait.map_or(Wait::No, Wait::Until))?;
+                self.begun = Some(span);
+                Ok(sender.data(span))
+            }
+        }
+    }
+
+    /// Sends what was begun last; if `puts`, with the next flush.
+    #[doc(hidden)]
+    pub fn finish(&mut self, puts: bool) -> Result<()> {
+        let room = match &mut self.way {
+            Way::Hamlyn(sender) => Place::Hamlyn(sender.begun()?),
+            Way::Remote(sender) => Place::Remote(
+                sender,
+                self.begun.take().ok_or(Error::Invalid("no room is reserved for a message"))?,
+            ),
+        };
+        let room = Room(room);
+        if puts { room.put() } else { room.commit() }
     }
 
     /// Sends all messages that were [put](Room::put).
@@ -191,6 +220,15 @@ impl Sender {
     /// ends work in parallel.
     fn piece(&self) -> usize {
         (self.longest / 2).max(1)
+    }
+}
+
+fn reserve(sender: &mut remote::Sender, length: usize, wait: Wait) -> Result<Span> {
+    match wait {
+        Wait::No => sender
+            .reserve(length as u64)?
+            .ok_or(Error::WouldBlock { object: "bytes of the channel", limit: 0 }),
+        Wait::Until(timeout) => sender.wait(length as u64, timeout),
     }
 }
 

@@ -7,7 +7,7 @@ use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, Sort
 
 /// A header of the C library.
 pub struct Header {
-    /// File name.
+    /// Path in the folder of headers.
     pub name: &'static str,
     /// The source files below `src` with the exported functions, in the header's order.
     pub parts: &'static [&'static str],
@@ -19,9 +19,16 @@ pub struct Header {
     others: &'static [&'static str],
 }
 
-/// All headers: of Hamlyn cards and what all cards have in common, of each other model, and of
-/// express memory.
-pub const HEADERS: [Header; 7] = [
+/// All headers: of channels by any card, of Hamlyn cards and what all cards have in common, of each
+/// other model, and of express memory.
+pub const HEADERS: [Header; 8] = [
+    Header {
+        name: "hamlyn/channel.h",
+        parts: &["channel/card.rs", "channel/open.rs", "channel/sender.rs", "channel/receiver.rs"],
+        title: CHANNEL,
+        includes: &[],
+        others: &[],
+    },
     Header {
         name: "hamlyn.h",
         parts: &[
@@ -150,6 +157,24 @@ pub const HEADERS: [Header; 7] = [
     },
 ];
 
+const CHANNEL: &str = "\
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Channels: complete, ordered messages between two processes of different virtual machines, the
+ * same by the cards of all models and by express memory. The library's module hamlyn::channel uses
+ * the same protocol, so each end may be a program in C or in Rust.
+ *
+ * Generated from guest-lib/c/src by scripts/headers: do not edit.
+ *
+ * A call returns 0 or more on success, or a negative errno; uln_error() returns the text of this
+ * thread's last error. A failed call changes nothing, unless its description states what it leaves.
+ * Results are stored through the last pointers before timeout_ms. Pointers must not be NULL unless
+ * stated.
+ *
+ * timeout_ms is as for poll(2) in every call: milliseconds; 0 does not wait (-EAGAIN if the call
+ * would have to); a negative value waits without a limit. -ETIMEDOUT means that the time is over.
+ */";
+
 const HAMLYN: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
@@ -259,11 +284,11 @@ pub const BY_HAND: [&str; 1] = ["shrimp_primitives.h"];
 /// Fails if C cannot express something in the sources, or if a file cannot be read or written.
 pub fn write(folder: &Path) -> Result<(), String> {
     let failed = |path: &Path| format!("{}: ", path.display());
-    fs::create_dir_all(folder).map_err(|error| failed(folder) + &error.to_string())?;
     for header in &HEADERS {
         let text = header.text().map_err(|error| format!("{}: {error}", header.name))?;
         let path = folder.join(header.name);
-        fs::write(&path, text).map_err(|error| failed(&path) + &error.to_string())?;
+        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
+        written.map_err(|error| failed(&path) + &error.to_string())?;
     }
     for name in BY_HAND {
         let path = crate::repository().join("guest-lib/c/include").join(name);
@@ -284,7 +309,7 @@ impl Header {
             language: Language::C,
             style: Style::Tag,
             header: Some(self.title.to_owned()),
-            include_guard: Some(self.name.to_uppercase().replace('.', "_")),
+            include_guard: Some(self.name.to_uppercase().replace(['.', '/'], "_")),
             no_includes: true,
             sys_includes: ["stddef.h", "stdint.h"].map(str::to_owned).to_vec(),
             includes: self.includes.iter().map(|name| (*name).to_owned()).collect(),

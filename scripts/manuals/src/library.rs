@@ -3,17 +3,21 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use clap_mangen::roff::{Roff, bold, roman};
 use hamlyn_headers::library::{HEADERS, source_folder};
 
 use super::{Page, lines, to_text};
 
-/// A group: the file that has the functions, the page's name, and what the page is about.
+/// A group: the file or folder that has the functions, the page's name, and what the page is about.
 type Group = (&'static str, &'static str, &'static str);
 
 /// The groups of each header.
-const GROUPS: [&[Group]; HEADERS.len()] = [HAMLYN, SHRIMP, CLAN, CLAN_PROGRAMS, DART, DART_PROGRAMS, EXPRESS];
+const GROUPS: [&[Group]; HEADERS.len()] =
+    [CHANNEL, HAMLYN, SHRIMP, CLAN, CLAN_PROGRAMS, DART, DART_PROGRAMS, EXPRESS];
+
+const CHANNEL: &[Group] = &[("channel", "uln_channel", "messages between two processes, by any card")];
 
 const HAMLYN: &[Group] = &[
     ("call.rs", "hamlyn_errors", "why a call failed"),
@@ -108,6 +112,8 @@ const ABOUT: &[&str] = &[
     "The library lets a process exchange messages with processes of other machines by a Hamlyn card. Once a terminus, a slot \
      or a queue is there, messages pass through mapped memory: no system call is made, and the sender says where in the \
      receiver's memory each message goes. Who may write there is who holds a ticket for it.",
+    "Programs that only exchange messages need the header hamlyn/channel.h alone, with which they run on the cards of all models: \
+     see uln_channel(3).",
     "A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in this thread. timeout_ms is as \
      for poll(2), in every call that has it: milliseconds, 0 to look without waiting (-EAGAIN if it would have to), negative to \
      wait for ever; -ETIMEDOUT if the time is over. No pointer may be NULL unless it says so.",
@@ -140,7 +146,7 @@ pub(super) fn pages() -> io::Result<Vec<Page>> {
     for (header, groups) in HEADERS.iter().zip(GROUPS) {
         let mut functions = functions(&header.text().map_err(io::Error::other)?);
         for (file, page, about) in groups {
-            let source = fs::read_to_string(source_folder().join(file))?;
+            let source = source(&source_folder().join(file))?;
             let is_here = |function: &Function| source.contains(&format!("fn {}(", function.name));
             let (here, others) = functions.into_iter().partition(is_here);
             functions = others;
@@ -151,6 +157,14 @@ pub(super) fn pages() -> io::Result<Vec<Page>> {
         }
     }
     Ok(pages)
+}
+
+/// Returns the text of a file, or of all files of a folder.
+fn source(path: &Path) -> io::Result<String> {
+    if path.is_file() {
+        return fs::read_to_string(path);
+    }
+    fs::read_dir(path)?.map(|file| fs::read_to_string(file?.path())).collect()
 }
 
 /// Reads the header's functions with the comments before them.
@@ -249,9 +263,10 @@ fn group(header: &str, name: &str, about: &str, functions: Vec<Function>) -> io:
         page.control("TP", []).text([bold(format!("{}()", function.name))]);
         page.text([roman(function.about.as_str())]);
     }
-    page.control("SH", ["RETURN VALUE"]).text([roman(
-        "What gives an int returns 0 or more, or a negative errno; hamlyn_error() then says why, in this thread.",
-    )]);
+    let error = if header == "hamlyn/channel.h" { "uln_error" } else { "hamlyn_error" };
+    page.control("SH", ["RETURN VALUE"]).text([roman(format!(
+        "A function of type int returns 0 or more, or a negative errno; {error}() then returns the reason, in this thread.",
+    ))]);
     page.control("SH", ["SEE ALSO"]).text([bold("hamlyn"), roman("(3), "), bold("hamlyn"), roman("(4)")]);
     to_text(&page)
 }

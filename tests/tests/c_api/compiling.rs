@@ -60,7 +60,7 @@ pub(crate) fn run(statements: &str) -> Vec<String> {
 pub(crate) fn run_with(statements: &str, card: &Path) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program.c");
-    let start = "#include <shrimp.h>\n#include <clan_programs.h>\n#include <dart_programs.h>\n#include <express.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
+    let start = "#include <hamlyn/channel.h>\n#include <shrimp.h>\n#include <clan_programs.h>\n#include <dart_programs.h>\n#include <express.h>\n#include <poll.h>\n#include <stdio.h>\n#include <string.h>\n";
     fs::write(&program, format!("{start}int main(void)\n{{\n{statements}\treturn 0;\n}}\n")).unwrap();
     let mut command = Command::new(build(folder.path(), &program));
     let output = command.env("HAMLYN_CARD", format!("vfio-user:{}", card.display())).output().unwrap();

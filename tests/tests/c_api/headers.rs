@@ -12,9 +12,16 @@ use crate::compiling::{compile, functions, source};
 #[test]
 fn headers_have_every_exported_function() {
     let mut exported = BTreeSet::new();
-    for folder in
-        ["src", "src/shrimp", "src/clan", "src/clan/programs", "src/dart", "src/dart/programs", "src/express"]
-    {
+    for folder in [
+        "src",
+        "src/shrimp",
+        "src/clan",
+        "src/clan/programs",
+        "src/dart",
+        "src/dart/programs",
+        "src/express",
+        "src/channel",
+    ] {
         for file in fs::read_dir(source().join(folder)).unwrap() {
             let file = file.unwrap().path();
             let text = if file.is_file() { fs::read_to_string(file).unwrap() } else { String::new() };

@@ -13,7 +13,7 @@ use hamlyn_c::{
     hamlyn_express_info, hamlyn_found, hamlyn_manager_options, hamlyn_message, hamlyn_notification,
     hamlyn_passed, hamlyn_piece, hamlyn_receiver_class, hamlyn_record, hamlyn_seed, hamlyn_share,
     hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle,
-    shrimp_handle_info, shrimp_memory,
+    shrimp_handle_info, shrimp_memory, uln_message, uln_options,
 };
 
 use crate::compiling::{headers, run};
@@ -84,6 +84,8 @@ fn c_and_rust_agree_on_sizes_and_offsets() {
         dart_log { tail, step, end }
         dart_priority_registers { tail, most, step }
         dart_urgent { priority, data }
+        uln_options { capacity, polling_us, flags, reserved }
+        uln_message { data, length, reserved }
         hamlyn_channel_options { capacity, polling_us, flags, reserved }
         hamlyn_channel_message { data, length, reserved }
         hamlyn_express_info { part, pages, used, leaving, viewed, held, limit, reserved }

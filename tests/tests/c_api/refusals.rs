@@ -102,7 +102,7 @@ fn zero_timeout_does_not_wait() {
          \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\
          \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tuint32_t tag;\n\
          \tstruct hamlyn_ticket ticket;\n\tstruct hamlyn_manager *other;\n\
-         \tstruct hamlyn_manager_options wrong = { 0, 0, { 1 } }, few = { 2, HAMLYN_NO_LOOKS, { 0 } };\n";
+         \tstruct hamlyn_manager_options wrong = { 0, 0, { 1 } }, few = { 2, HAMLYN_NO_POLLING, { 0 } };\n";
     const CLOSE: &str =
         "while (hamlyn_stream_try_close(sender) == -11)\n\t\t;\nhamlyn_stream_try_close(sender)";
     // The expected results, and the calls: 0 is success, 11 EAGAIN, 107 ENOTCONN.

@@ -54,7 +54,7 @@ static void *echo(void *nothing)
 
 int main(void)
 {
-	struct hamlyn_channel_options options = { 4096, HAMLYN_NO_LOOKS, 0, { 0 } };
+	struct hamlyn_channel_options options = { 4096, HAMLYN_NO_POLLING, 0, { 0 } };
 	struct hamlyn_channel_message message;
 	struct hamlyn_channel_sender *sender;
 	struct hamlyn_channel_receiver *receiver;

@@ -13,11 +13,16 @@ fn keeps_promises(lab: &Lab, model: &str) -> Result<()> {
     let said = lab.vm(0).run(["channel-check", "run", "1"])?.finish()?;
     let last = said.last().context("nothing was said")?;
     ensure!(last["model"] == model && last["cases"] == said.len() - 1 && said.len() > 10, "{said:?}");
-    // The example program of the documentation.
-    let mut server = lab.vm(1).run(["channel", "serve"])?;
-    server.line()?;
-    let answer = lab.vm(0).run(["channel", "ask", "hello"])?.finish_text()?;
-    ensure!(answer == ["hello"], "{answer:?}");
+    // The example programs of the documentation, in Rust and C, with each other.
+    for (serves, asks) in [("channel", "c-channel"), ("c-channel", "channel")] {
+        let mut server = lab.vm(1).run([serves, "serve"])?;
+        let line = server.line()?;
+        ensure!(line.contains(&format!("by its {model} card")), "{serves}: {line}");
+        let answer = lab.vm(0).run([asks, "ask", "hello"])?.finish_text()?;
+        ensure!(answer == ["hello"], "{asks}: {answer:?}");
+        server.kill(9)?;
+        server.wait()?;
+    }
     Ok(())
 }
 

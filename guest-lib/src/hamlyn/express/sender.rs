@@ -166,8 +166,13 @@ impl ChannelSender {
     /// Sends what was begun last.
     #[doc(hidden)]
     pub fn finish(&mut self) -> Result<()> {
+        self.begun()?.commit()
+    }
+
+    /// Returns the room that was begun last.
+    pub(crate) fn begun(&mut self) -> Result<Reserved<'_>> {
         let span = self.begun.take().ok_or(Error::Invalid("no room is reserved for a message"))?;
-        Reserved { sender: self, span }.commit()
+        Ok(Reserved { sender: self, span })
     }
 
     /// Sends bytes of a byte stream, as many as fit in one piece, and waits while there is no room

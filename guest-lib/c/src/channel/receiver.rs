@@ -1,0 +1,61 @@
+//! The receiving end of a channel.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use hamlyn::channel::Receiver;
+
+use crate::call::{call, free, given, store};
+use crate::express::waits;
+
+/// The receiving end of a channel. One thread at a time may use it.
+pub struct uln_receiver(pub(crate) Receiver);
+
+/// A received message, where the peer's card or process has stored it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct uln_message {
+    /// The bytes. The peer may change them until the message is released: copy what you check, and
+    /// check the copy.
+    pub data: *const c_void,
+    /// Number of bytes.
+    pub length: usize,
+    /// Reserved for future use: zeros.
+    pub reserved: [u32; 4],
+}
+
+/// Closes a receiver. The peer's sender gets -ECONNRESET once the ring is full. NULL is a no-op.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uln_receiver_close(receiver: Option<Box<uln_receiver>>) {
+    free(receiver);
+}
+
+/// Stores the next message, without copying. It is valid until it is released or the next one is
+/// received. Returns 1, or 0 if the peer has closed the channel and everything was received. If the
+/// peer is lost, fails after all messages that it sent: with -ECONNRESET (its process, or it
+/// dropped its sender), -EHOSTDOWN (its host) or -ENETDOWN (the network path). Fails with -EBADMSG
+/// if the peer stored invalid data, which ends the channel.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uln_recv(
+    receiver: Option<&mut uln_receiver>,
+    message: Option<&mut MaybeUninit<uln_message>>,
+    timeout_ms: c_int,
+) -> c_int {
+    call(|| {
+        let to = given(message, "message")?;
+        let Some(came) = given(receiver, "receiver")?.0.take(waits(timeout_ms))? else { return Ok(0) };
+        store(to, uln_message { data: came.as_ptr().cast(), length: came.len(), reserved: [0; 4] })?;
+        Ok(1)
+    })
+}
+
+/// Releases the last received message: the peer can reuse its room. A no-op if there is none. An
+/// error means that the message was already gone, for example after a reset of the card: discard
+/// what was read from it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uln_release(receiver: Option<&mut uln_receiver>) -> c_int {
+    call(|| {
+        given(receiver, "receiver")?.0.give_back()?;
+        Ok(0)
+    })
+}
