@@ -35,8 +35,8 @@ static void serve_one(struct uln_sender *sender, struct uln_receiver *receiver)
 		if (uln_commit(sender) < 0)
 			break;
 	}
-	uln_receiver_close(receiver);
-	uln_sender_abandon(sender);
+	uln_receiver_destroy(receiver);
+	uln_sender_destroy(sender);
 }
 
 static void serve(const struct uln_card *card)
@@ -68,7 +68,7 @@ static void ask(const struct uln_card *card, const char *text)
 	}
 	printf("%.*s\n", (int)message.length, (const char *)message.data);
 	must(uln_close(sender, -1));
-	uln_receiver_close(receiver);
+	uln_receiver_destroy(receiver);
 }
 
 int main(int count, char **arguments)

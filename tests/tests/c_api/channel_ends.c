@@ -35,7 +35,7 @@ static void *echo(void *nothing)
 			return nothing;
 	}
 	failed(uln_close(sender, 60000));
-	uln_receiver_close(receiver);
+	uln_receiver_destroy(receiver);
 	return nothing;
 }
 
@@ -95,13 +95,13 @@ int main(void)
 	SAY(uln_recv(receiver, &message, 60000));
 	SAY(message.length == 1 && !memcmp(message.data, "f", 1));
 	SAY(uln_bytes_behind(sender, &behind));
-	SAY(behind <= 8192);
+	SAY(behind < 65536);
 	SAY(uln_close(sender, 60000));
 	SAY(uln_recv(receiver, &message, 60000));
 	SAY(uln_recv(NULL, &message, 0));
-	uln_receiver_close(receiver);
+	uln_receiver_destroy(receiver);
 	pthread_join(thread, NULL);
-	uln_listener_close(listener);
+	uln_listener_destroy(listener);
 	uln_card_close(card);
 	return 0;
 }

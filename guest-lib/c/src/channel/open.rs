@@ -62,7 +62,7 @@ pub unsafe extern "C" fn uln_listen(
 
 /// Releases the name. NULL is a no-op.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_listener_close(listener: Option<Box<uln_listener>>) {
+pub unsafe extern "C" fn uln_listener_destroy(listener: Option<Box<uln_listener>>) {
     free(listener);
 }
 

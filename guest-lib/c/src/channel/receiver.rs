@@ -26,7 +26,7 @@ pub struct uln_message {
 
 /// Closes a receiver. The peer's sender gets -ECONNRESET once the ring is full. NULL is a no-op.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_receiver_close(receiver: Option<Box<uln_receiver>>) {
+pub unsafe extern "C" fn uln_receiver_destroy(receiver: Option<Box<uln_receiver>>) {
     free(receiver);
 }
 

@@ -15,7 +15,7 @@ pub struct uln_sender(pub(crate) Sender);
 /// Drops a sender without closing the channel: the peer receives everything sent, and then
 /// -ECONNRESET. NULL is a no-op.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_sender_abandon(sender: Option<Box<uln_sender>>) {
+pub unsafe extern "C" fn uln_sender_destroy(sender: Option<Box<uln_sender>>) {
     free(sender);
 }
 
@@ -90,8 +90,8 @@ pub unsafe extern "C" fn uln_flush(sender: Option<&mut uln_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.flush().map(|()| 0)?))
 }
 
-/// Stores the number of bytes sent and not known to be received, plus 8 for each message. If it
-/// stays near the ring's capacity, the peer is slow.
+/// Stores the number of bytes sent and not known to be received, plus 8 for each message; a Hamlyn
+/// card's channel counts whole records. If it stays near the ring's capacity, the peer is slow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uln_bytes_behind(
     sender: Option<&mut uln_sender>,
