@@ -1,7 +1,8 @@
 //! The user library for C. `scripts/headers` generates its headers from the doc comments in these
-//! files, so write those comments for C programmers. The headers are `hamlyn/channel.h` for channels
-//! by any card, `hamlyn.h`, `shrimp.h` for SHRIMP cards, `clan.h` and `clan_programs.h` for CLAN
-//! cards, `dart.h` and `dart_programs.h` for DART cards, and `express.h` for express memory.
+//! files, so write those comments for C programmers. The headers are `hamlyn/channel.h` for
+//! channels by any card, `hamlyn.h`, `shrimp.h` for SHRIMP cards, `clan.h` and `clan_programs.h`
+//! for CLAN cards, `dart.h` and `dart_programs.h` for DART cards, and `express.h` for express
+//! memory.
 //!
 //! A handle is a Rust value in its own box. So C passes `Option<&T>`, `Option<&mut T>` or
 //! `Option<Box<T>>`, which are nullable pointers. Results are written to an `Option<&mut

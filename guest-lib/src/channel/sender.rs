@@ -176,9 +176,9 @@ impl Sender {
         }
     }
 
-    /// Returns the number of bytes sent and not yet known to be received, plus 8 for each message. A
-    /// Hamlyn card's channel counts whole records. The receiver returns credit for a quarter of the ring at a time. If the number stays near
-    /// the ring's capacity, the peer is slow.
+    /// Returns the number of bytes sent and not yet known to be received, plus 8 for each message.
+    /// A Hamlyn card's channel counts whole records. The receiver returns credit for a quarter of
+    /// the ring at a time. If the number stays near the ring's capacity, the peer is slow.
     ///
     /// # Errors
     /// [`Error::Nonsense`] if the peer has stored an invalid value.

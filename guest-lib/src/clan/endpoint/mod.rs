@@ -113,8 +113,8 @@ impl EndpointBuilder {
         self
     }
 
-    /// Sets how long a wait polls before it sleeps (section 4.3; the paper's library polls for up to
-    /// 15 us).
+    /// Sets how long a wait polls before it sleeps (section 4.3; the paper's library polls for up
+    /// to 15 us).
     pub fn polling(mut self, polling: Polling) -> Self {
         self.polling = polling;
         self
