@@ -18,8 +18,13 @@
  *   of up to 256 imports for each page
  * - removing an object's mappings: up to HAMLYN_MAP_STRIDE of page table for each of 16 mappings
  * - taking pages of express memory: up to HAMLYN_EXPRESS_RUNS scans of one part's table
- * Two things grow with what all users have. The loss of a SHRIMP host ends its mappings of all
- * exports, once for each export. Messages about express memory are tried for each view that waits.
+ * - a page that is given up or asked for in SHRIMP's paging: up to 1,024 pages and 256 imports
+ * Other work grows with what all users have:
+ * - the loss of a host ends all connections with it, by one command for each of a DART card, and a
+ *   SHRIMP card's mappings in both directions, once for each export
+ * - a message that an export has gone ends all mappings to that export
+ * - a new mapping of a SHRIMP card checks all mappings of the card
+ * - messages about express memory are tried for each view that waits
  * A user's threads take the mutex one at a time, through the gate of the user's share (share.c). So
  * a thread waits for at most as many others as there are users.
  *

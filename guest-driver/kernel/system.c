@@ -107,7 +107,7 @@ void hamlyn_system_open(struct hamlyn_system *system, struct peer_transport *tra
 
 	lockdep_assert_held(system->lock);
 	system->transport = transport;
-	system->lapsed = false;
+	WRITE_ONCE(system->lapsed, false);
 	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
 		hamlyn_peer_open(&system->peers[i]);
 	system->open = true;

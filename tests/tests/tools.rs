@@ -198,6 +198,8 @@ fn perf_refuses_unsupported_options() -> Result<()> {
         let perf = Tool::start(&lab, 0, &[&["hamlyn-perf", &ticket], arguments].concat())?;
         let (ended, _, errors) = perf.end()?;
         assert!(ended == Some(status) && errors.contains(reason), "{arguments:?}: {ended:?} {errors}");
+        // No advice to take a refused letter for the peer's name.
+        assert!(!errors.contains("to pass"), "{errors}");
     }
     Ok(())
 }

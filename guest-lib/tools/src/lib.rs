@@ -34,6 +34,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::ContextKind;
 use clap::{Args, Command, FromArgMatches};
 
 /// Result of a tool's parts.
@@ -84,7 +85,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         complain(format_args!("error: no tool is named (one of {}, and its arguments)", names.join(", ")));
         return ExitCode::from(2);
     };
-    let matches = tool.command().get_matches_from(arguments);
+    let matches = tool.command().try_get_matches_from(arguments).unwrap_or_else(|mut error| {
+        // It would suggest to pass a letter that the tool refuses as the peer's name.
+        error.remove(ContextKind::Suggested);
+        error.exit()
+    });
     (tool.run)(&matches).unwrap_or_else(|error| {
         if is_closed_output(&*error) {
             return ExitCode::from(CLOSED_OUTPUT);
