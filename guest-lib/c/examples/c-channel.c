@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A channel between two processes, by any model of card. It can exchange messages with the Rust
+ * A channel between two processes, over any card. It can exchange messages with the Rust
  * program "channel".
  *
  *	c-channel serve		on one machine: echoes every message

@@ -196,13 +196,12 @@ impl Sender {
     }
 
     pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
-        let poller = self.poller.clone();
+        let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
         let asleep = match poller.poll(timeout, || self.reserve(length).transpose()) {
             Ok(found) => return found,
             Err(asleep) => asleep,
         };
         let common = self.common.clone();
-        let deadline = Deadline::new(timeout);
         loop {
             self.ring.shared().remote.arm()?;
             if let Some(found) = self.reserve(length)? {
@@ -252,7 +251,11 @@ impl Sender {
                 checked => checked?,
             }
         }
-        self.ring.shared().remote.finish(timeout)
+        match self.ring.shared().remote.finish(timeout) {
+            // The peer has received the end, or does not want the rest, and its memory is gone.
+            Err(_) if self.ring.reader_has_left() => Ok(()),
+            finished => finished,
+        }
     }
 
     /// Fails if a store failed. The peer may have left and released its memory.
@@ -327,12 +330,11 @@ impl Receiver {
     }
 
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
-        let poller = self.poller.clone();
+        let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
         let asleep = match poller.poll(timeout, || self.next().transpose()) {
             Ok(found) => return found,
             Err(asleep) => asleep,
         };
-        let deadline = Deadline::new(timeout);
         loop {
             self.ring.shared().remote.arm()?;
             if let Some(next) = self.next()? {
@@ -380,7 +382,9 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        if self.end.is_none() && self.common.broken.get().is_none() {
+        // A sender that has closed waits for this, too.
+        let is_lost = matches!(self.end, Some(Some(_)));
+        if !is_lost && self.common.broken.get().is_none() {
             self.ring.leave();
         }
         let _ = self.ring.shared().remote.finish(Some(END_LIMIT));

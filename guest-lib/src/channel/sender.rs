@@ -51,7 +51,8 @@ impl Sender {
         matches!(&self.way, Way::Hamlyn(sender) if sender.is_express())
     }
 
-    /// Sets how long blocking calls poll before they sleep.
+    /// Sets how long blocking calls poll before they sleep. The channel of a Hamlyn card without
+    /// express memory polls for up to 1 ms in any case.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
             Way::Hamlyn(sender) => sender.set_polling(polling),
@@ -140,6 +141,7 @@ impl Sender {
     /// the message. Any other message that is sent first takes its place.
     #[doc(hidden)]
     pub fn begin(&mut self, length: usize, wait: Option<Option<Duration>>) -> Result<&[AtomicU8]> {
+        self.forget_begun();
         at_most("length of a message", length as u64, self.longest as u64)?;
         match &mut self.way {
             Way::Hamlyn(sender) => sender.begin(length, wait),
@@ -148,6 +150,14 @@ impl Sender {
                 self.begun = Some(span);
                 Ok(sender.data(span))
             }
+        }
+    }
+
+    /// Ends the room that was begun last: a look for other room may go past it.
+    fn forget_begun(&mut self) {
+        self.begun = None;
+        if let Way::Hamlyn(sender) = &mut self.way {
+            sender.forget_begun();
         }
     }
 

@@ -17,11 +17,13 @@ const SHORTEST: Duration = Duration::from_micros(20);
 /// long. The number doubles after each such poll that finds nothing, up to the second value.
 const FIRST_PROBE: u32 = 16;
 const RAREST_PROBE: u32 = 1024;
-/// Polls between two reads of the clock.
+/// The most polls between two reads of the clock, and the time after which it is read again at each
+/// poll: some callers' polls take long.
 const LOOKS: u32 = 32;
+const SLOW: Duration = Duration::from_micros(5);
 /// How often a polling waiter yields its processor: what it waits for may be the work of another
-/// process of the same processor.
-const YIELD: Duration = Duration::from_micros(10);
+/// process of the same processor. A message that comes sooner costs no system call.
+const YIELD: Duration = Duration::from_micros(50);
 /// Number of yields before a waiter that cannot be woken starts to nap.
 const YIELDS_BEFORE_NAP: u32 = 1000;
 const NAP: Duration = Duration::from_micros(50);
@@ -38,7 +40,9 @@ pub struct Polling {
 impl Polling {
     /// Sleeps at once if there is nothing: frees the processor, and costs a wake-up for each wait.
     pub const NEVER: Self = Self::up_to(Duration::ZERO);
-    /// Polls for up to a second: for the lowest latency, with a processor for each waiter.
+    /// Polls for up to a second: for the lowest latency, with a processor for each waiter. Only a
+    /// waiter that sleeps notices the loss of its peer and a [`crate::Waker`], so both come up to a
+    /// second late.
     pub const MOST: Self = Self::up_to(Duration::from_secs(1));
 
     /// Polls for at most `limit` in each wait.
@@ -67,7 +71,10 @@ pub(crate) struct Poller {
     /// The limit, and how long the next wait polls, in nanoseconds.
     limit: AtomicU64,
     window: AtomicU64,
-    /// Number of sleeps since the last wait that polling ended.
+    /// Length of the last waits that found nothing, in nanoseconds: each may be a part of a longer
+    /// one.
+    missed: AtomicU64,
+    /// Number of sleeps since the last wait that polling ended, or since the last probe.
     sleeps: AtomicU32,
     /// Number of sleeps at which the next probe is due.
     probe: AtomicU32,
@@ -93,6 +100,7 @@ impl Poller {
         Self {
             limit: AtomicU64::new(nanoseconds(polling.limit)),
             window: AtomicU64::new(nanoseconds(polling.limit)),
+            missed: AtomicU64::new(0),
             sleeps: AtomicU32::new(0),
             probe: AtomicU32::new(FIRST_PROBE),
             armed: Mutex::default(),
@@ -101,8 +109,18 @@ impl Poller {
 
     /// Changes the limit for later waits.
     pub(crate) fn set(&self, polling: Polling) {
+        if polling.limit == self.limit() {
+            return;
+        }
+        self.begin_anew();
         self.limit.store(nanoseconds(polling.limit), Ordering::Relaxed);
         self.window.store(nanoseconds(polling.limit), Ordering::Relaxed);
+    }
+
+    fn begin_anew(&self) {
+        self.missed.store(0, Ordering::Relaxed);
+        self.sleeps.store(0, Ordering::Relaxed);
+        self.probe.store(FIRST_PROBE, Ordering::Relaxed);
     }
 
     fn limit(&self) -> Duration {
@@ -120,12 +138,16 @@ impl Poller {
     }
 
     /// Polls for an event loop, before it arms a file and sleeps elsewhere. Its next call of this
-    /// ends that wait. Returns whether `look` returned a value.
-    pub(crate) fn poll_before_arming(&self, mut look: impl FnMut() -> bool) -> bool {
+    /// ends that wait. `came` tells whether what the loop waits for has come since the last call.
+    /// Returns whether it is there now.
+    pub(crate) fn poll_before_arming(&self, came: bool, mut look: impl FnMut() -> bool) -> bool {
         let armed = || self.armed.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = armed().take();
+        let (before, found) = (armed().take(), look());
         if let Some(wait) = before {
-            self.slept(wait, true);
+            self.slept(wait, came || found);
+        }
+        if found {
+            return true;
         }
         let wait = self.poll_once(None, || look().then_some(())).err();
         *armed() = wait;
@@ -138,26 +160,30 @@ impl Poller {
         mut look: impl FnMut() -> Option<T>,
     ) -> Result<T, Wait> {
         if let Some(found) = look() {
+            if self.missed.load(Ordering::Relaxed) != 0 {
+                self.missed.store(0, Ordering::Relaxed);
+            }
             return Ok(found);
         }
         let begun = Instant::now();
-        let (window, is_probe) = self.window();
+        let (window, is_probe) = self.window(timeout);
         if let Some(found) = look_until(begun, timeout.map_or(window, |limit| limit.min(window)), look) {
             if is_probe {
                 self.widen(begun.elapsed());
             }
-            self.sleeps.store(0, Ordering::Relaxed);
-            self.probe.store(FIRST_PROBE, Ordering::Relaxed);
+            self.begin_anew();
             return Ok(found);
         }
         Err(Wait { begun, is_probe })
     }
 
-    /// Returns how long to poll, and whether this is longer than the last waits suggest.
-    fn window(&self) -> (Duration, bool) {
-        let window = Duration::from_nanos(self.window.load(Ordering::Relaxed));
+    /// Returns how long to poll, and whether this is longer than the last waits suggest. A wait
+    /// that is too short for it is no probe.
+    fn window(&self, timeout: Option<Duration>) -> (Duration, bool) {
+        let (limit, window) = (self.limit(), Duration::from_nanos(self.window.load(Ordering::Relaxed)));
         let is_due = self.sleeps.load(Ordering::Relaxed) >= self.probe.load(Ordering::Relaxed);
-        if is_due { (self.limit(), true) } else { (window, false) }
+        let is_probe = is_due && timeout.is_none_or(|timeout| timeout >= limit);
+        if is_probe { (limit, true) } else { (window, false) }
     }
 
     /// Polls for twice this time from now on, within the limit.
@@ -166,8 +192,17 @@ impl Poller {
         self.window.store(nanoseconds(window), Ordering::Relaxed);
     }
 
-    /// Adapts to a wait that ended with a sleep.
+    /// Adapts to a wait that ended with a sleep. Waits that have found nothing count as one, with
+    /// the next that finds something or once they are longer than the limit together.
     fn slept(&self, wait: Wait, has_found: bool) {
+        let missed = Duration::from_nanos(self.missed.load(Ordering::Relaxed));
+        let took = missed + wait.begun.elapsed();
+        let is_long = took > self.limit();
+        let is_over = has_found || is_long;
+        self.missed.store(if is_over { 0 } else { nanoseconds(took) }, Ordering::Relaxed);
+        if !is_over && !wait.is_probe {
+            return;
+        }
         self.sleeps.fetch_add(1, Ordering::Relaxed);
         if wait.is_probe {
             let next = (self.probe.load(Ordering::Relaxed) * 2).min(RAREST_PROBE);
@@ -175,9 +210,9 @@ impl Poller {
             self.sleeps.store(0, Ordering::Relaxed);
         }
         let window = Duration::from_nanos(self.window.load(Ordering::Relaxed));
-        if !has_found || wait.begun.elapsed() > self.limit() {
+        if is_long {
             self.window.store(0, Ordering::Relaxed);
-        } else {
+        } else if has_found {
             self.widen(window);
         }
     }
@@ -207,15 +242,16 @@ impl Drop for Asleep<'_> {
 
 /// Polls until `look` returns a value or `limit` has passed since `begun`.
 fn look_until<T>(begun: Instant, limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    let (mut elapsed, mut yielded) = (begun.elapsed(), Duration::ZERO);
+    let (mut elapsed, mut yielded, mut looks) = (begun.elapsed(), Duration::ZERO, 1);
     while elapsed < limit {
-        for _ in 0..LOOKS {
+        for _ in 0..looks {
             std::hint::spin_loop();
             if let Some(found) = look() {
                 return Some(found);
             }
         }
-        elapsed = begun.elapsed();
+        let before = std::mem::replace(&mut elapsed, begun.elapsed());
+        looks = if elapsed - before > SLOW { 1 } else { (looks * 2).min(LOOKS) };
         if elapsed - yielded >= YIELD {
             sched_yield();
             yielded = elapsed;
@@ -272,7 +308,7 @@ mod tests {
     }
 
     fn window(poller: &Poller) -> Duration {
-        poller.window().0
+        poller.window(None).0
     }
 
     #[test]
@@ -292,13 +328,23 @@ mod tests {
     }
 
     #[test]
-    fn wait_that_finds_nothing_ends_polling() {
+    fn waits_that_find_nothing_add_up() {
         let poller = poller();
-        let asleep = poller.poll(Some(Duration::ZERO), || None::<()>).unwrap_err();
-        assert_eq!(window(&poller), LIMIT, "the wait is not over");
-        drop(asleep);
+        let miss = |time| poller.slept(wait(time), false);
+        // A look without a timeout, as of an event loop, changes nothing.
+        drop(poller.poll(Some(Duration::ZERO), || None::<()>).unwrap_err());
+        miss(LIMIT / 2);
+        assert_eq!((window(&poller), poller.sleeps.load(Ordering::Relaxed)), (LIMIT, 0));
+        miss(LIMIT * 2 / 3);
+        assert_eq!((window(&poller), poller.sleeps.load(Ordering::Relaxed)), (Duration::ZERO, 1));
+        // Parts of one wait that is too long, the last of which finds something.
+        miss(LIMIT / 2);
+        poller.slept(wait(LIMIT * 2 / 3), true);
         assert_eq!(window(&poller), Duration::ZERO);
-        poller.poll(None, || None::<()>).unwrap_err().found();
+        // Something that comes between begins anew.
+        miss(LIMIT / 2);
+        poller.poll(None, || Some(())).unwrap();
+        poller.slept(wait(LIMIT * 2 / 3), true);
         assert_eq!(window(&poller), SHORTEST);
     }
 
@@ -307,13 +353,14 @@ mod tests {
         let poller = poller();
         let sleep = |times| (0..times).for_each(|_| poller.slept(wait(2 * LIMIT), true));
         sleep(FIRST_PROBE - 1);
-        assert_eq!(poller.window(), (Duration::ZERO, false));
+        assert_eq!(poller.window(None), (Duration::ZERO, false));
         sleep(1);
-        assert_eq!(poller.window(), (LIMIT, true));
+        assert_eq!(poller.window(None), (LIMIT, true));
+        assert_eq!(poller.window(Some(LIMIT / 2)), (Duration::ZERO, false), "it is too short");
         // It finds nothing: the next comes after twice as many.
         poller.slept(Wait { is_probe: true, ..wait(2 * LIMIT) }, true);
         sleep(2 * FIRST_PROBE - 1);
-        assert_eq!(poller.window(), (Duration::ZERO, false));
+        assert_eq!(poller.window(None), (Duration::ZERO, false));
         sleep(1);
         // It finds something: later waits poll.
         let mut looks = 0;
@@ -322,7 +369,7 @@ mod tests {
             (looks == 3).then_some(())
         };
         poller.poll(None, third).unwrap();
-        let (polls, is_probe) = poller.window();
+        let (polls, is_probe) = poller.window(None);
         assert!(polls >= SHORTEST && !is_probe);
     }
 
@@ -330,7 +377,7 @@ mod tests {
     fn rare_probes_do_not_become_rarer() {
         let poller = poller();
         for _ in 0..20 {
-            poller.slept(Wait { is_probe: true, ..wait(Duration::ZERO) }, false);
+            poller.slept(Wait { is_probe: true, ..wait(2 * LIMIT) }, false);
         }
         assert_eq!(poller.probe.load(Ordering::Relaxed), RAREST_PROBE);
     }
@@ -352,11 +399,15 @@ mod tests {
     #[test]
     fn event_loop_ends_its_wait_with_next_call() {
         let poller = poller();
-        assert!(poller.poll_before_arming(|| true));
+        assert!(poller.poll_before_arming(false, || true));
         *poller.armed.lock().unwrap() = Some(wait(2 * LIMIT));
-        assert!(!poller.poll_before_arming(|| false), "it was away for long, so it does not poll");
-        assert!(poller.poll_before_arming(|| true));
+        assert!(!poller.poll_before_arming(false, || false), "it was away for long, so it does not poll");
+        assert!(!poller.poll_before_arming(false, || false), "it was woken for something else");
+        assert_eq!(window(&poller), Duration::ZERO);
+        assert!(!poller.poll_before_arming(true, || false));
         assert_eq!(window(&poller), SHORTEST, "it was away briefly");
+        assert!(poller.poll_before_arming(false, || true));
+        assert_eq!(window(&poller), SHORTEST * 2);
     }
 
     #[test]

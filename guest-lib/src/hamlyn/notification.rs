@@ -3,11 +3,12 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_FAST, HamlynNotification};
 
 use crate::core::polling::{Poller, Polling, poll_until};
+use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 use crate::hamlyn::attach::{Attachment, QueueParts, QueueWait};
 use crate::hamlyn::cursor::{Cursor, Look, Sight};
@@ -130,13 +131,13 @@ impl NotificationQueue {
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
     pub fn recv_block(&self, timeout: Option<Duration>) -> Result<Notification> {
+        let deadline = Deadline::new(timeout);
         let asleep = match self.inner.poller.poll(timeout, || self.recv().transpose()) {
             Ok(found) => return found,
             Err(asleep) => asleep,
         };
-        let start = Instant::now();
         loop {
-            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
+            let left = deadline.left();
             self.wait_for(self.awaited(), left)?;
             if let Some(found) = self.recv().transpose() {
                 asleep.found();

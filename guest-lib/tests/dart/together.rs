@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hamlyn::dart::programs::*;
 use hamlyn::dart::*;
@@ -99,6 +99,25 @@ fn member_that_timed_out_does_not_enter_again() {
         assert_eq!(barrier.release(PATIENCE).unwrap(), round);
         assert_eq!((early.wait(PATIENCE).unwrap(), late.wait(PATIENCE).unwrap()), (round, round));
     }
+}
+
+/// As in an event loop, which waits elsewhere.
+#[test]
+fn member_takes_a_release_without_waiting() {
+    let (hub, connections, others) = star(1);
+    let mut barrier = Barrier::new(connections, hub.events, 5).unwrap();
+    let other = others.into_iter().next().unwrap();
+    let mut member = Member::new(other.connection, other.events, 5);
+    assert!(member.wait(Some(Duration::ZERO)).unwrap_err().is_timed_out());
+    assert_eq!(barrier.release(PATIENCE).unwrap(), 1);
+    let begun = Instant::now();
+    let round = loop {
+        match member.wait(Some(Duration::ZERO)) {
+            Ok(round) => break round,
+            Err(error) => assert!(error.is_timed_out() && begun.elapsed() < PATIENCE.unwrap(), "{error}"),
+        }
+    };
+    assert_eq!(round, 1);
 }
 
 #[test]

@@ -161,7 +161,7 @@ const CHANNEL: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Channels: complete, ordered messages between two processes of different virtual machines, the
- * same by the cards of all models and by express memory. The library's module hamlyn::channel uses
+ * same over any card and over express memory. The library's module hamlyn::channel uses
  * the same protocol, so each end may be a program in C or in Rust.
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.

@@ -82,6 +82,10 @@ int main(void)
 	SAY(message.length == 3 && !memcmp(message.data, "abc", 3));
 	SAY(uln_release(receiver));
 	SAY(uln_release(receiver));
+	/* A call that finds no room ends the room before it. */
+	SAY(uln_reserve(sender, 100, &room, -1));
+	SAY(uln_reserve(sender, 1 << 30, &room, 0));
+	SAY(uln_commit(sender));
 	/* Two messages that are put are sent together. */
 	SAY(uln_reserve(sender, 2, &room, -1));
 	memcpy(room, "de", 2);

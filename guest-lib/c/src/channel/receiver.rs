@@ -30,8 +30,9 @@ pub unsafe extern "C" fn uln_receiver_destroy(receiver: Option<Box<uln_receiver>
     free(receiver);
 }
 
-/// Stores the next message, without copying. It is valid until it is released or the next one is
-/// received. Returns 1, or 0 if the peer has closed the channel and everything was received. If the
+/// Stores the next message, without copying. It is valid until uln_release or the next uln_recv,
+/// also if that fails. If the message before was not released, this call releases it and reports
+/// the errors of uln_release. Returns 1, or 0 if the peer has closed the channel and everything was received. If the
 /// peer is lost, fails after all messages that it sent: with -ECONNRESET (its process, or it
 /// dropped its sender), -EHOSTDOWN (its host) or -ENETDOWN (the network path). Fails with -EBADMSG
 /// if the peer stored invalid data, which ends the channel.

@@ -45,8 +45,8 @@ pub struct clan_address {
     pub port: u32,
 }
 
-/// Options for an endpoint. Zeros select any port, 32 Tripwires, 64 DMA requests and 15 us of
-/// polling.
+/// Options for an endpoint. Zeros select any port, 32 Tripwires, 64 DMA requests and up to 1000 us
+/// of polling.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct clan_endpoint_options {
@@ -57,8 +57,8 @@ pub struct clan_endpoint_options {
     pub tripwires: u32,
     /// Capacity of the queue of DMA requests: 16 to 1024, a power of two; 0 selects 64.
     pub requests: u32,
-    /// Microseconds for which a waiting call polls before it sleeps (section 4.3); 0 selects 15.
-    /// CLAN_NO_POLLING disables polling.
+    /// Microseconds for which a waiting call polls before it sleeps, at most (section 4.3: 15);
+    /// 0 selects 1000. CLAN_NO_POLLING disables polling.
     pub polling_us: u32,
     /// CLAN_ENDPOINT_DRIVERS_DMA.
     pub flags: u32,

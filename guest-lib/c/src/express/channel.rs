@@ -28,7 +28,8 @@ pub struct hamlyn_channel_options {
     /// that the two hosts share.
     pub capacity: u64,
     /// Microseconds for which a waiting call polls memory before it sleeps, at most; 1000 by
-    /// default. HAMLYN_NO_POLLING disables polling.
+    /// default. HAMLYN_NO_POLLING disables polling. A channel by card messages polls as its manager
+    /// does.
     pub polling_us: u32,
     /// HAMLYN_CHANNEL_BY_MESSAGES, or 0.
     pub flags: u32,

@@ -54,7 +54,7 @@ pub(super) fn receive(
     let is_meant = |record: &Record| record.what == What::Compared && is_meant(record);
     let deadline = Deadline::new(timeout);
     loop {
-        let left = deadline.check("answer")?;
+        let left = deadline.left();
         match queue.wait(Some(left.map_or(LOOK, |left| left.min(LOOK)))) {
             Ok(found) if is_meant(&found) => return Ok(found),
             Ok(_) | Err(Error::TimedOut { .. }) => {}
@@ -64,5 +64,6 @@ pub(super) fn receive(
             // The event may have arrived before that.
             return std::iter::from_fn(|| queue.next()).find(&is_meant).ok_or(error);
         }
+        deadline.check("answer")?;
     }
 }

@@ -10,6 +10,7 @@ use crate::core::express::pages::{ExpressArea, ExpressView};
 use crate::core::express::ring::{Nonsense, Reader, Span, Writer};
 use crate::core::loss::PeerLoss;
 use crate::core::polling::{Poller, Polling};
+use crate::core::waiting::Deadline;
 use crate::core::watch::Watch;
 use crate::error::{Error, Result};
 use crate::hamlyn::attach::Attachment;
@@ -143,14 +144,14 @@ impl Sender {
     }
 
     pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
-        let poller = self.poller.clone();
+        let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
         let asleep = match poller.poll(timeout, || self.reserve(length).transpose()) {
             Ok(found) => return found,
             Err(asleep) => asleep,
         };
         let manager = self.ground.manager.clone();
         let mut has_slept = false;
-        let found = manager.sleep_for("room in the channel", timeout, |about_to_sleep| {
+        let found = manager.sleep_for("room in the channel", deadline, |about_to_sleep| {
             // An end that has announced its sleep has already looked once more.
             if about_to_sleep && !self.fall_asleep(length, std::mem::replace(&mut has_slept, true))? {
                 return Ok(Look::Continue(PAUSE));
@@ -326,21 +327,21 @@ impl Receiver {
     }
 
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
-        let poller = self.poller.clone();
+        let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
         let mut asleep = None;
         for _ in 0..FALSE_ALARMS {
             if let Some(next) = self.next()? {
                 return Ok(next);
             }
             // Most looks check only for a change, which is cheaper than checking for a message.
-            asleep = poller.poll(timeout, || self.ring.has_news().then_some(())).err();
+            asleep = poller.poll(deadline.left(), || self.ring.has_news().then_some(())).err();
             if asleep.is_some() {
                 break;
             }
         }
         let manager = self.ground.manager.clone();
         let mut has_slept = false;
-        let next = manager.sleep_for("message in the channel", timeout, |about_to_sleep| {
+        let next = manager.sleep_for("message in the channel", deadline, |about_to_sleep| {
             // An end that has announced its sleep has already looked once more.
             if about_to_sleep && !self.fall_asleep(std::mem::replace(&mut has_slept, true))? {
                 return Ok(Look::Continue(PAUSE));

@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hamlyn_sys::Mapping;
 
 use crate::core::copies;
 use crate::core::express::ring::{HEADER, Nonsense, Span};
-use crate::core::polling::{Poller, Polling};
 use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 use crate::hamlyn::protocol::stream::{StreamReceiver, StreamSender};
@@ -151,7 +150,6 @@ pub(super) struct Receiver {
     stream: StreamReceiver,
     memory: Arc<Mapping>,
     longest: u64,
-    poller: Arc<Poller>,
     head: [u8; HEADER as usize],
     /// Number of bytes of the head and the message that have arrived.
     come: usize,
@@ -166,7 +164,6 @@ impl Receiver {
             stream,
             memory: memory(capacity)?,
             longest: capacity - HEADER,
-            poller: Arc::default(),
             head: [0; HEADER as usize],
             come: 0,
             whole: None,
@@ -182,10 +179,6 @@ impl Receiver {
         self.stream.set_token(token);
     }
 
-    pub(super) fn set_polling(&mut self, polling: Polling) {
-        self.poller.set(polling);
-    }
-
     pub(super) fn next(&mut self) -> Result<Option<Option<Span>>> {
         match self.fill(StreamReceiver::try_read) {
             Ok(next) => Ok(Some(next)),
@@ -196,17 +189,8 @@ impl Receiver {
 
     #[inline(never)]
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
-        let begun = Instant::now();
-        let poller = self.poller.clone();
-        let asleep = match poller.poll(timeout, || self.next().transpose()) {
-            Ok(found) => return found,
-            Err(asleep) => asleep,
-        };
-        let next = self.fill(|stream, to| {
-            stream.read_exact_or_end(to, timeout.map(|timeout| timeout.saturating_sub(begun.elapsed())))
-        })?;
-        asleep.found();
-        Ok(next)
+        let deadline = Deadline::new(timeout);
+        self.fill(|stream, to| stream.read_exact_or_end(to, deadline.left()))
     }
 
     pub(super) fn data(&self, span: Span) -> &[AtomicU8] {

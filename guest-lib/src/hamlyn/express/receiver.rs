@@ -49,11 +49,11 @@ impl ChannelReceiver {
         matches!(self.way, Way::Memory(_))
     }
 
-    /// Sets how long the waiting calls poll before they sleep.
+    /// Sets how long the waiting calls poll before they sleep. When messages are used, they poll as
+    /// the manager does.
     pub fn set_polling(&mut self, polling: Polling) {
-        match &mut self.way {
-            Way::Memory(receiver) => receiver.set_polling(polling),
-            Way::Messages(receiver) => receiver.set_polling(polling),
+        if let Way::Memory(receiver) = &mut self.way {
+            receiver.set_polling(polling);
         }
     }
 

@@ -48,7 +48,8 @@ impl ChannelSender {
         }
     }
 
-    /// Sets how long the waiting calls poll before they sleep.
+    /// Sets how long the waiting calls poll before they sleep. When messages are used, they poll as
+    /// the manager does.
     pub fn set_polling(&mut self, polling: Polling) {
         if let Way::Memory(sender) = &mut self.way {
             sender.set_polling(polling);
@@ -167,6 +168,10 @@ impl ChannelSender {
     #[doc(hidden)]
     pub fn finish(&mut self) -> Result<()> {
         self.begun()?.commit()
+    }
+
+    pub(crate) fn forget_begun(&mut self) {
+        self.begun = None;
     }
 
     /// Returns the room that was begun last.

@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hamlyn_sys::Mapping;
 
 use crate::core::lend::Lendable;
 use crate::core::polling::{Poller, Polling};
+use crate::core::waiting::Deadline;
 use crate::error::{Error, GivenBack, Result};
 use crate::hamlyn::card::Card;
 use crate::hamlyn::notification::NotificationQueue;
@@ -295,7 +296,8 @@ impl Manager {
         let news = || self.has_news() || sleepers.take_wake();
         // Finding something in memory needs no system call.
         let look = || news() || queues.have_some();
-        if self.inner.poller.poll_before_arming(look) {
+        // What was dispatched since the last call is news, too.
+        if self.inner.poller.poll_before_arming(false, look) {
             return Ok(true);
         }
         let there = {
@@ -373,6 +375,7 @@ impl Manager {
         timeout: Option<Duration>,
         mut look: impl FnMut(bool) -> Result<Look<T>>,
     ) -> Result<T> {
+        let deadline = Deadline::new(timeout);
         let found = self.inner.poller.poll(timeout, || match look(false) {
             Ok(Look::Break(found)) => Some(Ok(found)),
             Ok(Look::Continue(_)) => self.poll().err().map(Err),
@@ -382,7 +385,7 @@ impl Manager {
             Ok(found) => return found,
             Err(asleep) => asleep,
         };
-        let found = self.sleep_for(what, timeout, look)?;
+        let found = self.sleep_for(what, deadline, look)?;
         asleep.found();
         Ok(found)
     }
@@ -391,10 +394,9 @@ impl Manager {
     pub(crate) fn sleep_for<T>(
         &self,
         what: &'static str,
-        timeout: Option<Duration>,
+        deadline: Deadline,
         mut look: impl FnMut(bool) -> Result<Look<T>>,
     ) -> Result<T> {
-        let start = Instant::now();
         // A caller that waits for the card as well as for messages sleeps on the file, which covers
         // both.
         let mut for_card = false;
@@ -414,10 +416,7 @@ impl Manager {
             if self.inner.sleepers.take_wake() {
                 return Err(Error::Woken { what });
             }
-            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(Error::TimedOut { what, after: timeout.unwrap_or_default() });
-            }
+            let left = deadline.check(what)?;
             for_card = pause.for_card || self.owes();
             let limit = pause.limit.into_iter().chain(left);
             match sleeper {

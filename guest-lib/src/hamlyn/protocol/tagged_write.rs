@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use crate::core::polling::{Poller, Polling, poll_until};
@@ -130,6 +130,8 @@ pub struct TagReceiver {
     waiting: VecDeque<u32>,
     /// For event loops: the queue has its own for its waits.
     poller: Poller,
+    /// Whether a tag has come since the last [`TagReceiver::arm`].
+    has_come: AtomicBool,
 }
 
 impl TagReceiver {
@@ -151,7 +153,13 @@ impl TagReceiver {
     pub fn create_in(card: &Card, area: &MessageArea, tags: u32) -> Result<Self> {
         let queue = card.create_queue(tags)?;
         let slot = card.slot(area).queue(&queue).create()?;
-        Ok(Self { slot, queue, waiting: VecDeque::new(), poller: Poller::default() })
+        Ok(Self {
+            slot,
+            queue,
+            waiting: VecDeque::new(),
+            poller: Poller::default(),
+            has_come: AtomicBool::new(false),
+        })
     }
 
     /// Sets how long calls poll before they sleep.
@@ -246,7 +254,8 @@ impl TagReceiver {
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
         let there = || !self.waiting.is_empty() || !self.queue.has_nothing();
-        Ok(self.poller.poll_before_arming(there) || self.queue.arm()?)
+        let came = self.has_come.swap(false, Ordering::Relaxed);
+        Ok(self.poller.poll_before_arming(came, there) || self.queue.arm()?)
     }
 
     /// Returns a file descriptor for `poll(2)` and the like. Take tags with
@@ -311,6 +320,7 @@ impl TagReceiver {
     fn arrived(&mut self) -> Result<Option<u32>> {
         while let Some(notification) = self.queue.recv()? {
             if let Some(tag) = tag_of(&notification) {
+                self.has_come.store(true, Ordering::Relaxed);
                 return Ok(Some(tag));
             }
         }

@@ -30,8 +30,6 @@ const BLOCK: usize = 32;
 const LONGEST: usize = 65_504;
 /// Register with the destination of a message's bytes.
 const PLACE: u8 = 0;
-/// How long an end polls for a record before it sleeps.
-const LOOK: Duration = Duration::from_micros(50);
 /// Timeout for a message to leave.
 const PATIENCE: Duration = Duration::from_secs(30);
 const _: () = assert!(Hello::<Place>::SIZE as u64 <= WISH);
@@ -97,9 +95,6 @@ impl DartEnd {
     ) -> hamlyn::Result<Option<hamlyn::dart::Record>> {
         if wait == Wait::Poll {
             return poll(timeout, || Ok(self.queue.next()));
-        }
-        if let Some(found) = self.queue.poll(timeout.map_or(LOOK, |timeout| timeout.min(LOOK))) {
-            return Ok(Some(found));
         }
         match self.queue.wait(timeout) {
             Err(error) if error.is_timed_out() => Ok(None),
