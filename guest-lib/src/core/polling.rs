@@ -178,7 +178,7 @@ impl Poller {
     }
 
     /// Returns how long to poll, and whether this is longer than the last waits suggest. A wait
-    /// that is too short for it is no probe.
+    /// that is too short for that does not probe.
     fn window(&self, timeout: Option<Duration>) -> (Duration, bool) {
         let (limit, window) = (self.limit(), Duration::from_nanos(self.window.load(Ordering::Relaxed)));
         let is_due = self.sleeps.load(Ordering::Relaxed) >= self.probe.load(Ordering::Relaxed);

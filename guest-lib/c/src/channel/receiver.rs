@@ -32,10 +32,10 @@ pub unsafe extern "C" fn uln_receiver_destroy(receiver: Option<Box<uln_receiver>
 
 /// Stores the next message, without copying. It is valid until uln_release or the next uln_recv,
 /// also if that fails. If the message before was not released, this call releases it and reports
-/// the errors of uln_release. Returns 1, or 0 if the peer has closed the channel and everything was received. If the
-/// peer is lost, fails after all messages that it sent: with -ECONNRESET (its process, or it
-/// dropped its sender), -EHOSTDOWN (its host) or -ENETDOWN (the network path). Fails with -EBADMSG
-/// if the peer stored invalid data, which ends the channel.
+/// the errors of uln_release. Returns 1, or 0 if the peer has closed the channel and everything was
+/// received. If the peer is lost, fails after all messages that it sent: with -ECONNRESET (its
+/// process, or it dropped its sender), -EHOSTDOWN (its host) or -ENETDOWN (the network path). Fails
+/// with -EBADMSG if the peer stored invalid data, which ends the channel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uln_recv(
     receiver: Option<&mut uln_receiver>,

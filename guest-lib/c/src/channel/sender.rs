@@ -32,8 +32,9 @@ pub unsafe extern "C" fn uln_longest(sender: Option<&uln_sender>) -> c_int {
 }
 
 /// Sends a message. Waits while the ring has no room for it. A Hamlyn card without express memory
-/// may send the end of a message of over 256 KiB with a later call: call uln_flush then. If the peer is lost, fails with
-/// -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the network path).
+/// may send the end of a message of over 256 KiB with a later call: call uln_flush then. If the
+/// peer is lost, fails with -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the
+/// network path).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uln_send(
     sender: Option<&mut uln_sender>,
@@ -55,8 +56,8 @@ pub unsafe extern "C" fn uln_send(
 
 /// Reserves room for a message of `length` bytes, and stores its address. Build the message there,
 /// then send it with uln_commit or uln_put. Any other message that is sent first takes its place.
-/// The room is valid until the next call with this sender, also if that fails. With express memory the peer may read
-/// and change it at any time.
+/// The room is valid until the next call with this sender, also if that fails. With express memory
+/// the peer may read and change it at any time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uln_reserve(
     sender: Option<&mut uln_sender>,
