@@ -50,12 +50,6 @@ impl Polling {
     pub const fn up_to(limit: Duration) -> Self {
         Self { limit }
     }
-
-    /// Returns the limit.
-    #[must_use]
-    pub const fn limit(self) -> Duration {
-        self.limit
-    }
 }
 
 impl Default for Polling {

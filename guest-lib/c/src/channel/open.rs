@@ -3,7 +3,6 @@
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Duration;
 
 use hamlyn::Polling;
 use hamlyn::channel::{Channel, Listener, Options};
@@ -12,12 +11,15 @@ use super::card::uln_card;
 use super::receiver::uln_receiver;
 use super::sender::uln_sender;
 use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
+use crate::manager::{HAMLYN_NO_POLLING, polling};
 use crate::memory::text;
 
 /// For uln_options.flags: uses the card even if the two hosts share express memory.
 pub const ULN_BY_CARD: u32 = 1;
 /// For uln_options.polling_us: waiting calls sleep without polling first.
 pub const ULN_NO_POLLING: u32 = 0xffff_ffff;
+
+const _: () = assert!(ULN_NO_POLLING == HAMLYN_NO_POLLING);
 
 /// Options for this end of a channel; 0 in a field selects the default.
 #[repr(C)]
@@ -96,7 +98,7 @@ pub unsafe extern "C" fn uln_accept(
 
 /// Opens a channel to a name on a host, and stores both ends. The options may be NULL. Fails with
 /// -ECONNREFUSED if the name has no listener there or the listener refuses, and with -EHOSTUNREACH
-/// if there is no such host.
+/// if the host does not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uln_connect(
     card: Option<&uln_card>,
@@ -161,10 +163,5 @@ fn read(options: Option<&uln_options>) -> Result<(Options, Polling), Failure> {
         chosen.capacity = options.capacity;
     }
     chosen.by_card = options.flags & ULN_BY_CARD != 0;
-    let polling = match options.polling_us {
-        0 => Polling::default(),
-        ULN_NO_POLLING => Polling::NEVER,
-        limit => Polling::up_to(Duration::from_micros(limit.into())),
-    };
-    Ok((chosen, polling))
+    Ok((chosen, polling(options.polling_us)))
 }

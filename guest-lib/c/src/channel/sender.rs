@@ -73,7 +73,7 @@ pub unsafe extern "C" fn uln_reserve(
 }
 
 /// Sends the message in the room from uln_reserve, and all messages that were put. Fails with
-/// -EINVAL if there is no such room.
+/// -EINVAL if no room is reserved.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uln_commit(sender: Option<&mut uln_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.finish(false).map(|()| 0)?))

@@ -292,7 +292,7 @@ mod tests {
     /// Blocks until the object is armed, as the card would see it.
     fn until_armed(control: &Control, words: Words) {
         let is_armed = || (control.armed(words) == HAMLYN_ARMED_YES).then_some(());
-        nap_until(Some(Duration::from_secs(10)), is_armed).expect("somebody sleeps, unarmed");
+        nap_until(Some(Duration::from_secs(10)), is_armed).expect("the sleeper arms the object");
     }
 
     /// Completes requests up to `to`, as the card does. Returns whether the card fires.
