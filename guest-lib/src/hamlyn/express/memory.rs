@@ -19,9 +19,6 @@ use crate::hamlyn::manager::{Look, Manager, Pause};
 /// How often a sleeping end asks the operating system whether the peer still exists.
 const LIMIT: Duration = Duration::from_secs(1);
 const PAUSE: Pause = Pause { limit: Some(LIMIT), for_card: false };
-/// Number of changes that bring no message, such as skips, that are handled before the clock is
-/// read. A peer can make any number of them.
-const FALSE_ALARMS: u32 = 4;
 /// How a sender ends.
 const CLOSED: u64 = 1;
 const ABANDONED: u64 = 2;
@@ -328,17 +325,19 @@ impl Receiver {
 
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
         let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
-        let mut asleep = None;
-        for _ in 0..FALSE_ALARMS {
+        let asleep = loop {
             if let Some(next) = self.next()? {
                 return Ok(next);
             }
-            // Most looks check only for a change, which is cheaper than checking for a message.
-            asleep = poller.poll(deadline.left(), || self.ring.has_news().then_some(())).err();
-            if asleep.is_some() {
-                break;
+            let left = deadline.left();
+            // Most looks check only for a change, which is cheaper than checking for a message. A
+            // peer can make any number of changes that bring none, such as skips.
+            match poller.poll(left, || self.ring.has_news().then_some(())) {
+                Ok(()) if left == Some(Duration::ZERO) => break None,
+                Ok(()) => {}
+                Err(asleep) => break Some(asleep),
             }
-        }
+        };
         let manager = self.ground.manager.clone();
         let mut has_slept = false;
         let next = manager.sleep_for("message in the channel", deadline, |about_to_sleep| {
