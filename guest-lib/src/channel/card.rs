@@ -10,6 +10,7 @@ use crate::core::connection::{Connecting, Found, Listener};
 use crate::core::device::Node;
 use crate::core::model::Model;
 use crate::error::{Error, Result};
+use crate::hamlyn::channel::Termini;
 use crate::hamlyn::device::Hamlyn;
 use crate::hamlyn::manager::Manager;
 use crate::{clan, dart, shrimp};
@@ -20,10 +21,29 @@ pub struct Card(pub(super) Kind);
 
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
-    Hamlyn(crate::Card, Arc<Mutex<Option<Manager>>>),
+    Hamlyn(crate::Card, Arc<Parts>),
     Shrimp(shrimp::Card),
     Clan(clan::Card),
     Dart(dart::Card),
+}
+
+/// What the channels of a Hamlyn card share. Each is created with the first channel that needs it.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// Wakes sleepers at express memory.
+    manager: Mutex<Option<Manager>>,
+    pub(super) termini: Termini,
+}
+
+impl Parts {
+    pub(super) fn manager(&self, card: &crate::Card) -> Result<Manager> {
+        let mut made = self.manager.lock().unwrap_or_else(PoisonError::into_inner);
+        let manager = match made.take() {
+            Some(manager) => manager,
+            None => Manager::create(card)?,
+        };
+        Ok(made.insert(manager).clone())
+    }
 }
 
 /// Environment variables that name a card's node, in the order in which they are checked.
@@ -84,6 +104,16 @@ impl Card {
             Kind::Shrimp(_) => shrimp::Shrimp::NAME,
             Kind::Clan(_) => clan::Clan::NAME,
             Kind::Dart(_) => dart::Dart::NAME,
+        }
+    }
+
+    /// Returns the model's number.
+    pub(super) fn number(&self) -> u32 {
+        match &self.0 {
+            Kind::Hamlyn(..) => Hamlyn::NUMBER,
+            Kind::Shrimp(_) => shrimp::Shrimp::NUMBER,
+            Kind::Clan(_) => clan::Clan::NUMBER,
+            Kind::Dart(_) => dart::Dart::NUMBER,
         }
     }
 
@@ -148,15 +178,6 @@ impl From<dart::Card> for Card {
     fn from(card: dart::Card) -> Self {
         Self(Kind::Dart(card))
     }
-}
-
-/// Returns the manager of a Hamlyn card's channels. It is created with the first channel.
-pub(super) fn manager(card: &crate::Card, made: &Mutex<Option<Manager>>) -> Result<Manager> {
-    let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-    if made.is_none() {
-        *made = Some(Manager::create(card)?);
-    }
-    made.clone().ok_or(Error::NotConnected)
 }
 
 fn first_node() -> Option<PathBuf> {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use super::card::{Card, Kind, manager};
+use super::card::{Card, Kind};
 use super::offer::Offer;
 use super::receiver::{self, Receiver};
 use super::remote::{self, Common};
@@ -12,16 +12,15 @@ use super::{Channel, Options};
 use crate::clan::channel::ClanEnds;
 use crate::core::connection::{self, Connection, End, EndReason, FIND_TIMEOUT, MAX_PRIVATE, Request};
 use crate::core::express::ring::half_of;
-use crate::core::model::Model;
 use crate::core::place::PAGE;
 use crate::core::remote::Ends;
 use crate::core::waiting::Deadline;
 use crate::core::watch::Watch;
 use crate::dart::channel::DartEnds;
 use crate::error::{Error, Result, at_most};
-use crate::hamlyn::express::{self, ChannelListener, ChannelOptions};
+use crate::hamlyn::channel::HamlynEnds;
+use crate::hamlyn::express::{self, ChannelOptions};
 use crate::shrimp::channel::ShrimpEnds;
-use crate::{clan, dart, shrimp};
 
 /// Largest ring that fits a CLAN card's aperture and a SHRIMP card's receive buffer.
 const MAX_CAPACITY: u64 = (16 << 20) - PAGE as u64;
@@ -125,15 +124,14 @@ fn express_options(options: Options) -> ChannelOptions {
     express
 }
 
-/// Returns this end of a channel to a host for cards that store to the peer's memory, and the
-/// model's number. Returns `None` for a Hamlyn card.
-fn ends(card: &Card, host: u32, capacity: u64) -> Result<Option<(Box<dyn Ends>, u32)>> {
-    Ok(Some(match &card.0 {
-        Kind::Hamlyn(..) => return Ok(None),
-        Kind::Shrimp(card) => (Box::new(ShrimpEnds::create(card, host, capacity)?), shrimp::Shrimp::NUMBER),
-        Kind::Clan(card) => (Box::new(ClanEnds::create(card, capacity)?), clan::Clan::NUMBER),
-        Kind::Dart(card) => (Box::new(DartEnds::create(card, host, capacity)?), dart::Dart::NUMBER),
-    }))
+/// Returns this end of a channel to a host by its card.
+fn ends(card: &Card, host: u32, capacity: u64) -> Result<Box<dyn Ends>> {
+    Ok(match &card.0 {
+        Kind::Hamlyn(card, parts) => Box::new(HamlynEnds::create(card, &parts.termini, capacity)?),
+        Kind::Shrimp(card) => Box::new(ShrimpEnds::create(card, host, capacity)?),
+        Kind::Clan(card) => Box::new(ClanEnds::create(card, capacity)?),
+        Kind::Dart(card) => Box::new(DartEnds::create(card, host, capacity)?),
+    })
 }
 
 fn connect(
@@ -143,15 +141,15 @@ fn connect(
     options: Options,
     timeout: Option<Duration>,
 ) -> Result<Channel> {
-    let capacity = capacity(options)?;
-    if let Kind::Hamlyn(own, made) = &card.0 {
-        let options = express_options(options);
-        let channel = express::Channel::connect(&manager(own, made)?, host, name, options, timeout)?;
-        return Ok(Channel::over_express(channel));
+    let (capacity, deadline) = (capacity(options)?, Deadline::new(timeout));
+    if let Kind::Hamlyn(own, parts) = &card.0 {
+        let (manager, options) = (parts.manager(own)?, express_options(options));
+        if let Some(channel) = express::Channel::by_memory(&manager, host, name, options, &deadline)? {
+            return Ok(Channel::over_express(channel));
+        }
     }
-    let deadline = Deadline::new(timeout);
-    let Some((ends, model)) = ends(card, host, capacity)? else { return Err(Error::NotConnected) };
-    let address = ends.address()?;
+    let ends = ends(card, host, capacity)?;
+    let (address, model) = (ends.address()?, card.number());
     let own = Offer { model, capacity, address: &address };
     let connection = card.begin_connect(host, name, &own.to_bytes())?.finish(deadline.left())?;
     let answer = connection.private().to_vec();
@@ -164,14 +162,9 @@ fn connect(
 /// Its descriptor ([`AsFd`]) is readable while a request is pending.
 #[derive(Debug)]
 pub struct Listener {
-    way: Way,
+    card: Card,
+    listener: connection::Listener,
     options: Options,
-}
-
-#[derive(Debug)]
-enum Way {
-    Hamlyn(ChannelListener),
-    Remote(Card, connection::Listener),
 }
 
 impl Listener {
@@ -182,14 +175,7 @@ impl Listener {
     /// [`Error::Unsupported`] on a card whose driver has no connections.
     pub fn bind(card: &Card, name: &str, options: Options) -> Result<Self> {
         capacity(options)?;
-        let way = match &card.0 {
-            Kind::Hamlyn(own, made) => {
-                let manager = manager(own, made)?;
-                Way::Hamlyn(ChannelListener::bind(&manager, name, express_options(options))?)
-            }
-            _ => Way::Remote(card.clone(), card.listen(name)?),
-        };
-        Ok(Self { way, options })
+        Ok(Self { card: card.clone(), listener: card.listen(name)?, options })
     }
 
     /// Accepts the next peer. Blocks until there is one. Meanwhile rejects requests that are not
@@ -219,13 +205,9 @@ impl Listener {
     }
 
     fn accept_with(&self, timeout: Option<Duration>) -> Result<Channel> {
-        let (card, listener) = match &self.way {
-            Way::Hamlyn(listener) => return Ok(Channel::over_express(listener.accept(timeout)?)),
-            Way::Remote(card, listener) => (card, listener),
-        };
-        let mut turn = listener.turn(timeout);
+        let mut turn = self.listener.turn(timeout);
         loop {
-            match self.admit(card, listener.request(turn.left())?) {
+            match self.admit(self.listener.request(turn.left())?) {
                 // The peer has gone, or its request was not for a channel.
                 Ok(None) | Err(Error::Ended(_) | Error::NotConnected) => {}
                 Ok(Some(channel)) => return Ok(channel),
@@ -236,23 +218,31 @@ impl Listener {
     }
 
     /// Answers a request. Returns `None` if the request was rejected for its content.
-    fn admit(&self, card: &Card, request: Request) -> Result<Option<Channel>> {
-        let made = capacity(self.options).and_then(|capacity| {
-            let ends = ends(card, request.host(), capacity)?.ok_or(Error::NotConnected)?;
-            Ok((ends.0.address()?, ends, capacity))
+    fn admit(&self, request: Request) -> Result<Option<Channel>> {
+        if let Kind::Hamlyn(card, parts) = &self.card.0 {
+            if express::asks_for_memory(request.private()) {
+                let (manager, options) = (parts.manager(card)?, express_options(self.options));
+                let channel = express::Channel::admit_by_memory(&manager, options, request)?;
+                return Ok(channel.map(Channel::over_express));
+            }
+        }
+        let (asked, model) = (request.private().to_vec(), self.card.number());
+        let peer = match Offer::from_bytes(&asked, model) {
+            Ok(peer) => peer,
+            Err(error) => return request.reject(cut(&error.to_string())).map(|()| None),
+        };
+        // Both directions use the smaller ring, so this end needs no larger one.
+        let made = capacity(self.options).map(|own| own.min(peer.capacity)).and_then(|capacity| {
+            let ends = ends(&self.card, request.host(), capacity)?;
+            Ok((ends.address()?, ends, capacity))
         });
-        let (address, (ends, model), capacity) = match made {
+        let (address, ends, capacity) = match made {
             Ok(made) => made,
             Err(error) => {
                 // The peer may be gone already.
                 let _ = request.reject(cut(&error.to_string()));
                 return Err(error);
             }
-        };
-        let asked = request.private().to_vec();
-        let peer = match Offer::from_bytes(&asked, model) {
-            Ok(peer) => peer,
-            Err(error) => return request.reject(cut(&error.to_string())).map(|()| None),
         };
         let own = Offer { model, capacity, address: &address };
         let connection = request.accept(&own.to_bytes())?;
@@ -262,10 +252,7 @@ impl Listener {
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.way {
-            Way::Hamlyn(listener) => listener.as_fd(),
-            Way::Remote(_, listener) => listener.as_fd(),
-        }
+        self.listener.as_fd()
     }
 }
 

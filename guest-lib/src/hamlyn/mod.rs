@@ -5,6 +5,7 @@
 pub mod asynchronous;
 pub(crate) mod attach;
 pub(crate) mod card;
+pub(crate) mod channel;
 mod cursor;
 pub(crate) mod device;
 pub mod express;

@@ -1,10 +1,12 @@
 //! Send buffers: memory that a terminus gathers from by DMA (section 2.3).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
 use hamlyn_abi::hamlyn::request::HamlynGather;
 use hamlyn_abi::uapi::HamlynSendBuffer;
+use hamlyn_sys::Mapping;
 
 use crate::core::lend;
 use crate::core::memory::Memory;
@@ -87,6 +89,10 @@ impl SendBuffer {
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.memory.mapping().address() as usize as *const u8
+    }
+
+    pub(crate) fn mapping(&self) -> &Arc<Mapping> {
+        self.memory.mapping()
     }
 
     /// Returns true if this is the application's own memory.

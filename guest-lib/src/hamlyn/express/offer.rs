@@ -8,7 +8,7 @@ use crate::hamlyn::seed::Seed;
 use crate::hamlyn::ticket::Ticket;
 
 /// Two letters, the version, zero.
-const MAGIC: [u8; 4] = *b"HX\x01\x00";
+pub(super) const MAGIC: [u8; 4] = *b"HX\x01\x00";
 const BY_MEMORY: u32 = 1;
 const BY_MESSAGES: u32 = 2;
 /// Size of both kinds, in bytes: a seed is the longer tail.

@@ -42,14 +42,8 @@ impl Channel {
         timeout: Option<Duration>,
     ) -> Result<Self> {
         let until = Deadline::new(timeout);
-        let own_host = manager.card().info()?.host == Some(host);
-        if !options.by_messages && !own_host {
-            match connect_by_memory(manager, host, name, options, &until) {
-                Err(Error::Ended(end)) if end.reason == EndReason::Rejected && end.private == BY_MESSAGES => {
-                }
-                Err(error) if is_absent(&error) => {}
-                other => return other,
-            }
+        if let Some(channel) = Self::by_memory(manager, host, name, options, &until)? {
+            return Ok(channel);
         }
         let (receiver, own) = receive_by_messages(manager, options)?;
         let connection = manager.card().begin_connect(host, name, &own.to_bytes())?.finish(until.left())?;
@@ -63,6 +57,62 @@ impl Channel {
             }
         }
     }
+}
+
+impl Channel {
+    /// Opens a channel over express memory. Returns `None` if the two hosts have none, or one end
+    /// wants to use messages.
+    pub(crate) fn by_memory(
+        manager: &Manager,
+        host: u32,
+        name: &str,
+        options: ChannelOptions,
+        until: &Deadline,
+    ) -> Result<Option<Self>> {
+        if options.by_messages || manager.card().info()?.host == Some(host) {
+            return Ok(None);
+        }
+        match connect_by_memory(manager, host, name, options, until) {
+            Err(Error::Ended(end)) if end.reason == EndReason::Rejected && end.private == BY_MESSAGES => {
+                Ok(None)
+            }
+            Err(error) if is_absent(&error) => Ok(None),
+            channel => channel.map(Some),
+        }
+    }
+
+    /// Answers a request for a channel over express memory. Returns `None` if it was rejected
+    /// without an error on this side.
+    pub(crate) fn admit_by_memory(
+        manager: &Manager,
+        options: ChannelOptions,
+        request: Request,
+    ) -> Result<Option<Self>> {
+        let (host, peer) = (request.host(), Offer::from_bytes(request.private(), request.host()));
+        let (capacity, area, key, ticket) = match peer {
+            Ok(Offer { capacity, way: Way::Memory { area, key, ticket } }) => (capacity, area, key, ticket),
+            Ok(_) => return reject(request, b"this listener has no channels by messages of a manager"),
+            Err(error) => return reject(request, cut(&error.to_string())),
+        };
+        if options.by_messages {
+            return reject(request, BY_MESSAGES);
+        }
+        let ends = ChannelEnd::create(manager, host, options)
+            .and_then(|own| Ok((own.own_offer()?, View::map(manager, host, area, key, capacity)?, own)));
+        match ends {
+            Ok((offer, view, own)) => {
+                let connection = request.accept(&offer.to_bytes())?;
+                Ok(Some(own.assemble(view, ticket, connection)))
+            }
+            Err(error) if is_absent(&error) => reject(request, BY_MESSAGES),
+            Err(error) => fail(request, error),
+        }
+    }
+}
+
+/// Returns whether the private data of a request asks for a channel over express memory.
+pub(crate) fn asks_for_memory(private: &[u8]) -> bool {
+    private.starts_with(&super::offer::MAGIC)
 }
 
 /// A name under which other processes request channels to this one.
@@ -110,7 +160,7 @@ impl ChannelListener {
             Ok(peer) => peer,
             Err(error) => return reject(request, cut(&error.to_string())),
         };
-        let (manager, host) = (&self.manager, request.host());
+        let manager = &self.manager;
         match peer.way {
             Way::Messages(ref seed) => match receive_by_messages(manager, self.options) {
                 Ok((receiver, own)) => {
@@ -119,20 +169,7 @@ impl ChannelListener {
                 }
                 Err(error) => fail(request, error),
             },
-            Way::Memory { .. } if self.options.by_messages => reject(request, BY_MESSAGES),
-            Way::Memory { area, key, ticket } => {
-                let ends = ChannelEnd::create(manager, host, self.options).and_then(|own| {
-                    Ok((own.own_offer()?, View::map(manager, host, area, key, peer.capacity)?, own))
-                });
-                match ends {
-                    Ok((offer, view, own)) => {
-                        let connection = request.accept(&offer.to_bytes())?;
-                        Ok(Some(own.assemble(view, ticket, connection)))
-                    }
-                    Err(error) if is_absent(&error) => reject(request, BY_MESSAGES),
-                    Err(error) => fail(request, error),
-                }
-            }
+            Way::Memory { .. } => Channel::admit_by_memory(manager, self.options, request),
         }
     }
 }
