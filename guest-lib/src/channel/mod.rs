@@ -37,7 +37,7 @@
 //! | card | message | arrival is detected by | a sleeper is woken by |
 //! |---|---|---|---|
 //! | any, with express memory | direct store | a word in the same memory | a message of the card |
-//! | Hamlyn | stream of deposits into slots | packet counting | a notification |
+//! | Hamlyn | deposit into a slot over the ring | packet counting | a notification |
 //! | SHRIMP | deliberate update | automatic update | the report of an arrival |
 //! | CLAN | RDMA into a distributed queue | the last element of the DMA chain | a Tripwire |
 //! | DART | store, indirect, postincrement | a record of the receiver's queue | the queue |

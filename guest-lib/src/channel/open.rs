@@ -142,11 +142,17 @@ fn connect(
     timeout: Option<Duration>,
 ) -> Result<Channel> {
     let (capacity, deadline) = (capacity(options)?, Deadline::new(timeout));
-    if let Kind::Hamlyn(own, parts) = &card.0 {
-        let (manager, options) = (parts.manager(own)?, express_options(options));
-        if let Some(channel) = express::Channel::by_memory(&manager, host, name, options, &deadline)? {
-            return Ok(Channel::over_express(channel));
+    match &card.0 {
+        // Without express memory, no manager is needed.
+        Kind::Hamlyn(own, parts)
+            if !options.by_card && own.express(host).is_ok_and(|express| express.part > 0) =>
+        {
+            let (manager, options) = (parts.manager(own)?, express_options(options));
+            if let Some(channel) = express::Channel::by_memory(&manager, host, name, options, &deadline)? {
+                return Ok(Channel::over_express(channel));
+            }
         }
+        _ => {}
     }
     let ends = ends(card, host, capacity)?;
     let (address, model) = (ends.address()?, card.number());

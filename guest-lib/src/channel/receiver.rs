@@ -38,8 +38,7 @@ impl Receiver {
         matches!(&self.way, Way::Hamlyn(receiver) if receiver.is_express())
     }
 
-    /// Sets how long blocking calls poll before they sleep. The channel of a Hamlyn card without
-    /// express memory polls for up to 1 ms in any case.
+    /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
             Way::Hamlyn(receiver) => receiver.set_polling(polling),

@@ -51,8 +51,7 @@ impl Sender {
         matches!(&self.way, Way::Hamlyn(sender) if sender.is_express())
     }
 
-    /// Sets how long blocking calls poll before they sleep. The channel of a Hamlyn card without
-    /// express memory polls for up to 1 ms in any case.
+    /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
             Way::Hamlyn(sender) => sender.set_polling(polling),
@@ -187,8 +186,8 @@ impl Sender {
     }
 
     /// Returns the number of bytes sent and not yet known to be received, plus 8 for each message.
-    /// A Hamlyn card's channel counts whole records. The receiver returns credit for a quarter of
-    /// the ring at a time. If the number stays near the ring's capacity, the peer is slow.
+    /// The receiver returns credit for a quarter of the ring at a time. If the number stays near
+    /// the ring's capacity, the peer is slow.
     ///
     /// # Errors
     /// [`Error::Nonsense`] if the peer has stored an invalid value.

@@ -4,6 +4,7 @@
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod barrier;
+mod channel;
 mod clients;
 mod completions;
 mod connect_any;

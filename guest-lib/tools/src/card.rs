@@ -4,16 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use hamlyn::attach::{self, CardAttachment, Model, Node};
+use hamlyn::attach::{self, Model, Node};
 use hamlyn::clan::{self, Clan};
 use hamlyn::dart::{self, Dart};
 use hamlyn::echo::Echo;
 use hamlyn::shrimp::{self, Shrimp};
 use hamlyn::{Card, Error, FIND_TIMEOUT, Found};
-use hamlyn_abi::uapi::HamlynQuery;
 
 use crate::Outcome;
-use crate::info::Facts;
 
 /// Models by their node names, in the order in which the default card is searched.
 const MODELS: [&str; 5] = ["hamlyn", "shrimp", "clan", "dart", "echo"];
@@ -32,12 +30,19 @@ impl CardOption {
         self.card.as_deref()
     }
 
-    /// Opens the card.
-    pub(crate) fn open(&self) -> Outcome<AnyCard> {
-        match self.name() {
-            Some(name) => AnyCard::open(name),
-            None => AnyCard::open(all_cards()?.first().map_or("/dev/hamlyn0", String::as_str)),
-        }
+    /// Opens the card for channels.
+    pub(crate) fn open(&self) -> Outcome<hamlyn::channel::Card> {
+        let card = match self.name() {
+            Some(name) => AnyCard::open(name)?,
+            None => AnyCard::open(all_cards()?.first().map_or("/dev/hamlyn0", String::as_str))?,
+        };
+        Ok(match card {
+            AnyCard::Hamlyn(card) => card.into(),
+            AnyCard::Shrimp(card) => card.into(),
+            AnyCard::Clan(card) => card.into(),
+            AnyCard::Dart(card) => card.into(),
+            AnyCard::Echo(_) => return Err("an echo card has no channels".into()),
+        })
     }
 }
 
@@ -66,17 +71,6 @@ impl AnyCard {
         }
     }
 
-    /// Returns the description of the card, which has this name.
-    pub(crate) fn facts(&self, name: &str) -> Outcome<Facts> {
-        match self {
-            Self::Hamlyn(card) => crate::hamlyn::facts(name, card),
-            Self::Shrimp(_) => crate::shrimp::facts(name),
-            Self::Clan(_) => crate::clan::facts(name),
-            Self::Dart(_) => crate::dart::facts(name),
-            Self::Echo(_) => crate::echo::facts(name),
-        }
-    }
-
     /// Returns the hosts that have a listener of a name.
     pub(crate) fn find(&self, name: &str) -> hamlyn::Result<Found> {
         match self {
@@ -91,16 +85,6 @@ impl AnyCard {
 
 fn node<M: Model>(name: &str) -> hamlyn::Result<attach::Card<Node<M>>> {
     Ok(attach::Card::attached(Arc::new(Node::open(Path::new(name))?)))
-}
-
-/// Returns the driver's description of a card, and its counters with these names.
-pub(crate) fn driven<M: Model>(
-    name: &str,
-    counters: &[&'static str],
-) -> hamlyn::Result<(HamlynQuery, Vec<(&'static str, u64)>)> {
-    let node = Node::<M>::open(Path::new(name))?;
-    let counted = node.statistics()?;
-    Ok((node.query()?, counters.iter().copied().zip(counted.values).collect()))
 }
 
 /// Returns the machine's cards as device paths, ordered by model and number.

@@ -15,16 +15,16 @@ pub(crate) struct Flow {
     confirmed: u64,
     /// Whether this end's last message has been sent.
     ended: bool,
-    /// Number of messages received, in any order.
+    /// Number of messages received.
     came: u64,
-    /// Number of the peer's last message, once that has arrived.
-    peers_last: Option<u32>,
+    /// Whether the peer's last message has arrived.
+    peer_has_ended: bool,
 }
 
 /// Meaning of a received word.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A word of an earlier exchange.
+    /// A word that is not part of the exchange.
     Stale,
     /// This many more of this end's messages have arrived.
     Confirmed(u64),
@@ -34,7 +34,7 @@ pub(crate) enum Event {
 
 impl Flow {
     pub(crate) fn new(depth: u64) -> Self {
-        Self { depth, sent: 0, confirmed: 0, ended: false, came: 0, peers_last: None }
+        Self { depth, sent: 0, confirmed: 0, ended: false, came: 0, peer_has_ended: false }
     }
 
     /// Returns the number of messages sent so far: the number of the next.
@@ -56,11 +56,14 @@ impl Flow {
 
     /// Handles a received word.
     pub(crate) fn take(&mut self, word: u32) -> Event {
-        if word >= word::BYE {
+        if word >= word::READY {
             return Event::Stale;
         }
         if word & CONFIRM == 0 {
-            return Event::Came(self.count(word));
+            self.came += 1;
+            self.peer_has_ended |= word & LAST != 0;
+            let is_due = self.peer_has_ended || self.came % CHUNK == 0;
+            return Event::Came(is_due.then_some(CONFIRM | word::number(self.came)));
         }
         let ahead = word::ahead(word, self.confirmed);
         if ahead == 0 || self.confirmed + ahead > self.sent {
@@ -70,27 +73,14 @@ impl Flow {
         Event::Confirmed(ahead)
     }
 
-    fn count(&mut self, word: u32) -> Option<u32> {
-        self.came += 1;
-        if word & LAST != 0 {
-            self.peers_last = Some(word & !LAST);
-        }
-        (self.is_whole() || self.came % CHUNK == 0).then_some(CONFIRM | word::number(self.came))
-    }
-
     /// Returns whether everything that this end sends has been sent and confirmed.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.ended && self.confirmed == self.sent
     }
 
-    /// Returns whether the peer's last message has arrived; earlier ones may still be in flight.
+    /// Returns whether the peer's last message has arrived.
     pub(crate) fn peer_has_ended(&self) -> bool {
-        self.peers_last.is_some()
-    }
-
-    /// Returns whether everything that the peer sends has arrived.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.peers_last.is_some_and(|last| self.came > 0 && word::number(self.came - 1) == last)
+        self.peer_has_ended
     }
 }
 
@@ -99,13 +89,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_messages_confirmed_if_last_overtakes_others() {
+    fn each_chunk_and_the_last_message_are_confirmed() {
         let mut flow = Flow::new(64);
-        let words = (0..20).chain([24 | LAST]).chain(20..24);
+        let words = (0..24).chain([24 | LAST]);
         let confirmed: Vec<Event> =
             words.map(|word| flow.take(word)).filter(|event| *event != Event::Came(None)).collect();
         assert_eq!(confirmed, [16, 25].map(|sum| Event::Came(Some(CONFIRM | sum))));
-        assert!(flow.is_whole());
+        assert!(flow.peer_has_ended());
     }
 
     #[test]
@@ -113,7 +103,7 @@ mod tests {
         let mut flow = Flow::new(64);
         (0..40).for_each(|_| assert_eq!(flow.next_word(false) & (LAST | CONFIRM), 0));
         assert_eq!(flow.take(CONFIRM | 16), Event::Confirmed(16));
-        for word in [CONFIRM | 16, CONFIRM | 15, CONFIRM, CONFIRM | 41, word::READY, word::HELLO, word::BYE] {
+        for word in [CONFIRM | 16, CONFIRM | 15, CONFIRM, CONFIRM | 41, word::READY, word::HELLO] {
             assert_eq!(flow.take(word), Event::Stale, "word {word:#x}");
         }
         assert_eq!(flow.take(CONFIRM | 40), Event::Confirmed(24));
@@ -133,22 +123,21 @@ mod tests {
         assert_eq!(flow.sent(), CHUNK + 2);
         assert!(!flow.is_confirmed());
         flow.take(CONFIRM | 18);
-        assert!(flow.is_confirmed() && !flow.is_whole());
+        assert!(flow.is_confirmed() && !flow.peer_has_ended());
     }
 
     #[test]
     fn bidirectional_flows_both_finish() {
         let mut ends = [Flow::new(CHUNK), Flow::new(64)];
         let mut ways = [Vec::new(), Vec::new()];
-        while !ends.iter().all(|end| end.is_confirmed() && end.is_whole()) {
+        while !ends.iter().all(|end| end.is_confirmed() && end.peer_has_ended()) {
             for (at, count) in [(0, 100), (1, 333)] {
                 while ends[at].may_send() {
                     let is_last = ends[at].sent() + 1 == count;
                     let word = ends[at].next_word(is_last);
                     ways[at].push(word);
                 }
-                // The other end's messages arrive in reverse order.
-                for word in std::mem::take(&mut ways[1 - at]).into_iter().rev() {
+                for word in std::mem::take(&mut ways[1 - at]) {
                     if let Event::Came(Some(answer)) = ends[at].take(word) {
                         ways[at].push(answer);
                     }

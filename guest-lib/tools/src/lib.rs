@@ -5,26 +5,18 @@
 //! (through a link), the program is that tool. Started as `hamlyn-tools`, it takes the tool's name
 //! as its first argument.
 //!
-//! Each model of cards has a folder. It has the description of the model's cards (`info`), and how
-//! two tools exchange messages with them (`end`, with the trait `End`). `card` has a line
-//! for each model. `express` is an end over channels in express memory. The rest is the same for
-//! all models.
+//! `hamlyn-ping` and `hamlyn-perf` exchange messages over channels, which are the same on all cards.
+//! `hamlyn-info` has a file for each model.
 
 mod card;
-mod clan;
-mod dart;
-mod echo;
 mod end;
-mod express;
 mod flow;
-mod hamlyn;
+mod hello;
 mod info;
-mod peer;
 mod perf;
 mod ping;
-mod ring;
 mod serve;
-mod shrimp;
+mod session;
 mod stop;
 mod word;
 

@@ -3,19 +3,14 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use hamlyn::attach::Card;
 use hdrhistogram::Histogram;
 use serde_json::json;
 
-use crate::card::{AnyCard, CardOption};
-use crate::clan::ClanEnd;
-use crate::dart::DartEnd;
-use crate::end::{End, Wait, Wish};
-use crate::express::{ExpressEnd, ONLY_HAMLYN};
-use crate::hamlyn::HamlynEnd;
-use crate::peer::{Meeting, Session};
+use crate::card::CardOption;
+use crate::end::Wait;
+use crate::hello::Wish;
 use crate::serve;
-use crate::shrimp::ShrimpEnd;
+use crate::session::{Meeting, Session};
 use crate::stop::Stop;
 use crate::word;
 use crate::{Outcome, say};
@@ -25,7 +20,7 @@ Examples:
   hamlyn-ping                  on host 1: answers whoever asks
   hamlyn-ping 1                on another: asks host 1, until Ctrl-C
   hamlyn-ping -c 1000 -i 0 -q 1
-  hamlyn-ping --express 1      by a channel over express memory; host 1 has hamlyn-ping --express";
+  hamlyn-ping --express 1      through memory that both hosts share";
 
 /// Interval of checks for Ctrl-C while an answer is pending.
 const LOOK: Duration = Duration::from_millis(100);
@@ -75,31 +70,15 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
-    match options.card.open()? {
-        AnyCard::Hamlyn(card) if options.meeting.ticket => {
-            serve::tickets::<HamlynEnd>(&card, 1, options.json)
-        }
-        AnyCard::Hamlyn(card) if options.meeting.express => run_at::<ExpressEnd>(&card, options),
-        AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
-        _ if options.meeting.express => Err(ONLY_HAMLYN.into()),
-        AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
-        AnyCard::Clan(card) => run_at::<ClanEnd>(&card, options),
-        AnyCard::Dart(card) => run_at::<DartEnd>(&card, options),
-        AnyCard::Echo(_) => Err("an echo card is not for pings: it has no connections".into()),
-    }
-}
-
-fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<ExitCode> {
-    let meeting = &options.meeting;
-    meeting.check::<E>()?;
+    let (card, meeting) = (options.card.open()?, &options.meeting);
     let name = meeting.name(NAME);
-    let Some(peer) = &meeting.peer else { return E::listen(card, &name, options.json) };
-    E::check(Wish::Echo, options.size)?;
+    let Some(host) = meeting.peer else { return serve::listen(&card, name, options.json) };
+    meeting.check(options.size)?;
     let timeout = Duration::from_secs_f64(options.timeout);
-    let mut session = Session::<E>::open(card, (peer, 0, &name), options.size, Wait::Sleep, timeout)?;
+    let mut session = Session::open(&card, (meeting, host, name), options.size, Wait::Adapt, timeout)?;
     session.ask(Wish::Echo, options.size, 0)?;
-    let (sent, times) = ask(options, &mut session, timeout)?;
-    summarise(options, session.host(), sent, &times)?;
+    let (sent, times) = ask(options, host, &mut session, timeout)?;
+    summarise(options, host, sent, &times)?;
     if times.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
@@ -108,9 +87,10 @@ fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<Exit
 }
 
 /// Sends the requested messages. Returns their number, and the time of each answer.
-fn ask<E: End>(
+fn ask(
     options: &Options,
-    session: &mut Session<E>,
+    host: u32,
+    session: &mut Session,
     timeout: Duration,
 ) -> Outcome<(u64, Histogram<u64>)> {
     let stop = Stop::catch()?;
@@ -128,7 +108,7 @@ fn ask<E: End>(
             return Ok((number + 1, times));
         }
         if !options.quiet && !options.json {
-            say(line(session.host(), number, options.size, answer))?;
+            say(line(host, number, options.size, answer))?;
         }
     }
     Ok((options.count.unwrap_or(u64::MAX), times))
@@ -144,35 +124,34 @@ enum Answer {
 }
 
 /// Sends a message, and blocks until it comes back unchanged.
-fn round_trip<E: End>(
-    session: &mut Session<E>,
+fn round_trip(
+    session: &mut Session,
     number: u64,
     size: usize,
     timeout: Duration,
     stop: &Stop,
 ) -> Outcome<Answer> {
     let pattern: Vec<u8> = (0..size as u64).map(|at| (at.wrapping_mul(167) + number * 13) as u8).collect();
-    session.end.fill(&pattern)?;
     let start = Instant::now();
-    session.send(word::number(number))?;
+    session.end.send(word::number(number), &pattern, Some(timeout))?;
     loop {
         let left = timeout.saturating_sub(start.elapsed());
-        match session.receive(left.min(LOOK))? {
-            Some(word) if word == word::number(number) => break,
-            // A late answer to an earlier message.
-            Some(_) => {}
-            None if stop.rest(Duration::ZERO) => return Ok(Answer::NotAwaited),
-            None if left > LOOK => {}
-            None => {
-                session.end.complain()?;
-                return Ok(Answer::NoneInTime);
+        match session.end.receive(Some(left.min(LOOK))) {
+            Ok(Some(answer)) if answer.word == word::number(number) => {
+                let time = start.elapsed();
+                return match answer.bytes()?.iter().zip(&pattern).position(|(came, sent)| came != sent) {
+                    Some(at) => Err(format!("byte {at} of message {number} came back wrong").into()),
+                    None => Ok(Answer::After(time)),
+                };
             }
+            // A late answer to an earlier message.
+            Ok(Some(_)) => {}
+            Ok(None) => return Err("the peer has closed the channel".into()),
+            Err(error) if !error.is_timed_out() => return Err(error.into()),
+            Err(_) if stop.rest(Duration::ZERO) => return Ok(Answer::NotAwaited),
+            Err(_) if left > LOOK => {}
+            Err(_) => return Ok(Answer::NoneInTime),
         }
-    }
-    let time = start.elapsed();
-    match session.end.data(size)?.iter().zip(&pattern).position(|(came, sent)| came != sent) {
-        Some(at) => Err(format!("byte {at} of message {number} came back wrong").into()),
-        None => Ok(Answer::After(time)),
     }
 }
 

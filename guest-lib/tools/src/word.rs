@@ -1,11 +1,9 @@
-//! The word of every message between two tools: a control word, or a number.
+//! The word at the start of every message between two tools: a control word, or a number.
 
-/// A client has connected; its request is in the control bytes.
+/// A client's request; its bytes follow.
 pub(crate) const HELLO: u32 = u32::MAX;
-/// The server is ready for the client's request.
+/// The server is ready for what the client has requested.
 pub(crate) const READY: u32 = u32::MAX - 1;
-/// The client is done.
-pub(crate) const BYE: u32 = u32::MAX - 2;
 
 /// Flag of a number that confirms messages: the number of messages received. Without it, the number
 /// is a message's own.
@@ -38,7 +36,7 @@ mod tests {
         assert_eq!(ahead(number(count + 5) | LAST, count - 3), 8);
         assert!(ahead(number(count - 4), count - 3) > 1 << 29);
         for mark in [LAST, CONFIRM] {
-            assert!([HELLO, READY, BYE].iter().all(|control| number(u64::MAX) | mark < *control));
+            assert!([HELLO, READY].iter().all(|control| number(u64::MAX) | mark < *control));
         }
     }
 }

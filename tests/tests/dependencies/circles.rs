@@ -29,7 +29,6 @@ const LEFT: &[(&str, &[&str])] = &[
         ],
     ),
     ("guest-lib/c/src", &["clan/aperture clan/descriptor", "dart/connection dart/queue dart/status"]),
-    ("guest-lib/tools/src", &["card echo info", "end serve"]),
     (
         "tests/sim/src",
         &[

@@ -30,8 +30,7 @@ pub struct uln_options {
     /// ring minus 8 bytes.
     pub capacity: u64,
     /// Microseconds for which a waiting call polls memory before it sleeps, at most; 1000 by
-    /// default. ULN_NO_POLLING disables polling. The channel of a Hamlyn card without express
-    /// memory has the default in any case.
+    /// default. ULN_NO_POLLING disables polling.
     pub polling_us: u32,
     /// ULN_BY_CARD, or 0.
     pub flags: u32,

@@ -31,10 +31,8 @@ pub unsafe extern "C" fn uln_longest(sender: Option<&uln_sender>) -> c_int {
     call(|| Ok(count(given(sender, "sender")?.0.longest())))
 }
 
-/// Sends a message. Waits while the ring has no room for it. A Hamlyn card without express memory
-/// may send the end of a message of over 256 KiB with a later call: call uln_flush then. If the
-/// peer is lost, fails with -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the
-/// network path).
+/// Sends a message. Waits while the ring has no room for it. If the peer is lost, fails with
+/// -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the network path).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uln_send(
     sender: Option<&mut uln_sender>,
@@ -92,8 +90,8 @@ pub unsafe extern "C" fn uln_flush(sender: Option<&mut uln_sender>) -> c_int {
     call(|| Ok(given(sender, "sender")?.0.flush().map(|()| 0)?))
 }
 
-/// Stores the number of bytes sent and not known to be received, plus 8 for each message; a Hamlyn
-/// card's channel counts whole records. If it stays near the ring's capacity, the peer is slow.
+/// Stores the number of bytes sent and not known to be received, plus 8 for each message. If it
+/// stays near the ring's capacity, the peer is slow.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uln_bytes_behind(
     sender: Option<&mut uln_sender>,

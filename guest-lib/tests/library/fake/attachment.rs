@@ -126,6 +126,11 @@ impl CardAttachment for Fake {
         self.0.lock().unwrap().map_area(self.host(), host, area, key)
     }
 
+    fn query_express(&self, _host: u32) -> Result<HamlynExpressQuery> {
+        let part = if self.0.lock().unwrap().has_express { 1 << 20 } else { 0 };
+        Ok(HamlynExpressQuery { part, ..FromZeros::new_zeroed() })
+    }
+
     fn destroy_express(&self, number: u32) -> Result<()> {
         self.0.lock().unwrap().destroy_area(number);
         Ok(())

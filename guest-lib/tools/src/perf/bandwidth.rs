@@ -3,16 +3,18 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::table::{Row, align};
 use super::{Extent, Options};
 use crate::Outcome;
-use crate::end::{End, Wish};
 use crate::flow::{CHUNK, Event, Flow};
-use crate::peer::Session;
+use crate::hello::Wish;
 use crate::perf::rate::Rate;
+use crate::serve::ROOM;
+use crate::session::Session;
 
 /// Bytes per MB, bits per Gb, and messages per Mpps.
 const MB: f64 = (1 << 20) as f64;
@@ -29,11 +31,7 @@ pub(super) struct Result {
     gigabits: bool,
 }
 
-pub(super) fn measure<E: End>(
-    sessions: &mut [Session<E>],
-    size: usize,
-    options: &Options,
-) -> Outcome<Result> {
+pub(super) fn measure(sessions: &mut [Session], size: usize, options: &Options) -> Outcome<Result> {
     let wish = options.wish();
     let messages = options.duration.map_or(options.iters, |_| 0);
     for session in &mut *sessions {
@@ -47,9 +45,9 @@ pub(super) fn measure<E: End>(
         let text = |outcome: Outcome| outcome.map_err(|error| error.to_string());
         let pairs: Vec<_> = others
             .iter_mut()
-            .map(|session| scope.spawn(move || text(exchange(session, wish, extent, rates))))
+            .map(|session| scope.spawn(move || text(exchange(session, (wish, size), extent, rates))))
             .collect();
-        exchange(first, wish, extent, rates)?;
+        exchange(first, (wish, size), extent, rates)?;
         for pair in pairs {
             pair.join().map_err(|_| "a pair's thread has panicked")??;
         }
@@ -65,26 +63,48 @@ fn lock(rate: &Mutex<Rate>) -> MutexGuard<'_, Rate> {
 }
 
 /// Sends the messages of one pair and, in both directions, receives the peer's.
-fn exchange<E: End>(session: &mut Session<E>, wish: Wish, extent: Extent, rate: &Mutex<Rate>) -> Outcome {
-    let mut flow = Flow::new(session.depth());
+fn exchange(
+    session: &mut Session,
+    (wish, size): (Wish, usize),
+    extent: Extent,
+    rate: &Mutex<Rate>,
+) -> Outcome {
+    let (mut flow, timeout) = (Flow::new(session.depth()), session.timeout());
+    // In both directions, messages are received while the ring to the peer is full.
+    let for_room = if wish == Wish::Both { Duration::ZERO } else { timeout };
     loop {
-        while flow.may_send() {
-            if flow.sent() % CHUNK == 0 {
-                lock(rate).begins();
+        let mut is_full = false;
+        while flow.may_send() && !is_full {
+            match session.end.reserve(size, Some(for_room)) {
+                Ok(room) => {
+                    if flow.sent() % CHUNK == 0 {
+                        lock(rate).begins();
+                    }
+                    let is_last = extent.is_last(flow.sent());
+                    room.send(flow.next_word(is_last))?;
+                }
+                Err(error) if error.is_would_block() => is_full = true,
+                Err(error) => return Err(error.into()),
             }
-            let is_last = extent.is_last(flow.sent());
-            session.send(flow.next_word(is_last))?;
         }
-        if flow.is_confirmed() && (wish == Wish::Count || flow.is_whole()) {
+        if flow.is_confirmed() && (wish == Wish::Count || flow.peer_has_ended()) {
             return Ok(());
         }
-        match flow.take(session.next_word()?) {
+        let word = if is_full {
+            match session.end.receive(Some(ROOM)) {
+                Err(error) if error.is_timed_out() => continue,
+                received => received?.ok_or("the peer has closed the channel")?.word,
+            }
+        } else {
+            session.next_word()?
+        };
+        match flow.take(word) {
             Event::Stale => {}
             Event::Confirmed(messages) => lock(rate).confirms(messages),
             Event::Came(answer) => {
                 lock(rate).comes();
                 if let Some(answer) = answer {
-                    session.say(answer)?;
+                    session.end.send(answer, &[], Some(timeout))?;
                 }
             }
         }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::Options;
 use super::table::{Row, align};
 use crate::Outcome;
-use crate::end::{End, Wish};
-use crate::peer::Session;
+use crate::hello::Wish;
+use crate::session::Session;
 use crate::word;
 
 /// Round trips before the measured ones.
@@ -20,21 +20,17 @@ pub(super) struct Result {
     round_trips: Histogram<u64>,
 }
 
-pub(super) fn measure<E: End>(
-    sessions: &mut [Session<E>],
-    size: usize,
-    options: &Options,
-) -> Outcome<Result> {
+pub(super) fn measure(sessions: &mut [Session], size: usize, options: &Options) -> Outcome<Result> {
     let session = sessions.first_mut().ok_or("no pair to measure")?;
     session.ask(Wish::Answer, size, 0)?;
     for number in 0..WARM_UP {
-        round_trip(session, number)?;
+        round_trip(session, size, number)?;
     }
     let mut round_trips = Histogram::new(3)?;
     let extent = options.extent();
     for number in 0.. {
         let start = Instant::now();
-        round_trip(session, WARM_UP + number)?;
+        round_trip(session, size, WARM_UP + number)?;
         round_trips.record(start.elapsed().as_nanos() as u64)?;
         if extent.is_last(number) {
             break;
@@ -43,8 +39,9 @@ pub(super) fn measure<E: End>(
     Ok(Result { size, round_trips })
 }
 
-fn round_trip<E: End>(session: &mut Session<E>, number: u64) -> Outcome {
-    session.send(word::number(number))?;
+fn round_trip(session: &mut Session, size: usize, number: u64) -> Outcome {
+    let timeout = session.timeout();
+    session.end.reserve(size, Some(timeout))?.send(word::number(number))?;
     while session.next_word()? != word::number(number) {}
     Ok(())
 }

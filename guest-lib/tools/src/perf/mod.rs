@@ -8,19 +8,13 @@ mod table;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use hamlyn::attach::Card;
-
-use crate::card::{AnyCard, CardOption};
-use crate::clan::ClanEnd;
-use crate::dart::DartEnd;
-use crate::end::{DEPTH, End, Wait, Wish};
-use crate::express::{ExpressEnd, ONLY_HAMLYN};
+use crate::card::CardOption;
+use crate::end::Wait;
 use crate::flow::CHUNK;
-use crate::hamlyn::HamlynEnd;
-use crate::peer::{Meeting, Session};
+use crate::hello::{DEPTH, Wish};
 use crate::ping::seconds;
 use crate::serve;
-use crate::shrimp::ShrimpEnd;
+use crate::session::{Meeting, Session};
 use crate::{Outcome, say};
 use table::Row;
 
@@ -30,8 +24,8 @@ Examples:
   hamlyn-perf 1                on another: latency of 2 bytes, as ib_send_lat
   hamlyn-perf -a -e 1          latency of every size, both ends asleep in between
   hamlyn-perf --bw -D 5 1      bandwidth of 64 KiB messages, for 5 seconds, as ib_send_bw
-  hamlyn-perf --bw -b -q 4 --report_gbits 1      both ways at once, by 4 pairs of termini and slots
-  hamlyn-perf --express 1      by a channel over express memory; host 1 has hamlyn-perf --express";
+  hamlyn-perf --bw -b -q 4 --report_gbits 1      both ways at once, by 4 channels
+  hamlyn-perf --express 1      through memory that both hosts share";
 
 /// Default name of the server.
 const NAME: &str = "hamlyn-perf";
@@ -51,17 +45,13 @@ pub(crate) struct Options {
     meeting: Meeting,
     #[command(flatten)]
     card: CardOption,
-    /// Measure bandwidth, like ib_send_bw, instead of latency, like ib_send_lat. SHRIMP cards use
-    /// deliberate update, and automatic update for latency. CLAN cards use stores up to 256 bytes,
-    /// and DMA for more. DART cards use deposits, each of which is reported in a queue. With
-    /// --express, the messages are records of up to 143348 bytes
+    /// Measure bandwidth, like ib_send_bw, instead of latency, like ib_send_lat
     #[arg(long = "bw")]
     bandwidth: bool,
     /// Both ends send at once; the sum is shown
     #[arg(short, long, requires = "bandwidth")]
     bidirectional: bool,
-    /// Number of queue pairs: termini and slots at each end, each pair with its own thread. A
-    /// server that prints a ticket needs it too
+    /// Number of queue pairs: channels, each with its own thread at each end
     #[arg(short, long = "qp", value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PAIRS)))]
     qps: u16,
@@ -91,7 +81,8 @@ pub(crate) struct Options {
     /// Send messages of each size for this many seconds
     #[arg(short = 'D', long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "iters")]
     duration: Option<f64>,
-    /// Both ends sleep until an interrupt reports a message; otherwise they poll
+    /// Both ends sleep until an interrupt reports a message, and do not poll before; otherwise they
+    /// only poll
     #[arg(short, long)]
     events: bool,
     /// Seconds to wait for the peer
@@ -129,14 +120,14 @@ impl Options {
         }
     }
 
-    /// Returns the sizes to measure; --all selects those that the model's cards support.
-    fn sizes<E: End>(&self) -> Outcome<Vec<usize>> {
+    /// Returns the sizes to measure.
+    fn sizes(&self) -> Outcome<Vec<usize>> {
         if self.all {
             let sizes = (1..=23).map(|power| 1 << power);
-            return Ok(sizes.filter(|size| E::check(self.wish(), *size).is_ok()).collect());
+            return Ok(sizes.take_while(|size| *size <= self.meeting.max_size()).collect());
         }
         let size = self.size.unwrap_or(if self.bandwidth { 65536 } else { 2 });
-        E::check(self.wish(), size)?;
+        self.meeting.check(size)?;
         Ok(vec![size])
     }
 
@@ -147,58 +138,41 @@ impl Options {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
-    match options.card.open()? {
-        AnyCard::Hamlyn(card) if options.meeting.ticket => {
-            serve::tickets::<HamlynEnd>(&card, options.qps.into(), options.json)
-        }
-        AnyCard::Hamlyn(card) if options.meeting.express => run_at::<ExpressEnd>(&card, options),
-        AnyCard::Hamlyn(card) => run_at::<HamlynEnd>(&card, options),
-        _ if options.meeting.express => Err(ONLY_HAMLYN.into()),
-        AnyCard::Shrimp(card) => run_at::<ShrimpEnd>(&card, options),
-        AnyCard::Clan(card) => run_at::<ClanEnd>(&card, options),
-        AnyCard::Dart(card) => run_at::<DartEnd>(&card, options),
-        AnyCard::Echo(_) => Err("an echo card is not measured: it has no connections".into()),
-    }
-}
-
-fn run_at<E: End>(card: &Card<E::Attachment>, options: &Options) -> Outcome<ExitCode> {
-    let meeting = &options.meeting;
-    meeting.check::<E>()?;
+    let (card, meeting) = (options.card.open()?, &options.meeting);
     let name = meeting.name(NAME);
-    let Some(peer) = &meeting.peer else { return E::listen(card, &name, options.json) };
-    let sizes = options.sizes::<E>()?;
-    let largest = sizes.iter().copied().max().unwrap_or_default();
+    let Some(host) = meeting.peer else { return serve::listen(&card, name, options.json) };
+    let sizes = options.sizes()?;
     let wait = if options.events { Wait::Sleep } else { Wait::Poll };
     let timeout = Duration::from_secs_f64(options.timeout);
-    let pairs = if options.bandwidth { options.qps.into() } else { 1 };
-    let mut sessions = Vec::with_capacity(pairs);
-    for pair in 0..pairs {
-        let session = Session::<E>::open(card, (peer, pair, &name), largest, wait, timeout)?;
-        sessions.push(session.with_depth(options.tx_depth));
-    }
+    let open = |size| {
+        let session = Session::open(&card, (meeting, host, name), size, wait, timeout)?;
+        Ok(session.with_depth(options.tx_depth))
+    };
     if options.bandwidth {
-        measure(options, &mut sessions, &sizes, bandwidth::measure)?;
+        measure(options, &sizes, open, bandwidth::measure)?;
     } else {
-        measure(options, &mut sessions, &sizes, latency::measure)?;
+        measure(options, &sizes, open, latency::measure)?;
     }
-    sessions.into_iter().try_for_each(Session::close)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures every size, and shows each result at once.
-fn measure<E: End, R: Row>(
+/// Measures every size over its own channels, and shows each result at once.
+fn measure<R: Row>(
     options: &Options,
-    sessions: &mut [Session<E>],
     sizes: &[usize],
-    one: impl Fn(&mut [Session<E>], usize, &Options) -> Outcome<R>,
+    open: impl Fn(usize) -> Outcome<Session>,
+    one: impl Fn(&mut [Session], usize, &Options) -> Outcome<R>,
 ) -> Outcome {
     let header = R::header(options);
     if !options.json {
         say(header)?;
     }
     for size in sizes {
-        let row = one(sessions, *size, options)?;
+        let pairs = if options.bandwidth { options.qps } else { 1 };
+        let mut sessions = (0..pairs).map(|_| open(*size)).collect::<Outcome<Vec<_>>>()?;
+        let row = one(&mut sessions, *size, options)?;
         if options.json { say(row.object()) } else { say(row.line(header)) }?;
+        sessions.into_iter().try_for_each(Session::close)?;
     }
     Ok(())
 }

@@ -1,14 +1,20 @@
 //! `hamlyn-info`: description and counters of the cards. Like `ibv_devinfo`.
 
+mod clan;
+mod dart;
+mod echo;
+mod facts;
+mod hamlyn;
+mod shrimp;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use hamlyn::Found;
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
-use hamlyn_abi::uapi::HamlynQuery;
+use ::hamlyn::Found;
 use serde_json::{Map, Value, json};
 
+use self::facts::{Fact, Facts, class};
 use crate::card::{AnyCard, CardOption, all_cards};
 use crate::{Outcome, complain, say};
 
@@ -67,35 +73,14 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     Ok(status)
 }
 
-/// Description of a card.
-pub(crate) struct Facts {
-    pub(crate) host: Option<u32>,
-    pub(crate) ports: Option<u32>,
-    /// Version of the interface between driver and library; `None` without a driver.
-    pub(crate) interface: Option<u32>,
-    pub(crate) abi_version: u32,
-    /// Fields specific to the model.
-    pub(crate) fields: Vec<Fact>,
-    /// Limits of all cards of the model.
-    pub(crate) limits: Vec<Fact>,
-    pub(crate) counters: Vec<(&'static str, u64)>,
-}
-
-/// A name, a value and its unit.
-pub(crate) type Fact = (&'static str, Value, &'static str);
-
-impl Facts {
-    /// Returns the facts that any card's driver reports.
-    pub(crate) fn of(query: &HamlynQuery, counters: Vec<(&'static str, u64)>) -> Self {
-        Self {
-            host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
-            ports: (query.ports != 0).then_some(query.ports),
-            interface: Some(query.uapi_version),
-            abi_version: query.abi_version,
-            fields: Vec::new(),
-            limits: Vec::new(),
-            counters,
-        }
+/// Returns the description of a card, which has this name.
+fn facts(name: &str, card: &AnyCard) -> Outcome<Facts> {
+    match card {
+        AnyCard::Hamlyn(card) => hamlyn::facts(name, card),
+        AnyCard::Shrimp(_) => shrimp::facts(name),
+        AnyCard::Clan(_) => clan::facts(name),
+        AnyCard::Dart(_) => dart::facts(name),
+        AnyCard::Echo(_) => echo::facts(name),
     }
 }
 
@@ -125,13 +110,6 @@ impl Driver {
             pci_address: address.map(|address| address.to_string_lossy().into_owned()),
         }
     }
-}
-
-/// Returns the sysfs folder of a card, which is in the class of its model.
-pub(crate) fn class(node: &str) -> Option<PathBuf> {
-    let model = node.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    let path = Path::new("/sys/class").join(model).join(node);
-    path.exists().then_some(path)
 }
 
 /// Hosts that have a name, queried through a card.
@@ -178,7 +156,7 @@ impl About {
     }
 
     fn ask(name: &str) -> Outcome<Self> {
-        let facts = AnyCard::open(name)?.facts(name)?;
+        let facts = facts(name, &AnyCard::open(name)?)?;
         Ok(Self { name: name.to_owned(), driver: Driver::of(name), facts })
     }
 
@@ -249,6 +227,9 @@ fn line(name: &str, value: impl std::fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+    use hamlyn_abi::uapi::HamlynQuery;
+
     use super::*;
 
     #[test]

@@ -7,9 +7,8 @@ use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
 use hamlyn_abi::shrimp::uapi::{SHRIMP_MAX_OBJECTS, ShrimpQuery};
 use serde_json::Value;
 
+use super::facts::{Facts, class, driven};
 use crate::Outcome;
-use crate::card::driven;
-use crate::info::{Facts, class};
 
 pub(crate) fn facts(name: &str) -> Outcome<Facts> {
     let (query, counters) = driven::<hamlyn::shrimp::Shrimp>(name, &ShrimpStatistic::NAMES)?;

@@ -4,9 +4,8 @@ use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_abi::clan::uapi::{CLAN_MAX_APERTURE, CLAN_MAX_WINDOW, ClanQuery};
 
+use super::facts::{Facts, driven};
 use crate::Outcome;
-use crate::card::driven;
-use crate::info::Facts;
 
 pub(crate) fn facts(name: &str) -> Outcome<Facts> {
     let (query, counters) = driven::<hamlyn::clan::Clan>(name, &ClanStatistic::NAMES)?;

@@ -10,8 +10,8 @@ use hamlyn_abi::hamlyn::notification::HAMLYN_QUEUE_MAX_ENTRIES;
 use hamlyn_abi::hamlyn::request::{HAMLYN_MAX_GATHER, HAMLYN_MAX_METADATA};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_ENTRIES;
 
+use super::facts::Facts;
 use crate::Outcome;
-use crate::info::Facts;
 
 /// Limits of all Hamlyn cards.
 const LIMITS: [(&str, u64, &str); 6] = [

@@ -4,9 +4,8 @@ use hamlyn_abi::dart::connection::{DART_LONGEST, DART_MAX_REGISTERS};
 use hamlyn_abi::dart::statistics::DartStatistic;
 use hamlyn_abi::dart::uapi::{DART_MAX_BANK, DartQuery};
 
+use super::facts::{Facts, driven};
 use crate::Outcome;
-use crate::card::driven;
-use crate::info::Facts;
 
 pub(crate) fn facts(name: &str) -> Outcome<Facts> {
     let (query, counters) = driven::<hamlyn::dart::Dart>(name, &DartStatistic::NAMES)?;

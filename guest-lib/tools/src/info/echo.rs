@@ -3,9 +3,8 @@
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::uapi::EchoQuery;
 
+use super::facts::{Facts, driven};
 use crate::Outcome;
-use crate::card::driven;
-use crate::info::Facts;
 
 pub(crate) fn facts(name: &str) -> Outcome<Facts> {
     let (query, counters) = driven::<hamlyn::echo::Echo>(name, &EchoStatistic::NAMES)?;

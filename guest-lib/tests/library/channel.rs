@@ -1,0 +1,184 @@
+//! Channels of Hamlyn cards, over the card and over express memory, with a card in memory.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::fake::Fake;
+use crate::fake::express::OTHER;
+use hamlyn::channel::{Card, Channel, Listener, Options};
+use hamlyn::{Error, PeerLoss, Polling};
+use proptest::prelude::*;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Opens a channel between the fake card's two hosts.
+fn open(fake: &Fake, options: Options) -> [Channel; 2] {
+    let [here, there] = [fake.share(), fake.other()].map(|seat| Card::from(hamlyn::Card::attached(seat)));
+    open_at(&here, &there, options)
+}
+
+fn open_at(here: &Card, there: &Card, options: Options) -> [Channel; 2] {
+    let listener = Listener::bind(there, "name", options).unwrap();
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| listener.accept_timeout(PATIENCE).unwrap());
+        let asking = Channel::connect_timeout(here, OTHER, "name", options, PATIENCE).unwrap();
+        [asking, asked.join().unwrap()]
+    })
+}
+
+fn bytes(number: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index * 7 + number) as u8).collect()
+}
+
+/// Sends messages of all lengths there and back, and closes both ways.
+fn echo([here, there]: [Channel; 2]) {
+    let longest = here.sender.longest();
+    let lengths = (0..100).chain((0..60).map(|step| step * 997 % longest)).chain([longest, 0, longest]);
+    let lengths: Vec<usize> = lengths.collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let Channel { mut sender, mut receiver } = there;
+            receiver.set_polling(Polling::NEVER);
+            while let Some(message) = receiver.recv_timeout(PATIENCE).unwrap() {
+                sender.send_timeout(&message.to_vec().unwrap(), PATIENCE).unwrap();
+            }
+            sender.close_timeout(PATIENCE).unwrap();
+        });
+        let Channel { mut sender, mut receiver } = here;
+        scope.spawn(|| {
+            sender.set_polling(Polling::NEVER);
+            for (number, length) in lengths.iter().enumerate() {
+                sender.send_timeout(&bytes(number, *length), PATIENCE).unwrap();
+            }
+            sender.close_timeout(PATIENCE).unwrap();
+        });
+        for (number, length) in lengths.iter().enumerate() {
+            let message = receiver.recv_timeout(PATIENCE).unwrap().unwrap();
+            assert_eq!(message.to_vec().unwrap(), bytes(number, *length), "message {number}");
+        }
+        assert!(receiver.recv_timeout(PATIENCE).unwrap().is_none());
+    });
+}
+
+#[test]
+fn messages_wake_sleepers_and_arrive_in_order() {
+    let fake = Fake::default();
+    let ends = open(&fake, Options::default());
+    assert!(!ends[0].is_express());
+    echo(ends);
+    fake.give_express(false);
+    let ends = open(&fake, Options::default());
+    assert!(ends.iter().all(Channel::is_express));
+    echo(ends);
+    let mut by_card = Options::default();
+    by_card.by_card = true;
+    let ends = open(&fake, by_card);
+    assert!(!ends.iter().any(Channel::is_express), "it was told to use the card");
+    echo(ends);
+}
+
+#[test]
+fn short_messages_cannot_overrun_the_receiver() {
+    let [mut here, mut there] = open(&Fake::default(), Options::default());
+    let mut received = 0_u32;
+    for round in 1..=10 {
+        let mut sent = 0;
+        while here.sender.try_send(&[7]).is_ok() {
+            sent += 1;
+        }
+        assert!((100..=128).contains(&sent), "round {round}: {sent} of a byte");
+        while let Ok(message) = there.receiver.try_recv() {
+            assert_eq!(message.unwrap().to_vec().unwrap(), [7]);
+            received += 1;
+        }
+        let expected = 0..=128 * round;
+        assert!(expected.contains(&received) && here.sender.bytes_behind().unwrap() < 61440);
+    }
+    assert!(received >= 1000);
+    // Several with one doorbell take one place.
+    for number in 0..1000_u32 {
+        let mut room = here.sender.try_reserve(4).unwrap();
+        room.write(0, &number.to_le_bytes()).unwrap();
+        room.put().unwrap();
+    }
+    here.sender.flush().unwrap();
+    for number in 0..1000_u32 {
+        let message = there.receiver.try_recv().unwrap().unwrap();
+        assert_eq!(message.to_vec().unwrap(), number.to_le_bytes());
+    }
+}
+
+#[test]
+fn nine_channels_share_two_termini() {
+    let fake = Fake::default();
+    let [here, there] = [fake.share(), fake.other()].map(|seat| Card::from(hamlyn::Card::attached(seat)));
+    let mut open: Vec<_> = (0..9).map(|_| open_at(&here, &there, Options::default())).collect();
+    // Two for each host's channels. Without express memory there are no managers, which have one.
+    assert_eq!(fake.weights().len(), 4);
+    for (number, [here, there]) in open.iter_mut().enumerate() {
+        here.sender.send(&bytes(number, 100)).unwrap();
+        let message = there.receiver.recv_timeout(PATIENCE).unwrap().unwrap();
+        assert_eq!(message.to_vec().unwrap(), bytes(number, 100));
+    }
+}
+
+#[test]
+fn receiver_makes_no_larger_ring_than_asked_for() {
+    let fake = Fake::default();
+    let [here, there] = [fake.share(), fake.other()].map(|seat| Card::from(hamlyn::Card::attached(seat)));
+    let listener = Listener::bind(&there, "name", Options::for_messages(1 << 20)).unwrap();
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| listener.accept_timeout(PATIENCE).unwrap());
+        let options = Options::default();
+        let asking = Channel::connect_timeout(&here, OTHER, "name", options, PATIENCE).unwrap();
+        let longest = (options.capacity / 2 - 8) as usize;
+        assert_eq!([asking.sender.longest(), asked.join().unwrap().sender.longest()], [longest; 2]);
+    });
+}
+
+#[test]
+fn end_and_loss_come_after_all_messages() {
+    let fake = Fake::default();
+    let [mut here, mut there] = open(&fake, Options::default());
+    here.sender.send(b"last").unwrap();
+    drop(here);
+    assert_eq!(there.receiver.recv_timeout(PATIENCE).unwrap().unwrap().to_vec().unwrap(), b"last");
+    let lost = there.receiver.recv_timeout(PATIENCE).map(drop).unwrap_err();
+    assert!(matches!(lost, Error::PeerLost(PeerLoss::Abandoned)), "{lost}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn overtaking_messages_are_received_in_order(
+        lengths in prop::collection::vec(prop_oneof![0..40_usize, 3000..9000_usize], 1..12),
+        choices in prop::collection::vec(any::<usize>(), 16),
+        held in 0..8_usize,
+    ) {
+        let fake = Fake::default();
+        let [mut here, mut there] = open(&fake, Options::default());
+        fake.delay();
+        for (number, length) in lengths.iter().enumerate() {
+            here.sender.try_send(&bytes(number, *length)).unwrap();
+        }
+        // Some arrive, and whatever is received by then is in order.
+        let mut choices = choices.into_iter().cycle();
+        for _ in 0..held {
+            fake.land(choices.next().unwrap());
+        }
+        let mut number = 0;
+        while let Ok(message) = there.receiver.try_recv() {
+            prop_assert_eq!(message.unwrap().to_vec().unwrap(), bytes(number, lengths[number]));
+            number += 1;
+        }
+        while fake.land(choices.next().unwrap()) {}
+        while number < lengths.len() {
+            let message = there.receiver.try_recv().unwrap().unwrap();
+            prop_assert_eq!(message.to_vec().unwrap(), bytes(number, lengths[number]));
+            number += 1;
+        }
+        let left = there.receiver.try_recv().map(drop);
+        prop_assert!(left.unwrap_err().is_would_block());
+    }
+}

@@ -1,7 +1,0 @@
-//! Hamlyn cards.
-
-mod end;
-mod info;
-
-pub(crate) use end::HamlynEnd;
-pub(crate) use info::facts;
