@@ -20,6 +20,8 @@ const NAME: &str = "channel-check";
 /// Number of messages in the long cases, and number of bytes in the stream.
 const MESSAGES: u64 = 5_000;
 const STREAM: usize = 1 << 20;
+/// Longest message of the case with a large ring: several operations of any card.
+const LARGE: u64 = 100_000;
 const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(60);
 
@@ -36,7 +38,7 @@ fn main() -> Outcome {
 }
 
 fn serve(card: &Card) -> Outcome {
-    let listener = Listener::bind(card, NAME, Options::default())?;
+    let listener = Listener::bind(card, NAME, Options::for_messages(LARGE))?;
     println!("{}", json!({ "listening": NAME, "model": card.model() }));
     loop {
         let mut channel = listener.accept()?;
@@ -143,6 +145,7 @@ const CASES: &[(&str, Case)] = &[
     ("a batch is sent with one flush", batch),
     ("room that is dropped sends nothing", dropped_room),
     ("both directions at once keep order and bytes", flood),
+    ("both directions of a large ring at once", large),
     ("a full channel says so and loses nothing", full),
     ("a sleeper is woken", late),
     ("bytes as a stream", stream),
@@ -164,7 +167,11 @@ fn run(card: &Card, host: u32, word: &str) -> Outcome {
 }
 
 fn open(card: &Card, host: u32, case: &str) -> Outcome<Channel> {
-    let mut channel = Channel::connect_timeout(card, host, NAME, Options::default(), LONG)?;
+    open_with(card, host, case, Options::default())
+}
+
+fn open_with(card: &Card, host: u32, case: &str, options: Options) -> Outcome<Channel> {
+    let mut channel = Channel::connect_timeout(card, host, NAME, options, LONG)?;
     channel.sender.send(case.as_bytes())?;
     Ok(channel)
 }
@@ -214,7 +221,16 @@ fn dropped_room(card: &Card, host: u32) -> Outcome {
 }
 
 fn flood(card: &Card, host: u32) -> Outcome {
-    let Channel { mut sender, mut receiver } = open(card, host, "flood")?;
+    both_ways(open(card, host, "flood")?)
+}
+
+fn large(card: &Card, host: u32) -> Outcome {
+    let channel = open_with(card, host, "flood", Options::for_messages(LARGE))?;
+    expect(channel.sender.longest() as u64 >= LARGE, "the listener has a smaller ring")?;
+    both_ways(channel)
+}
+
+fn both_ways(Channel { mut sender, mut receiver }: Channel) -> Outcome {
     let longest = sender.longest();
     let sending =
         thread::spawn(move || send_all(&mut sender).map(|()| sender).map_err(|error| error.to_string()));

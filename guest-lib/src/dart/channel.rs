@@ -115,17 +115,22 @@ impl Half {
     }
 }
 
-/// Returns an operation that writes `length` bytes at the address in register 0: one block if these
-/// are up to 32 bytes, else several. `is_last` means that these bytes end at the end of the ring.
-fn store(length: u64, is_last: bool) -> Operation {
-    let (step, operand) = if is_last { (Step::Move, PAGE as u64) } else { (Step::Add, length) };
-    let store = if length <= DART_BLOCK.into() {
+/// Returns an operation that writes `length` bytes: one block if these are up to 32 bytes, else
+/// several.
+fn write(length: u64, operand: u64) -> Operation {
+    if length <= DART_BLOCK.into() {
         // A block has 8 words. The mask deselects those that the message does not have.
         Operation::write(operand).mask((0xff_u32 << (length / 4)) as u8)
     } else {
         Operation::write_multiple(operand)
-    };
-    store.indirect(NEXT).first(step, Source::Operand, Target::I).tell()
+    }
+}
+
+/// Returns an operation that writes at the address in register 0, which it advances by `length`
+/// bytes. `is_last` means that these bytes end at the end of the ring.
+fn store(length: u64, is_last: bool) -> Operation {
+    let (step, operand) = if is_last { (Step::Move, PAGE as u64) } else { (Step::Add, length) };
+    write(length, operand).indirect(NEXT).first(step, Source::Operand, Target::I).tell()
 }
 
 /// Returns the position after a message, from its record. Records of other operations belong to
@@ -152,13 +157,21 @@ impl Remote for Half {
 
     /// Posts pieces and a word. The records report `Written`; other words are stored, with a record
     /// that wakes the peer.
+    ///
+    /// A piece that is longer than an operation's data begins with the operation that reports it.
+    /// The rest is written before that, so that the peer never sees a part of a message.
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
-        for piece in pieces {
-            for at in piece.clone().step_by(DART_LONGEST as usize) {
-                let end = piece.end.min(at + u64::from(DART_LONGEST));
-                let (page, store) = (PAGE as u64, store(end - at, end == self.capacity));
-                self.connection.send_wait(&store, page + at..page + end, Some(PATIENCE))?;
+        let (page, longest) = (PAGE as u64, u64::from(DART_LONGEST));
+        let send = |operation, from, to| {
+            self.connection.send_wait(&operation, page + from..page + to, Some(PATIENCE))
+        };
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            let head = piece.end.min(piece.start + longest);
+            for at in (head..piece.end).step_by(DART_LONGEST as usize) {
+                let end = piece.end.min(at + longest);
+                send(write(end - at, page + at), at, end)?;
             }
+            send(store(piece.end - piece.start, piece.end == self.capacity), piece.start, head)?;
         }
         if matches!(word, Word::Written) {
             return Ok(());

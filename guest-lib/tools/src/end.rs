@@ -91,6 +91,17 @@ impl End {
         room.commit()
     }
 
+    /// Sends the word that is owed, if any. Returns whether there was room for it.
+    pub(crate) fn try_say(&mut self, owed: &mut Option<u32>) -> hamlyn::Result<bool> {
+        let Some(word) = *owed else { return Ok(true) };
+        match self.channel.sender.try_send(&word.to_le_bytes()) {
+            Err(error) if error.is_would_block() => return Ok(false),
+            sent => sent?,
+        }
+        *owed = None;
+        Ok(true)
+    }
+
     /// Reserves room for a measured message of `size` bytes, whose contents do not matter.
     pub(crate) fn reserve(&mut self, size: usize, timeout: Option<Duration>) -> hamlyn::Result<Measured<'_>> {
         let Self { channel, stored } = self;

@@ -75,8 +75,11 @@ fn parse(word: u32, bytes: &[u8], limit: usize) -> Outcome<Hello> {
 fn session(end: &mut End, hello: &Hello) -> Outcome<Option<Hello>> {
     let mut flow = Flow::new(hello.depth.into());
     let limit = end.room();
+    // A confirmation covers all before it, so only the last is owed while there is no room. Both
+    // ends would wait for ever if each waited for room.
+    let mut owed = None;
     loop {
-        let mut is_full = false;
+        let mut is_full = !end.try_say(&mut owed)?;
         while hello.wish == Wish::Both && flow.may_send() && !is_full {
             match end.reserve(hello.size, Some(Duration::ZERO)) {
                 Ok(room) => {
@@ -110,7 +113,7 @@ fn session(end: &mut End, hello: &Hello) -> Outcome<Option<Hello>> {
             Wish::Count | Wish::Both => {
                 drop(received);
                 if let Event::Came(Some(answer)) = flow.take(word) {
-                    end.send(answer, &[], None)?;
+                    owed = Some(answer);
                 }
             }
         }

@@ -58,9 +58,9 @@ fn perf(lab: &Lab) -> Result<()> {
     let both_ways = ["hamlyn-perf", "1", "--bw", "-b", "-q", "2", "-s", "16384", "-n", "50", "--json"];
     ensure!(said(lab, &both_ways)?[0]["iterations"] == 100);
     ensure!(lab.card_counters(0)?["card"]["requests_done"].as_u64() >= Some(1600), "by DMA");
-    // The client may have faults, because its lookup also asked hosts that do not exist.
     let card = &lab.card_counters(1)?["card"];
-    for refused in ["refused_aperture", "refused_access", "refused_range", "over_credit", "faults"] {
+    // A channel's two ends may each be the first to go, and then its peer's last store finds nothing.
+    for refused in ["refused_access", "refused_range", "over_credit"] {
         ensure!(card[refused] == 0, "{refused}: {card}");
     }
     Ok(())

@@ -97,6 +97,8 @@ impl Channel {
         if options.by_messages {
             return reject(request, BY_MESSAGES);
         }
+        // Both directions use the smaller ring, so this end needs no larger one.
+        let options = ChannelOptions { capacity: options.capacity.min(capacity), ..options };
         let ends = ChannelEnd::create(manager, host, options)
             .and_then(|own| Ok((own.own_offer()?, View::map(manager, host, area, key, capacity)?, own)));
         match ends {

@@ -72,8 +72,9 @@ fn exchange(
     let (mut flow, timeout) = (Flow::new(session.depth()), session.timeout());
     // In both directions, messages are received while the ring to the peer is full.
     let for_room = if wish == Wish::Both { Duration::ZERO } else { timeout };
+    let mut owed = None;
     loop {
-        let mut is_full = false;
+        let mut is_full = !session.end.try_say(&mut owed)?;
         while flow.may_send() && !is_full {
             match session.end.reserve(size, Some(for_room)) {
                 Ok(room) => {
@@ -87,7 +88,7 @@ fn exchange(
                 Err(error) => return Err(error.into()),
             }
         }
-        if flow.is_confirmed() && (wish == Wish::Count || flow.peer_has_ended()) {
+        if flow.is_confirmed() && (wish == Wish::Count || flow.peer_has_ended()) && owed.is_none() {
             return Ok(());
         }
         let word = if is_full {
@@ -103,9 +104,7 @@ fn exchange(
             Event::Confirmed(messages) => lock(rate).confirms(messages),
             Event::Came(answer) => {
                 lock(rate).comes();
-                if let Some(answer) = answer {
-                    session.end.send(answer, &[], Some(timeout))?;
-                }
+                owed = answer.or(owed);
             }
         }
     }

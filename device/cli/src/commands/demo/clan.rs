@@ -5,6 +5,7 @@ use std::io::{Write, stdout};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::channel::{self, Carrier};
 use super::show::{Hints, Show};
 use super::stage::Stage;
 use super::{DemoArgs, find_drivers, start};
@@ -40,9 +41,11 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let title = format!("{count} calls from vm1 to vm0, each answer verified");
     let called =
         stage.step(&title, |_| both(&lab, &["rpc", "serve"], &["rpc", "call", "--count", &count]))?;
-    lab.check().context("after the last call")?;
+    let trips = channel::round_trips(&stage, &lab, &[Carrier::Card], args.count)?;
+    lab.check().context("after the last message")?;
     let median = called["p50_ns"].as_f64().context("the program named no time")?;
-    writeln!(stdout(), "\n{count} calls, half of them in at most {:.1} us", median / 1e3)?;
+    writeln!(stdout(), "\n{count} calls, half of them in at most {:.1} us\n", median / 1e3)?;
+    writeln!(stdout(), "{}", channel::lines(&trips).join("\n"))?;
     Ok(())
 }
 

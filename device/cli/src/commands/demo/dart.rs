@@ -5,6 +5,7 @@ use std::io::{Write, stdout};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::channel::{self, Carrier};
 use super::show::{Hints, Show};
 use super::stage::Stage;
 use super::{DemoArgs, find_drivers, start};
@@ -103,8 +104,10 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
             rows.push(Row { title, counted, median: joined["p50_ns"].as_f64() });
         }
     }
+    let trips = channel::round_trips(&stage, &lab, &[Carrier::Card], args.count)?;
     lab.check().context("after the last message")?;
-    write!(stdout(), "\n{}\n{}", counts(&rows), refusals(&refused))?;
+    let trips = channel::lines(&trips).join("\n");
+    write!(stdout(), "\n{}\n{trips}\n\n{}", counts(&rows), refusals(&refused))?;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! `hamlyn demo`: two machines exchange messages.
 
+mod channel;
 mod clan;
 mod dart;
 mod echo;

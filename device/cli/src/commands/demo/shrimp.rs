@@ -5,6 +5,7 @@ use std::io::{Write, stdout};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::channel::{self, Carrier};
 use super::show::{Hints, Show};
 use super::stage::Stage;
 use super::{DemoArgs, find_drivers, start};
@@ -33,7 +34,8 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
     stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "shrimp"))?;
     let title = format!("a flag from vm1 to vm0 and back, {} times; then {UPDATES} MiB", args.count);
     let result = stage.step(&title, |_| measure(&lab, args.count))?;
-    lab.check().context("after the last update")?;
+    let trips = channel::round_trips(&stage, &lab, &[Carrier::Card], args.count)?;
+    lab.check().context("after the last message")?;
     let number = |name: &str| result[name].as_f64().with_context(|| format!("the program named no {name}"));
     let way = if result["snoops"] == true { "seen by the card" } else { "by window pages" };
     let mut out = stdout();
@@ -48,6 +50,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
         "deliberate update: {UPDATES} MiB, every byte verified, {:.1} MB/s",
         number("bytes_per_second")? / 1e6
     )?;
+    writeln!(out, "\n{}", channel::lines(&trips).join("\n"))?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::io::{Write, stdout};
 
 use anyhow::{Context, bail};
 
+use super::channel::{self, Carrier};
 use super::show::{Hints, Show};
 use super::stage::Stage;
 use super::{DemoArgs, find_drivers, start};
@@ -41,8 +42,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let lab = start(&stage, &DemoArgs { machine: args.machine.with_express(), ..*args }, &layout)?;
     stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "hamlyn"))?;
     let mut round_trips = vec![(layout.clone(), round_trips_of(&stage, &lab, args.count)?)];
-    let title = format!("{} round trips through memory that both machines share", args.count);
-    let express = stage.step(&title, |_| scenes::express(&lab, args.count, PAYLOAD))?;
+    let channels = channel::round_trips(&stage, &lab, &[Carrier::Card, Carrier::Express], args.count)?;
     let mut transfers = Vec::new();
     for (from, to) in [(0, 1), (1, 0)] {
         let transfer = Transfer { from, to, bytes: TRANSFER_BYTES, buffers: SEND_BUFFERS };
@@ -61,7 +61,7 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
         round_trips.push((Layout::Isolated, round_trips_of(&stage, &lab, args.count)?));
         lab.check().context("after the last round trip")?;
     }
-    let table = Table { payload: PAYLOAD, round_trips, express, transfers, refusals };
+    let table = Table { payload: PAYLOAD, round_trips, channels, transfers, refusals };
     write!(stdout(), "\n{table}")?;
     for (layout, trips) in &table.round_trips {
         if trips.count != args.count {

@@ -40,38 +40,6 @@ pub(super) fn round_trips(lab: &Lab, count: u64, size: u64) -> anyhow::Result<Ro
     last_word(&mut ping)
 }
 
-/// Round trips through express memory, without a card on the way.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub(super) struct Express {
-    /// Number of round trips, and bytes of each message.
-    #[serde(rename = "iterations")]
-    pub(super) count: u64,
-    pub(super) bytes: u64,
-    t_min_us: f64,
-    t_typical_us: f64,
-    p99_us: f64,
-    p999_us: f64,
-    t_max_us: f64,
-}
-
-impl Express {
-    /// Returns the times of a round trip, in nanoseconds. The tool reports half of a round trip.
-    pub(super) fn times(&self) -> [u64; 5] {
-        [self.t_min_us, self.t_typical_us, self.p99_us, self.p999_us, self.t_max_us]
-            .map(|half| (half * 2e3).round() as u64)
-    }
-}
-
-/// Makes round trips of messages that are stored directly in the memory that the other machine's
-/// program reads.
-pub(super) fn express(lab: &Lab, count: u64, size: u64) -> anyhow::Result<Express> {
-    let mut server = lab.vm(0).run(["hamlyn-perf", "--express", "--json"])?;
-    let host = server.answer()?["host"].as_u64().context("the far end has no host id")?.to_string();
-    let (count, size) = (count.to_string(), size.to_string());
-    let arguments = ["hamlyn-perf", "--express", &host, "-n", &count, "-s", &size, "--json"];
-    last_word(&mut lab.vm(1).run(arguments)?)
-}
-
 /// A message by DMA, gathered from several send buffers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Transfer {

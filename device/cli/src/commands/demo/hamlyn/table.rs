@@ -5,7 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use crate::commands::layout::Layout;
 use crate::table;
 
-use super::scenes::{Express, Intrusion, RoundTrips, Transfer};
+use super::scenes::{Intrusion, RoundTrips, Transfer};
+use crate::commands::demo::channel::{self, time};
 
 /// All measurements of the demo.
 pub(super) struct Table {
@@ -13,8 +14,8 @@ pub(super) struct Table {
     pub(super) payload: u64,
     /// Round trips in each layout.
     pub(super) round_trips: Vec<(Layout, RoundTrips)>,
-    /// Round trips through express memory.
-    pub(super) express: Express,
+    /// Round trips over channels.
+    pub(super) channels: Vec<channel::RoundTrips>,
     /// Transfers, each with the rate of the sender's card in MB/s.
     pub(super) transfers: Vec<(Transfer, f64)>,
     /// Intrusions, each with the number of packets refused.
@@ -31,10 +32,7 @@ impl Display for Table {
         });
         part(f, ["Round trips, direct I/O", "min", "p50", "p99", "p99.9", "max"], trips)?;
         writeln!(f)?;
-        let Express { count, bytes, .. } = self.express;
-        let [min, p50, p99, p999, max] = self.express.times().map(time);
-        let trips = [format!("{count} of {bytes} bytes, no card on the way"), min, p50, p99, p999, max];
-        part(f, ["Round trips, express memory", "min", "p50", "p99", "p99.9", "max"], [trips].into_iter())?;
+        channel::lines(&self.channels).iter().try_for_each(|line| writeln!(f, "{line}"))?;
         writeln!(f)?;
         let transfers = self.transfers.iter().map(|(transfer, mb_per_s)| {
             let Transfer { from, to, bytes, buffers } = transfer;
@@ -58,17 +56,6 @@ fn part<const COLUMNS: usize>(
 ) -> fmt::Result {
     let rows = std::iter::once(heads.map(str::to_owned)).chain(rows);
     table::lines(rows).iter().try_for_each(|line| writeln!(f, "{line}"))
-}
-
-fn time(ns: u64) -> String {
-    let ns = ns as f64;
-    if ns < 1e3 {
-        format!("{ns:.0} ns")
-    } else if ns < 1e6 {
-        format!("{:.1} us", ns / 1e3)
-    } else {
-        format!("{:.1} ms", ns / 1e6)
-    }
 }
 
 #[cfg(test)]
@@ -103,10 +90,7 @@ mod tests {
                     },
                 ),
             ],
-            express: serde_json::from_str(
-                r#"{"iterations":9,"bytes":16,"t_min_us":0.4,"t_typical_us":0.5,"p99_us":1,"p999_us":2,"t_max_us":3}"#,
-            )
-            .unwrap(),
+            channels: Vec::new(),
             transfers: vec![(Transfer { from: 1, to: 0, bytes: 1 << 20, buffers: 4 }, 73.25)],
             refusals: vec![(Intrusion::WrongKey, 1)],
         };
@@ -120,7 +104,7 @@ mod tests {
             "99.9 us",
             "1.2 ms",
             "7.0 ms",
-            "no card on the way 800 ns 1.0 us 2.0 us 4.0 us 6.0 us",
+            "Round trips over a channel",
             "73.2 verified",
             "1 memory unchanged",
         ] {
