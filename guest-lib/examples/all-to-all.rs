@@ -8,9 +8,8 @@ use clap::Parser;
 use common::{Outcome, print};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Handle, Polling, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Maximum number of messages in flight to a peer. Each has its own place in the peer's buffer.
 const WINDOW: u32 = 8;

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::{Arrival, Card, Handle, Message, SendBuffer, Terminus, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Places in the receiver's memory; message *n* goes to place *n* modulo this.
 const PLACES: u32 = 64;

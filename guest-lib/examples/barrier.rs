@@ -11,9 +11,8 @@ use clap::Parser;
 use common::{Outcome, print};
 use hamlyn::protocol::barrier::Entrance;
 use hamlyn::{FetchOp, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Meets all other processes in a barrier, round after round. Prints its own ticket and that of its
 /// counter. Then reads tickets from standard input, one per line: those of all processes, including

@@ -15,10 +15,9 @@ use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn_abi::family::express::HAMLYN_PCI_EXPRESS_CLASS;
 use hamlyn_abi::family::identity::{HAMLYN_PCI_CLASS, HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_VENDOR};
+use hamlyn_examples as common;
 use hamlyn_sys::{Access, Mapping};
 use serde_json::json;
-
-mod common;
 
 /// The classes of a card's functions.
 const CLASSES: [u32; 3] = [HAMLYN_PCI_CLASS, HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_EXPRESS_CLASS];

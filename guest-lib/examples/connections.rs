@@ -30,9 +30,8 @@ use clap::Parser;
 use common::{CardOption, Outcome, print};
 use hamlyn::{Card, Connecting, Connection, End, EndReason, Error, Listener, Message, Ticket, TicketFlags};
 use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_PLACE_SIZE};
+use hamlyn_examples as common;
 use serde_json::{Value, json};
-
-mod common;
 
 /// Timeout of every operation.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));

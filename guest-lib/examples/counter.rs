@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::{Card, FetchOp, Terminus, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Byte offsets of the counter, the lock (0: open), and the word guarded by it.
 const COUNTER: u32 = 0;

@@ -8,9 +8,8 @@ use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::{Manager, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Answers datagrams, or asks and verifies the answers
 #[derive(Debug, Parser)]

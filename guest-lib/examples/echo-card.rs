@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::echo::{Address, Card};
+use hamlyn_examples as common;
 use hdrhistogram::Histogram;
 use serde_json::json;
-
-mod common;
 
 /// Sends messages to a mailbox that sends them back
 #[derive(Debug, Parser)]

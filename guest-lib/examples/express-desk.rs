@@ -37,9 +37,8 @@ use clap::Parser;
 use common::{CardOption, Outcome, print};
 use hamlyn::express::{Channel, ChannelEnd, ChannelListener, ChannelOptions, Pages};
 use hamlyn::{Connection, Error, Manager, Polling};
+use hamlyn_examples as common;
 use serde_json::{Value, json};
-
-mod common;
 
 /// Timeout of every operation.
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));

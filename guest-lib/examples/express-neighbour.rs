@@ -11,11 +11,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use common::{Outcome, print};
 use hamlyn_abi::uapi::*;
+use hamlyn_examples as common;
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
 use serde_json::json;
-
-mod common;
 
 const PAGE: u64 = 4096;
 /// The value of every word of the victim's area.

@@ -11,10 +11,9 @@ use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::express::{Channel, ChannelListener, ChannelOptions, ChannelReceiver, ChannelSender};
 use hamlyn::{Manager, Polling};
+use hamlyn_examples as common;
 use hdrhistogram::Histogram;
 use serde_json::json;
-
-mod common;
 
 /// Exchanges messages through memory that two machines share
 #[derive(Debug, Parser)]

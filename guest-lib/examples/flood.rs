@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::{Card, Message, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Interval between progress reports.
 const PROGRESS: Duration = Duration::from_millis(500);

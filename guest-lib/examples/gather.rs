@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::{Card, Mode, Share};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// One notification for a message set from several senders
 #[derive(Debug, Parser)]

@@ -7,10 +7,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use common::{Outcome, print};
 use hamlyn::{Card, Error, Message, RequestBlock, Statistic, Terminus, Ticket};
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
+use hamlyn_examples as common;
 use serde_json::json;
 use zerocopy::IntoBytes;
-
-mod common;
 
 /// Seed of the pattern in the watched memory.
 const SEED: u64 = 0x77a7_c4ed;

@@ -7,10 +7,9 @@ use clap::Parser;
 use common::{Outcome, print};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Card, Message};
+use hamlyn_examples as common;
 use hdrhistogram::Histogram;
 use serde_json::json;
-
-mod common;
 
 /// Bytes of a short message.
 const SHORT: usize = 64;

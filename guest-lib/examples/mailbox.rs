@@ -8,9 +8,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use common::{Outcome, print};
 use hamlyn::{Card, Error, Message, MessageArea, Mode, NotificationQueue, Slot, Statistic, Ticket};
+use hamlyn_examples as common;
 use serde_json::{Value, json};
-
-mod common;
 
 /// Seed of the server's initial memory contents.
 const SEED: u64 = 0x3a11_b0c5;

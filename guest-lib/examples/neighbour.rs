@@ -14,10 +14,9 @@ use common::{Outcome, print};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_NO_QUEUE};
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::*;
+use hamlyn_examples as common;
 use hamlyn_sys::{Access, Device, Mapping};
 use serde_json::json;
-
-mod common;
 
 /// Offset in a window of the marks of victim and intruder, in a work-queue entry that is not in
 /// use.

@@ -7,9 +7,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use common::{Outcome, print};
 use hamlyn::{Arrival, Card, Message, Polling, Statistic, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Bytes of a message, and of each slot.
 const BYTES: usize = 64;

@@ -7,9 +7,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::{Arrival, Card, Error, Message, Polling, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Time that a slow reader needs for a message.
 const SLOW: Duration = Duration::from_millis(1);

@@ -8,10 +8,9 @@ use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Card, Handle, Polling, SendBuffer, Ticket};
+use hamlyn_examples as common;
 use hdrhistogram::Histogram;
 use serde_json::json;
-
-mod common;
 
 /// Offset of the payload in the buffer, after the announcement.
 const PAYLOAD: u32 = 64;

@@ -3,9 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Runs the card's self-tests; in a machine only root may
 #[derive(Debug, Parser)]

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::{Outcome, print};
 use hamlyn::{Card, Message, SendBuffer, Terminus, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Minimum number of messages that each terminus completes, so that one more or less matters
 /// little.

@@ -9,9 +9,8 @@ use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 use hamlyn::{Manager, Seed};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Sends a stream of bytes, or receives and verifies it
 #[derive(Debug, Parser)]

@@ -7,9 +7,8 @@ use std::time::Instant;
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::{Message, MessageArea, Piece, SendBuffer, Slot, Terminus, Ticket};
+use hamlyn_examples as common;
 use serde_json::json;
-
-mod common;
 
 /// Sends a long message, or receives and verifies it
 #[derive(Debug, Parser)]

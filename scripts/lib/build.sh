@@ -54,11 +54,13 @@ build_all() {
 # They are static, so they run on any host and in the guest's bare image. One invocation builds shared dependencies once.
 build_programs() {
     local what=(-p hamlyn-c -p hamlyn-sim --lib --examples)
-    if [[ $DEMO ]]; then what=(--example ping-pong --example transfer --example intrude --example self-test); fi
+    if [[ $DEMO ]]; then
+        what=(--no-default-features --example ping-pong --example transfer --example intrude --example self-test)
+    fi
     # Who wants the plugin names a model, which may be any.
     if [[ $DEMO && $PLUGIN ]]; then what=(--example echo-card --example shrimp --example clan --example dart); fi
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
-        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn -p hamlyn-tools --bins \
+        hamlyn_cargo build --release --target "$TARGET" -p hamlyn-cli -p hamlyn-agent -p hamlyn-tools -p hamlyn-examples --bins \
         "${what[@]}"
     mkdir -p target/release
     ln -sf "../$TARGET/release/hamlyn" target/release/hamlyn

@@ -14,16 +14,14 @@ use clap::Parser;
 use common::{Outcome, print};
 use endpoint::{Endpoint, Failure, MAX_ARGUMENTS, Places};
 use hamlyn::{Card, Manager, Polling};
+use hamlyn_examples as common;
+use hamlyn_examples::meet;
 use histogram::{COUNT, DONE, FETCH, HANDLERS, Histogram, RESULT};
 use meet::{MeetOption, Met};
 use serde_json::json;
 
-#[path = "../common/mod.rs"]
-mod common;
 mod endpoint;
 mod histogram;
-#[path = "../common/meet.rs"]
-mod meet;
 mod wire;
 
 /// Entries of the notification queue: enough for the receivers of 128 processes.

@@ -6,10 +6,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::clan::Card;
+use hamlyn_examples as common;
 use serde_json::json;
 
-#[path = "../common/mod.rs"]
-mod common;
 mod desk;
 mod names;
 mod programs;

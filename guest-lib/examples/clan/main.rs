@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::clan::Card;
+use hamlyn_examples as common;
 use serde_json::json;
 
 mod clients;
-#[path = "../common/mod.rs"]
-mod common;
 mod hello;
 mod measure;
 mod meet;

@@ -2,9 +2,6 @@
 //! If a card is reached by its socket, there is no driver, and lines are passed between the
 //! processes by hand.
 
-// Each program uses only part of this module.
-#![allow(dead_code)]
-
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -14,7 +11,7 @@ use hamlyn::{Card, Connection, EndReason, Error, Listener, Manager, PeerLoss};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
-use crate::common::{Outcome, input_ended, print, read_line};
+use crate::{Outcome, input_ended, print, read_line};
 
 /// Delay before a name is looked up again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -24,28 +21,28 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// How to find the others.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct MeetOption {
+pub struct MeetOption {
     /// Finds the others by lines on standard output and input, which must be passed between them
     #[arg(long, global = true)]
     by_hand: bool,
 }
 
 /// A peer that was met.
-pub(crate) struct Met {
+pub struct Met {
     /// What the peer sent about itself.
-    pub(crate) told: Vec<u8>,
+    pub told: Vec<u8>,
     /// Detects the peer's end; `None` if it was met by hand.
-    pub(crate) watch: Option<Watch>,
+    pub watch: Option<Watch>,
 }
 
 /// A connection to a peer, and whether it has ended.
-pub(crate) struct Watch {
+pub struct Watch {
     connection: Connection,
     ended: Option<(Instant, PeerLoss)>,
 }
 
 /// A named place where others connect.
-pub(crate) struct Door {
+pub struct Door {
     way: Way,
     /// Standard input is read only if `is_shut` is called, or if lines arrive there.
     shut: OnceLock<Arc<AtomicBool>>,
@@ -58,7 +55,7 @@ enum Way {
 
 impl MeetOption {
     /// Opens a door with this name.
-    pub(crate) fn listen(&self, card: &Card, name: &str) -> Outcome<Door> {
+    pub fn listen(&self, card: &Card, name: &str) -> Outcome<Door> {
         if !self.by_hand {
             return Ok(Door { way: Way::Name(card.listen(name)?), shut: OnceLock::new() });
         }
@@ -74,7 +71,7 @@ impl MeetOption {
 
     /// Connects to a door and exchanges data about both sides. Waits up to `patience` if there is
     /// no such door.
-    pub(crate) fn connect(
+    pub fn connect(
         &self,
         card: &Card,
         (host, name): (u32, &str),
@@ -105,13 +102,13 @@ impl MeetOption {
 
 impl Door {
     /// Returns whether standard input has ended.
-    pub(crate) fn is_shut(&self) -> bool {
+    pub fn is_shut(&self) -> bool {
         self.shut.get_or_init(input_ended).load(Ordering::Acquire)
     }
 
     /// Returns a file that becomes readable when a peer connects; `None` if lines are passed by
     /// hand.
-    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
         match &self.way {
             Way::Name(listener) => Some(listener.as_fd()),
             Way::Hand(_) => None,
@@ -120,7 +117,7 @@ impl Door {
 
     /// Admits the next peer that connects within `patience`. `answer` computes the reply from the
     /// peer's data.
-    pub(crate) fn admit(
+    pub fn admit(
         &self,
         patience: Duration,
         answer: impl FnOnce(&[u8]) -> Outcome<Vec<u8>>,
@@ -150,13 +147,13 @@ impl Watch {
     }
 
     /// Returns a file that becomes readable when the peer has ended; `None` once that is known.
-    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.ended.is_none().then(|| self.connection.as_fd())
     }
 
     /// Returns why the peer was lost, once that has been known long enough for all its messages to
     /// arrive.
-    pub(crate) fn loss(&mut self) -> hamlyn::Result<Option<PeerLoss>> {
+    pub fn loss(&mut self) -> hamlyn::Result<Option<PeerLoss>> {
         if self.ended.is_none() {
             self.ended = self.connection.end()?.map(|end| (Instant::now(), end.reason.into()));
         }
@@ -164,14 +161,14 @@ impl Watch {
     }
 
     /// Leaves gracefully.
-    pub(crate) fn close(self) -> hamlyn::Result<()> {
+    pub fn close(self) -> hamlyn::Result<()> {
         self.connection.close(b"")
     }
 }
 
 /// Sleeps until a message has arrived, one of these files is readable, or the time is up. Then
 /// dispatches all messages.
-pub(crate) fn sleep(manager: &Manager, files: &[BorrowedFd<'_>], limit: Duration) -> Outcome {
+pub fn sleep(manager: &Manager, files: &[BorrowedFd<'_>], limit: Duration) -> Outcome {
     if !manager.arm()? {
         let all = std::iter::once(manager.as_fd()).chain(files.iter().copied());
         let mut polled: Vec<_> = all.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)).collect();
@@ -186,7 +183,7 @@ pub(crate) fn sleep(manager: &Manager, files: &[BorrowedFd<'_>], limit: Duration
 }
 
 /// Returns the rest of a timeout that began at `begun`.
-pub(crate) fn left(begun: Instant, timeout: Duration) -> Duration {
+pub fn left(begun: Instant, timeout: Duration) -> Duration {
     timeout.saturating_sub(begun.elapsed())
 }
 

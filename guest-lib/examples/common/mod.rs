@@ -1,8 +1,8 @@
 //! Shared parts of the guest programs: one JSON object per line on standard output, one ticket per
 //! line on standard input.
 
-// Each program uses only part of this module.
-#![allow(dead_code)]
+pub mod meet;
+pub mod pages;
 
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -17,10 +17,10 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::{Map, Value, json};
 
 /// Result of a program's parts.
-pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Runs a program. An error is printed as JSON and makes the exit status 1.
-pub(crate) fn run(program: impl FnOnce() -> Outcome) -> ExitCode {
+pub fn run(program: impl FnOnce() -> Outcome) -> ExitCode {
     match program() {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the output has gone: use the status of SIGPIPE.
@@ -40,7 +40,7 @@ fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
 
 /// Selects the card.
 #[derive(Debug, clap::Args)]
-pub(crate) struct CardOption {
+pub struct CardOption {
     /// The card: a device, or `vfio-user:` and a socket's path; else $HAMLYN_CARD, else
     /// /dev/hamlyn0
     #[arg(long, global = true)]
@@ -49,13 +49,13 @@ pub(crate) struct CardOption {
 
 impl CardOption {
     /// Opens the card.
-    pub(crate) fn open(&self) -> Outcome<Card> {
+    pub fn open(&self) -> Outcome<Card> {
         Ok(self.card.as_deref().map_or_else(Card::open_default, Card::open)?)
     }
 }
 
 /// Prints one JSON object on a line of its own.
-pub(crate) fn print(value: &Value) -> Outcome {
+pub fn print(value: &Value) -> Outcome {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{value}")?;
     out.flush()?;
@@ -63,7 +63,7 @@ pub(crate) fn print(value: &Value) -> Outcome {
 }
 
 /// Reads a line. Fails at the end of input.
-pub(crate) fn read_line() -> Outcome<String> {
+pub fn read_line() -> Outcome<String> {
     let mut line = String::new();
     if std::io::stdin().lock().read_line(&mut line)? == 0 {
         return Err("standard input ended".into());
@@ -72,12 +72,12 @@ pub(crate) fn read_line() -> Outcome<String> {
 }
 
 /// Reads a ticket from a line.
-pub(crate) fn read_ticket() -> Outcome<Ticket> {
+pub fn read_ticket() -> Outcome<Ticket> {
     Ok(read_line()?.parse()?)
 }
 
 /// Returns a flag that becomes true when standard input ends.
-pub(crate) fn input_ended() -> Arc<AtomicBool> {
+pub fn input_ended() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = ended.clone();
     std::thread::spawn(move || {
@@ -89,7 +89,7 @@ pub(crate) fn input_ended() -> Arc<AtomicBool> {
 
 /// Returns the refusals that a card has counted since `before`: the counters that rose, and by how
 /// much.
-pub(crate) fn refused_since(before: &[(Statistic, u64)], card: &Card) -> Outcome<Map<String, Value>> {
+pub fn refused_since(before: &[(Statistic, u64)], card: &Card) -> Outcome<Map<String, Value>> {
     let risen = before
         .iter()
         .zip(card.statistics()?)
@@ -100,26 +100,26 @@ pub(crate) fn refused_since(before: &[(Statistic, u64)], card: &Card) -> Outcome
 }
 
 /// Returns one of a card's counters.
-pub(crate) fn counter(card: &Card, which: Statistic) -> Outcome<u64> {
+pub fn counter(card: &Card, which: Statistic) -> Outcome<u64> {
     let found = card.statistics()?.into_iter().find(|(counter, _)| *counter == which);
     Ok(found.ok_or_else(|| format!("the card has no counter {}", which.name()))?.1)
 }
 
 /// Reads a word of a message area that fetch-and-ops change: 8 bytes at a multiple of 8.
-pub(crate) fn word_at(area: &MessageArea, offset: usize) -> Outcome<u64> {
+pub fn word_at(area: &MessageArea, offset: usize) -> Outcome<u64> {
     let mut bytes = [0; 8];
     area.read(offset, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// Converts seconds from the options.
-pub(crate) fn seconds(count: u64) -> Option<Duration> {
+pub fn seconds(count: u64) -> Option<Duration> {
     Some(Duration::from_secs(count))
 }
 
 /// Fills `bytes`, which lie `offset` bytes into a stream, with the stream's pattern (SplitMix64
 /// over 8-byte words).
-pub(crate) fn fill_pattern(seed: u64, offset: usize, bytes: &mut [u8]) {
+pub fn fill_pattern(seed: u64, offset: usize, bytes: &mut [u8]) {
     for (index, byte) in bytes.iter_mut().enumerate() {
         let at = offset + index;
         *byte = (word(seed, at as u64 / 8) >> (at % 8 * 8)) as u8;
@@ -127,7 +127,7 @@ pub(crate) fn fill_pattern(seed: u64, offset: usize, bytes: &mut [u8]) {
 }
 
 /// Returns the index of the first byte of `bytes` that differs from the stream's pattern.
-pub(crate) fn find_difference(seed: u64, offset: usize, bytes: &[u8]) -> Option<usize> {
+pub fn find_difference(seed: u64, offset: usize, bytes: &[u8]) -> Option<usize> {
     let mut expected = vec![0; bytes.len()];
     fill_pattern(seed, offset, &mut expected);
     bytes.iter().zip(&expected).position(|(byte, other)| byte != other)

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use serde_json::{Value, json};
 
-use crate::common::Outcome;
+use crate::Outcome;
 
 const PAGE: u64 = 4096;
 /// Bits of a word in a process' page map.
@@ -26,7 +26,7 @@ fn words(address: u64, length: u64) -> Outcome<Vec<u64>> {
 }
 
 /// Counts the `present` and the `swapped` pages of these bytes.
-pub(crate) fn pages(address: u64, length: u64) -> Outcome<Value> {
+pub fn pages(address: u64, length: u64) -> Outcome<Value> {
     let words = words(address, length)?;
     let having = |bit: u64| words.iter().filter(|word| **word & bit != 0).count();
     Ok(json!({ "present": having(PRESENT), "swapped": having(SWAPPED) }))
@@ -34,7 +34,7 @@ pub(crate) fn pages(address: u64, length: u64) -> Outcome<Value> {
 
 /// Returns the frames of the present pages; 0 for the others.
 #[allow(dead_code, reason = "not all that include this ask for it")]
-pub(crate) fn frames(address: u64, length: u64) -> Outcome<Vec<u64>> {
+pub fn frames(address: u64, length: u64) -> Outcome<Vec<u64>> {
     let frame = |word: u64| if word & PRESENT == 0 { 0 } else { word & FRAME };
     Ok(words(address, length)?.into_iter().map(frame).collect())
 }

@@ -6,15 +6,13 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::dart::Card;
+use hamlyn_examples as common;
+use hamlyn_examples::pages;
 use serde_json::json;
 
 mod calling;
-#[path = "../common/mod.rs"]
-mod common;
 mod desk;
 mod frozen;
-#[path = "../common/pages.rs"]
-mod pages;
 mod reappear;
 mod remap;
 mod serving;

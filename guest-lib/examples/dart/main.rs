@@ -10,13 +10,13 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use common::{Outcome, print};
 use hamlyn::dart::Card;
+use hamlyn_examples as common;
+use hamlyn_examples::pages;
 use serde_json::json;
 
 mod barrier;
 mod blocks;
 mod call;
-#[path = "../common/mod.rs"]
-mod common;
 mod counter;
 mod events;
 mod exception;
@@ -25,8 +25,6 @@ mod lock;
 mod log;
 mod meet;
 mod memory;
-#[path = "../common/pages.rs"]
-mod pages;
 mod priority;
 mod queue;
 mod rpc;

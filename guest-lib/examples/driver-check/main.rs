@@ -11,13 +11,12 @@ use std::time::Duration;
 use checks::Checks;
 use clap::{Parser, Subcommand};
 use common::print;
+use hamlyn_examples as common;
 use serde_json::json;
 
 mod bench;
 mod calls;
 mod checks;
-#[path = "../common/mod.rs"]
-mod common;
 mod completions;
 mod connections;
 mod crowd;

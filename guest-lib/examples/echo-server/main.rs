@@ -8,10 +8,9 @@ use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::Manager;
 use hamlyn::protocol::stream::StreamPair;
+use hamlyn_examples as common;
 use serde_json::json;
 
-#[path = "../common/mod.rs"]
-mod common;
 mod in_mio;
 mod in_tokio;
 mod server;

@@ -12,14 +12,13 @@ use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::Manager;
 use hamlyn::protocol::stream::StreamOptions;
+use hamlyn_examples as common;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::crowd::Plan;
 use crate::server::{Limits, Server};
 
-#[path = "../common/mod.rs"]
-mod common;
 mod crowd;
 mod on_card;
 mod on_tcp;

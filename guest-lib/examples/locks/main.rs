@@ -11,6 +11,8 @@ use calls::{Client, Server};
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::Card;
+use hamlyn_examples as common;
+use hamlyn_examples::meet;
 use meet::MeetOption;
 use serde_json::json;
 
@@ -21,12 +23,8 @@ use crate::table::Mode;
 #[path = "../rpc/calls/mod.rs"]
 mod calls;
 mod client;
-#[path = "../common/mod.rs"]
-mod common;
 mod guard;
 mod manager;
-#[path = "../common/meet.rs"]
-mod meet;
 mod table;
 
 /// Locks shared by processes of several machines

@@ -8,14 +8,12 @@ use calls::{CallError, Client, Event, Server};
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::Card;
+use hamlyn_examples as common;
+use hamlyn_examples::meet;
 use meet::MeetOption;
 use serde_json::json;
 
 mod calls;
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../common/meet.rs"]
-mod meet;
 
 /// Calls procedures of another process
 #[derive(Debug, Parser)]

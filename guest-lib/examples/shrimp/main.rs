@@ -7,18 +7,16 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::shrimp::Card;
+use hamlyn_examples as common;
+use hamlyn_examples::pages;
 use serde_json::json;
 
 mod channel;
-#[path = "../common/mod.rs"]
-mod common;
 mod count;
 mod desk;
 mod hello;
 mod lock;
 mod measure;
-#[path = "../common/pages.rs"]
-mod pages;
 mod primitives;
 mod queue;
 mod remap;

@@ -58,6 +58,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn", &["hamlyn-abi", "hamlyn-driver-host", "hamlyn-sys"]),
     ("hamlyn-c", &["hamlyn"]),
     ("hamlyn-tools", &["hamlyn", "hamlyn-abi"]),
+    ("hamlyn-examples", &["hamlyn", "hamlyn-abi", "hamlyn-sys"]),
     ("hamlyn-headers", &[]),
     ("hamlyn-manuals", &["hamlyn-cli", "hamlyn-headers", "hamlyn-tools"]),
     ("hamlyn-bench-guest", &["hamlyn", "hamlyn-abi", "hamlyn-sys"]),
