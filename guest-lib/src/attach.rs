@@ -11,12 +11,11 @@ pub use hamlyn_sys::Mapping;
 /// Mapped structures of the data path, for custom attachments.
 pub use hamlyn_sys::hamlyn::window;
 
-pub use crate::core::attach::{CardAttachment, ConnectionParts, ListenerParts, QueueFile};
+pub use crate::core::attach::{CardAttachment, ConnectionParts, ExpressParts, ListenerParts, QueueFile};
 /// A card of any model, by any attachment. Each model names its own type.
 pub use crate::core::card::Card;
 pub use crate::core::device::Node;
 pub use crate::core::doorbell::Doorbell;
-pub use crate::core::express::pages::ExpressParts;
 pub use crate::core::model::{Model, Shared};
 pub use crate::hamlyn::attach::{Attachment, QueueParts, QueueWait, TerminusParts};
 pub use crate::hamlyn::device::DeviceAttachment;

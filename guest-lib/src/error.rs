@@ -3,22 +3,27 @@
 //! All cards share one error type, so that `?` works across them. Only this file knows what each
 //! card adds to it.
 
+pub(crate) mod kind;
+
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use rustix::io::Errno;
 
 use crate::clan::{DescriptorError, DmaError, Fault, TripwireError};
-use crate::core::connection::End;
+use crate::core::connection::end::End;
 use crate::core::express::ring::Nonsense;
 use crate::core::loss::PeerLoss;
 use crate::dart::{AddressError, Broken, Trap};
-use crate::hamlyn::group::ShareError;
-use crate::hamlyn::seed::SeedError;
-use crate::hamlyn::ticket::TicketError;
+use crate::hamlyn::ticket_errors::{SeedError, ShareError, TicketError};
 use crate::shrimp::{HandleError, MappingError};
+
+pub use self::kind::ErrorKind;
+use self::kind::kind_of;
+
+/// Object of [`Error::Quota`] and [`Error::Exhausted`]: the driver has a fixed number per card.
+pub(crate) const CONNECTIONS: &str = "connections and names";
 
 /// Result of the library's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -387,63 +392,6 @@ macro_rules! debug_is_display {
 
 debug_is_display!(Error, TicketError, SeedError, HandleError, DescriptorError, AddressError);
 
-/// What a program can do about an [`Error`]. In C each kind has an errno.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// Not now: wait, or retry later. `EAGAIN`.
-    WouldBlock,
-    /// The timeout expired. `ETIMEDOUT`.
-    TimedOut,
-    /// Another thread ended the wait. `ECANCELED`.
-    Woken,
-    /// None is left, or the user's quota is reached: release some, or have the operator configure
-    /// more. `ENOSPC`, `EDQUOT`, or the system's own errno: `ENOMEM`, `EMFILE`.
-    Exhausted,
-    /// A bug in the caller. `EINVAL`; for a mapping that cannot be made like this also `ERANGE`,
-    /// `EDOM` or `EBUSY`.
-    Invalid,
-    /// The caller has closed the object. `EPIPE`.
-    Closed,
-    /// The peer is gone or absent: drop the objects that were for it. One of `ECONNRESET`,
-    /// `ECONNREFUSED`, `EHOSTDOWN`, `EHOSTUNREACH`, `ENETDOWN`, `ENOTCONN`. `EOVERFLOW` if it is
-    /// unknown what the peer sent.
-    PeerLost,
-    /// The card, the driver or the attachment does not support this. `EOPNOTSUPP`, or `EPROTO` for
-    /// another version.
-    Unsupported,
-    /// The card refused (see its counters), or the other host's operating system did. `EPERM`, and
-    /// `EACCES` for a mapping.
-    Refused,
-    /// Notifications were overwritten: resynchronize from a known state. `EOVERFLOW`.
-    Overrun,
-    /// The card may still read the bytes: wait until they are sent. `EBUSY`.
-    InFlight,
-    /// The link to the switch is down. `ENETDOWN`.
-    LinkDown,
-    /// The peer violates the protocol. `EBADMSG`.
-    Malformed,
-    /// A message was lost half-way: reset its receiver. `ENODATA`.
-    Incomplete,
-    /// Any other error of the operating system: its errno.
-    System,
-}
-
-/// Maps an operating system error to a kind.
-fn kind_of(source: &io::Error) -> ErrorKind {
-    let Some(errno) = source.raw_os_error().map(Errno::from_raw_os_error) else { return ErrorKind::System };
-    match errno {
-        Errno::AGAIN => ErrorKind::WouldBlock,
-        Errno::TIMEDOUT => ErrorKind::TimedOut,
-        Errno::NOSPC | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::DQUOT | Errno::USERS => {
-            ErrorKind::Exhausted
-        }
-        Errno::INVAL => ErrorKind::Invalid,
-        Errno::OPNOTSUPP | Errno::NOTTY => ErrorKind::Unsupported,
-        _ => ErrorKind::System,
-    }
-}
-
 /// Keeps the kind if the standard library has it; [`io::Error::downcast`] returns this error.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
@@ -530,7 +478,7 @@ fn shown(object: &str, value: u64) -> String {
 
 /// Returns how a user can get more of a card's or the driver's resources.
 fn what_gives_more(object: &str) -> &'static str {
-    if object == crate::core::attach::CONNECTIONS {
+    if object == CONNECTIONS {
         "Another share gives each more (/sys/module/hamlyn/parameters/share)"
     } else {
         "A card with more (hamlyn card --termini, --queues, --sram) has more for each, and so has another share \

@@ -1,5 +1,7 @@
 //! Texts and kinds of errors.
 
+use rustix::io::Errno;
+
 use super::*;
 
 #[test]
@@ -12,8 +14,7 @@ fn quota_error_says_how_to_get_more() {
          (/sys/module/hamlyn/parameters/share)"
     );
     // These depend on no option of the card.
-    let error =
-        Error::Quota { object: crate::core::attach::CONNECTIONS, user: 1000, held: 9, limit: 9 }.to_string();
+    let error = Error::Quota { object: CONNECTIONS, user: 1000, held: 9, limit: 9 }.to_string();
     assert!(error.contains("parameters/share") && !error.contains("--"), "{error}");
 }
 

@@ -101,7 +101,7 @@ pub use self::core::memory::Memory;
 pub use self::core::polling::Polling;
 pub use self::hamlyn::card::{Card, CardInfo};
 pub use self::hamlyn::fetch::{Fetch, FetchOp};
-pub use self::hamlyn::group::{Share, ShareError, Undivided};
+pub use self::hamlyn::group::{Share, Undivided};
 pub use self::hamlyn::manager::{
     Arrived, Buffer, EndPoint, Manager, Ready, ReceiveClass, ReceiverClass, Sent, Waker,
 };
@@ -109,10 +109,11 @@ pub use self::hamlyn::message_area::MessageArea;
 pub use self::hamlyn::metadata::MetadataEntry;
 pub use self::hamlyn::notification::{Arrival, Notification, NotificationQueue};
 pub use self::hamlyn::request::{Message, RequestBlock};
-pub use self::hamlyn::seed::{Seed, SeedError};
+pub use self::hamlyn::seed::Seed;
 pub use self::hamlyn::send_buffer::{Piece, SendBuffer};
 pub use self::hamlyn::slot::{Mode, Slot, SlotBuilder};
 pub use self::hamlyn::terminus::{Handle, Source, Terminus};
-pub use self::hamlyn::ticket::{Ticket, TicketError, TicketFlags};
+pub use self::hamlyn::ticket::{Ticket, TicketFlags};
+pub use self::hamlyn::ticket_errors::{SeedError, ShareError, TicketError};
 pub use error::{Error, ErrorKind, GivenBack, Result};
 pub use hamlyn_abi::hamlyn::statistics::Statistic;

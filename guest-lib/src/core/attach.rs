@@ -12,7 +12,6 @@ use hamlyn_abi::uapi::{
 };
 use hamlyn_sys::Mapping;
 
-use crate::core::express::pages::ExpressParts;
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result};
 
@@ -117,9 +116,7 @@ pub trait CardAttachment: Debug + Send + Sync {
     }
 }
 
-/// Name of a shared resource: the driver has a fixed number per card.
-pub(crate) const CONNECTIONS: &str = "connections and names";
-/// How to get more of them.
+/// How to get more of [`crate::error::CONNECTIONS`].
 pub(crate) const CONNECTIONS_REMEDY: &str = "close some, here or in another process: a card has no more";
 
 pub(crate) const NO_QUESTIONS: &str =
@@ -171,6 +168,17 @@ pub trait ConnectionParts: Debug + Send + Sync {
 
     /// Returns the file: writable while established, readable once ended.
     fn file(&self) -> BorrowedFd<'_>;
+}
+
+/// An area or a view of express memory that the driver has created, mapped.
+#[derive(Debug)]
+pub struct ExpressParts {
+    /// Its number on this host; the peer host uses an area's number as well.
+    pub number: u32,
+    /// Key of an area; 0 for a view.
+    pub key: u64,
+    /// The mapping.
+    pub memory: Arc<Mapping>,
 }
 
 /// A file descriptor to poll.

@@ -24,10 +24,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::core::text::{TextError, read_hex, write_hex};
+use super::request::Message;
+use super::ticket::Ticket;
+use super::ticket_errors::{MAX_PARTS, SHARE_SIZE, ShareError};
+use crate::core::text::{read_hex, write_hex};
 use crate::error::{Error, Result};
-use crate::hamlyn::request::Message;
-use crate::hamlyn::ticket::{Ticket, TicketError};
 
 /// The sum of all counter values of a group.
 const WHOLE: u64 = 1 << 32;
@@ -58,9 +59,9 @@ pub struct Share {
 
 impl Share {
     /// Size of the binary form, in bytes.
-    pub const SIZE: usize = MAGIC.len() + Ticket::SIZE + 8;
+    pub const SIZE: usize = SHARE_SIZE;
     /// Maximum number of parts that a share can be divided into at a time.
-    pub const MAX_PARTS: usize = 65536;
+    pub const MAX_PARTS: usize = MAX_PARTS;
 
     /// Creates a share of all of a ticket's buffer and all of its metadata entry's counter.
     ///
@@ -251,82 +252,6 @@ pub struct Undivided {
 impl From<Undivided> for Error {
     fn from(undivided: Undivided) -> Self {
         undivided.reason.into()
-    }
-}
-
-/// Why a share is not valid, or cannot be divided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ShareError {
-    /// Packets are not counted in fast mode.
-    #[error("a fast-mode ticket cannot be shared by a group")]
-    Fast,
-    /// 0 parts, or too many.
-    #[error("a share cannot be divided into {parts} parts (limit 1 to {})", Share::MAX_PARTS)]
-    Parts {
-        /// Number of parts.
-        parts: usize,
-    },
-    /// The parts' sizes do not add up to the share's size.
-    #[error("parts of {given} bytes in all do not divide a share of {available} bytes")]
-    Bytes {
-        /// Bytes of the parts.
-        given: u64,
-        /// Bytes of the share.
-        available: u64,
-    },
-    /// The counter value is too small.
-    #[error("counter value {available} is too small for what it must serve (limit {needed})")]
-    Counter {
-        /// Minimum that would be sufficient.
-        needed: u64,
-        /// The counter value of the share.
-        available: u64,
-    },
-    /// The text does not have a share's prefix.
-    #[error("share does not start with \"hamlynshare1:\"")]
-    Prefix,
-    /// The text is too short or too long.
-    #[error("share has {digits} digits instead of {}", 2 * Share::SIZE)]
-    Digits {
-        /// Number of bytes after the prefix.
-        digits: usize,
-    },
-    /// A character is not a digit.
-    #[error("share has something else than 0 to 9 and a to f at position {position}")]
-    Digit {
-        /// Position in the text, in bytes.
-        position: usize,
-    },
-    /// There are too few or too many bytes.
-    #[error("share has {length} bytes instead of {}", Share::SIZE)]
-    Size {
-        /// Number of bytes.
-        length: usize,
-    },
-    /// The bytes do not start with the magic number of a share of this version.
-    #[error("share does not start with the letters HS and version 1")]
-    Magic,
-    /// The share is corrupted.
-    #[error("share checksum {stored:#010x} is wrong (computed {computed:#010x})")]
-    Checksum {
-        /// Checksum in the share.
-        stored: u32,
-        /// Checksum of its bytes.
-        computed: u32,
-    },
-    /// The ticket is not valid.
-    #[error(transparent)]
-    Ticket(#[from] TicketError),
-}
-
-impl From<TextError> for ShareError {
-    fn from(error: TextError) -> Self {
-        match error {
-            TextError::Prefix => ShareError::Prefix,
-            TextError::Digits { digits } => ShareError::Digits { digits },
-            TextError::Digit { position } => ShareError::Digit { position },
-        }
     }
 }
 

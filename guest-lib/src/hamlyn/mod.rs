@@ -25,4 +25,5 @@ pub(crate) mod slot;
 pub(crate) mod socket;
 pub(crate) mod terminus;
 pub(crate) mod ticket;
+pub(crate) mod ticket_errors;
 mod work_queue;

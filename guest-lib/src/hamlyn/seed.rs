@@ -3,16 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::core::text::{TextError, read_hex, write_hex};
+use super::ticket::Ticket;
+use super::ticket_errors::{MAX_TICKETS, SEED_SIZE, SeedError};
+use crate::core::text::{read_hex, write_hex};
 use crate::error::Result;
-use crate::hamlyn::ticket::{Ticket, TicketError};
 
 /// Prefix of the text form; the digit is the version.
 const PREFIX: &str = "hamlynseed1:";
 /// Magic number of the binary form: two letters and the version.
 const MAGIC: [u8; 4] = *b"HG\x01\x00";
 /// Number of bytes that the checksum covers.
-const COVERED: usize = MAGIC.len() + Ticket::SIZE + 4;
+const COVERED: usize = SEED_SIZE - 4;
 
 /// A receiver gives a seed to its sender: tickets for buffers that already exist. A sender of the
 /// same protocol is created from the seed, on this host or another (section 3.3).
@@ -29,9 +30,9 @@ pub struct Seed {
 
 impl Seed {
     /// Size of the binary form, in bytes.
-    pub const SIZE: usize = COVERED + 4;
+    pub const SIZE: usize = SEED_SIZE;
     /// Maximum number of tickets in a seed.
-    pub const MAX_TICKETS: u32 = 65536;
+    pub const MAX_TICKETS: u32 = MAX_TICKETS;
 
     /// Creates a seed with `tickets` tickets, one per buffer.
     pub(crate) fn new(first: Ticket, tickets: u32) -> Result<Self, SeedError> {
@@ -121,69 +122,6 @@ impl FromStr for Seed {
     fn from_str(text: &str) -> Result<Self, SeedError> {
         Self::from_bytes(&read_hex::<{ Self::SIZE }>(PREFIX, text)?)
     }
-}
-
-impl From<TextError> for SeedError {
-    fn from(error: TextError) -> Self {
-        match error {
-            TextError::Prefix => SeedError::Prefix,
-            TextError::Digits { digits } => SeedError::Digits { digits },
-            TextError::Digit { position } => SeedError::Digit { position },
-        }
-    }
-}
-
-/// Why a seed is not valid.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SeedError {
-    /// The text does not have a seed's prefix.
-    #[error("seed does not start with \"hamlynseed1:\"")]
-    Prefix,
-    /// The text is too short or too long.
-    #[error("seed has {digits} digits instead of {}", 2 * Seed::SIZE)]
-    Digits {
-        /// Number of bytes after the prefix.
-        digits: usize,
-    },
-    /// A character is not a digit.
-    #[error("seed has something else than 0 to 9 and a to f at position {position}")]
-    Digit {
-        /// Position in the text, in bytes.
-        position: usize,
-    },
-    /// There are too few or too many bytes.
-    #[error("seed has {length} bytes instead of {}", Seed::SIZE)]
-    Size {
-        /// Number of bytes.
-        length: usize,
-    },
-    /// The bytes do not start with a seed's magic number.
-    #[error("seed does not start with the letters HG and version 1")]
-    Magic,
-    /// The seed is corrupted.
-    #[error("seed checksum {stored:#010x} is wrong (computed {computed:#010x})")]
-    Checksum {
-        /// Checksum in the seed.
-        stored: u32,
-        /// Checksum of its bytes.
-        computed: u32,
-    },
-    /// There are no tickets, or too many.
-    #[error("{tickets} tickets in a seed are out of range (limits 1 and {})", Seed::MAX_TICKETS)]
-    Tickets {
-        /// Number of tickets.
-        tickets: u32,
-    },
-    /// The buffers have no bytes.
-    #[error("the seed's tickets open no bytes")]
-    Empty,
-    /// The tickets exceed the largest possible message area or metadata area.
-    #[error("the seed's tickets reach past the end of any area")]
-    Extent,
-    /// The ticket is not valid.
-    #[error(transparent)]
-    Ticket(#[from] TicketError),
 }
 
 #[cfg(test)]

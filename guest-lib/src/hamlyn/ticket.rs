@@ -6,15 +6,14 @@ use std::str::FromStr;
 
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT};
 
-use crate::core::text::{TextError, read_hex, write_hex};
+use super::ticket_errors::{TICKET_SIZE, TICKET_VERSION, TicketError};
+use crate::core::text::{read_hex, write_hex};
 use crate::error::{self, Result};
 
 /// Prefix of the text form; the digit is the version.
 const PREFIX: &str = "hamlyn1:";
 /// Magic number of the binary form.
 const MAGIC: [u8; 2] = *b"HT";
-/// Version of the binary form.
-const VERSION: u16 = 1;
 
 /// Flags of messages sent with a ticket, in addition to the sender's own flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -72,7 +71,7 @@ impl Ticket {
     /// Metadata index of fast mode: single packets with a word of metadata (section 2.7).
     pub const FAST: u32 = HAMLYN_FAST_MODE;
     /// Size of the binary form, in bytes.
-    pub const SIZE: usize = 40;
+    pub const SIZE: usize = TICKET_SIZE;
 
     /// Returns true if messages use fast mode.
     #[must_use]
@@ -95,7 +94,7 @@ impl Ticket {
     pub fn to_bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         bytes[..2].copy_from_slice(&MAGIC);
-        bytes[2..4].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[2..4].copy_from_slice(&TICKET_VERSION.to_le_bytes());
         let words =
             [self.flags.bits(), self.destination, self.slot, self.metadata_index, self.base, self.length];
         for (place, word) in bytes[4..28].chunks_exact_mut(4).zip(words) {
@@ -118,7 +117,7 @@ impl Ticket {
             return Err(TicketError::Magic);
         }
         let version = u16::from_le_bytes([bytes[2], bytes[3]]);
-        if version != VERSION {
+        if version != TICKET_VERSION {
             return Err(TicketError::Version { version });
         }
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -170,72 +169,6 @@ impl FromStr for Ticket {
     fn from_str(text: &str) -> Result<Self, TicketError> {
         Self::from_bytes(&read_hex::<{ Self::SIZE }>(PREFIX, text)?)
     }
-}
-
-impl From<TextError> for TicketError {
-    fn from(error: TextError) -> Self {
-        match error {
-            TextError::Prefix => TicketError::Prefix,
-            TextError::Digits { digits } => TicketError::Digits { digits },
-            TextError::Digit { position } => TicketError::Digit { position },
-        }
-    }
-}
-
-/// Why a ticket is not valid.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TicketError {
-    /// The text does not have a ticket's prefix.
-    #[error("ticket does not start with \"hamlyn1:\"")]
-    Prefix,
-    /// The text is too short or too long.
-    #[error("ticket has {digits} digits instead of {}", 2 * Ticket::SIZE)]
-    Digits {
-        /// Number of bytes after the prefix.
-        digits: usize,
-    },
-    /// A character is not a digit.
-    #[error("ticket has something else than 0 to 9 and a to f at position {position}")]
-    Digit {
-        /// Position in the text, in bytes.
-        position: usize,
-    },
-    /// There are too few or too many bytes.
-    #[error("ticket has {length} bytes instead of {}", Ticket::SIZE)]
-    Size {
-        /// Number of bytes.
-        length: usize,
-    },
-    /// The bytes do not start with a ticket's magic number.
-    #[error("ticket does not start with the letters HT")]
-    Magic,
-    /// The version is not known.
-    #[error("ticket version {version} is not known (limit {VERSION})")]
-    Version {
-        /// The version.
-        version: u16,
-    },
-    /// The ticket is corrupted.
-    #[error("ticket checksum {stored:#010x} is wrong (computed {computed:#010x})")]
-    Checksum {
-        /// Checksum in the ticket.
-        stored: u32,
-        /// Checksum of its bytes.
-        computed: u32,
-    },
-    /// The destination is not a host id.
-    #[error("ticket destination {destination} is out of range (limit 65535)")]
-    Destination {
-        /// The destination.
-        destination: u32,
-    },
-    /// Undefined flag bits are set.
-    #[error("ticket flags {flags:#x} mean nothing (limit 0x6)")]
-    Flags {
-        /// All flag bits.
-        flags: u32,
-    },
 }
 
 #[cfg(test)]

@@ -18,8 +18,6 @@ const LEFT: &[(&str, &[&str])] = &[
             "clan/aperture clan/attachment clan/card clan/descriptor clan/dma clan/endpoint clan/events clan/tripwire \
              clan/window",
             "clan/fake/card clan/fake/endpoint clan/fake/net",
-            "core/attach core/card core/connection core/device core/express/pages core/memory error hamlyn/group \
-             hamlyn/request hamlyn/seed hamlyn/ticket",
             "dart/attachment dart/bank dart/card dart/connection dart/endpoint dart/queue",
             "hamlyn/card hamlyn/slot",
             "hamlyn/manager/receiver_class hamlyn/manager/registry",

@@ -26,7 +26,7 @@
 
 mod any;
 mod connecting;
-mod end;
+pub(crate) mod end;
 mod listener;
 mod question;
 mod wait;

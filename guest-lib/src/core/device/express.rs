@@ -9,8 +9,8 @@ use hamlyn_sys::Access;
 use rustix::io::Errno;
 
 use super::{Node, is};
+use crate::core::attach::ExpressParts;
 use crate::core::attach::{CardAttachment, NO_EXPRESS};
-use crate::core::express::pages::ExpressParts;
 use crate::core::model::Model;
 use crate::error::{Error, Result};
 

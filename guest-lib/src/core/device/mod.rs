@@ -19,13 +19,12 @@ use rustix::process::{Resource, getrlimit};
 use zerocopy::FromZeros;
 
 use crate::core::attach::{
-    CONNECTIONS, CONNECTIONS_REMEDY, CardAttachment, ConnectionParts, ListenerParts, NO_QUESTIONS, QueueFile,
-    check_version,
+    CONNECTIONS_REMEDY, CardAttachment, ConnectionParts, ExpressParts, ListenerParts, NO_QUESTIONS,
+    QueueFile, check_version,
 };
-use crate::core::express::pages::ExpressParts;
 use crate::core::memory::Memory;
 use crate::core::model::Model;
-use crate::error::{Error, GivenBack, Result, at_most};
+use crate::error::{CONNECTIONS, Error, GivenBack, Result, at_most};
 
 mod connection;
 mod express;

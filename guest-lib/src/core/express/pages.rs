@@ -8,7 +8,7 @@ use hamlyn_abi::uapi::HamlynExpressQuery;
 use hamlyn_sys::Mapping;
 use rustix::io::Errno;
 
-use crate::core::attach::CardAttachment;
+use crate::core::attach::{CardAttachment, ExpressParts};
 use crate::core::card::Card;
 use crate::core::copies;
 use crate::core::device::is;
@@ -16,17 +16,6 @@ use crate::error::{Error, Result, inside};
 
 /// Size of a page, the unit of areas, in bytes.
 pub const PAGE: usize = 4096;
-
-/// An area or a view that the driver has created, mapped.
-#[derive(Debug)]
-pub struct ExpressParts {
-    /// Its number on this host; the peer host uses an area's number as well.
-    pub number: u32,
-    /// Key of an area; 0 for a view.
-    pub key: u64,
-    /// The mapping.
-    pub memory: Arc<Mapping>,
-}
 
 /// Pages shared with exactly one process of another host. That process may change any byte at any
 /// time: load a word once, check the loaded value, and then use it.
