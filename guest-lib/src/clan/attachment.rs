@@ -7,7 +7,7 @@ use hamlyn_abi::uapi::HamlynObject;
 use hamlyn_sys::{Access, Mapping};
 use zerocopy::IntoBytes;
 
-use super::card::Clan;
+use super::model::Clan;
 use crate::core::attach::{CardAttachment, QueueFile};
 use crate::core::device::Node;
 use crate::core::memory::Memory;

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hamlyn_abi::clan::aperture::CLAN_GROUPS;
-use hamlyn_abi::clan::identity::{CLAN_ABI_VERSION, CLAN_MODEL};
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_abi::clan::uapi::ClanQuery;
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
@@ -14,43 +13,16 @@ use super::aperture::{Aperture, Rights};
 use super::attachment::Attachment;
 use super::endpoint::{Endpoint, EndpointBuilder};
 use super::events::EventQueue;
+use super::model::Clan;
 use crate::core::card;
 use crate::core::device::Node;
 use crate::core::lend::Lendable;
-use crate::core::model;
 use crate::error::{GivenBack, Result, at_most};
 
 /// Environment variable that names the card to open.
 const ENVIRONMENT: &str = "CLAN_CARD";
 /// The card to open if [`ENVIRONMENT`] is not set.
 const DEFAULT: &str = "/dev/clan0";
-
-/// The CLAN card's model.
-#[derive(Debug)]
-pub enum Clan {}
-
-impl model::Model for Clan {
-    const NUMBER: u32 = CLAN_MODEL;
-    const NAME: &'static str = "clan";
-    const VERSION: u32 = CLAN_ABI_VERSION;
-    const SHARED: &'static [model::Shared] = &[
-        model::Shared {
-            object: "apertures",
-            remedy: "drop some, here or in another process, or give the card more (hamlyn card --apertures)",
-            limit: |card| card.of_card::<ClanQuery>().map_or(0, |own| own.apertures),
-        },
-        model::Shared {
-            object: "window pages",
-            remedy: "drop windows, here or in another process, or give the card more (hamlyn card --window-pages)",
-            limit: |card| card.of_card::<ClanQuery>().map_or(0, |own| own.window_pages),
-        },
-        model::Shared {
-            object: "endpoints and event queues",
-            remedy: "drop some, here or in another process, or give the card more (hamlyn card --endpoints)",
-            limit: |card| card.of_card::<ClanQuery>().map_or(0, |own| own.endpoints),
-        },
-    ];
-}
 
 /// An open CLAN card. Objects created with it belong to this process and are closed with the card.
 /// An object may use another only if both were created with the same open card or its clones.

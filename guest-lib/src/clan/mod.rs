@@ -54,6 +54,7 @@ mod descriptor;
 mod dma;
 mod endpoint;
 mod events;
+mod model;
 mod place;
 pub mod programs;
 mod tripwire;
@@ -67,7 +68,7 @@ mod tests;
 pub use self::aperture::{Aperture, Rights};
 pub use self::attachment::{Attachment, Object};
 pub use self::cache::{EndpointCache, Kit};
-pub use self::card::{Card, CardInfo, Clan};
+pub use self::card::{Card, CardInfo};
 pub use self::connection::{Connection, PeerEnd, Request, TOLD_SIZE};
 pub use self::descriptor::{Descriptor, DescriptorError};
 pub use self::dma::{Dma, DmaError, Requested, Transfer};
@@ -75,6 +76,7 @@ pub use self::endpoint::{
     Address, Endpoint, EndpointBuilder, Fault, FaultReason, MESSAGE_SIZE, Message, MessageKind,
 };
 pub use self::events::{Event, EventQueue, Interest, What};
+pub use self::model::Clan;
 pub use self::tripwire::{Tripset, Tripwire, TripwireError, Watch};
 pub use self::window::Window;
 pub use hamlyn_abi::clan::statistics::ClanStatistic as Statistic;

@@ -7,7 +7,7 @@ use hamlyn_abi::dart::uapi::*;
 use hamlyn_abi::uapi::HamlynObject;
 use hamlyn_sys::{Access, Mapping};
 
-use super::card::Dart;
+use super::model::Dart;
 use crate::core::attach::{CardAttachment, QueueFile};
 use crate::core::device::Node;
 use crate::core::memory::Memory;

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hamlyn_abi::dart::identity::{DART_ABI_VERSION, DART_MODEL};
 use hamlyn_abi::dart::statistics::DartStatistic;
 use hamlyn_abi::dart::uapi::DartQuery;
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
@@ -13,44 +12,17 @@ use super::attachment::Attachment;
 use super::bank::Bank;
 use super::connection::ConnectionBuilder;
 use super::endpoint::Endpoint;
+use super::model::Dart;
 use super::queue::{Queue, Urgency};
 use crate::core::card;
 use crate::core::device::Node;
 use crate::core::lend::Lendable;
-use crate::core::model;
 use crate::error::{GivenBack, Result};
 
 /// Environment variable that names the card to open.
 const ENVIRONMENT: &str = "DART_CARD";
 /// The card to open if [`ENVIRONMENT`] is not set.
 const DEFAULT: &str = "/dev/dart0";
-
-/// The DART card's model.
-#[derive(Debug)]
-pub enum Dart {}
-
-impl model::Model for Dart {
-    const NUMBER: u32 = DART_MODEL;
-    const NAME: &'static str = "dart";
-    const VERSION: u32 = DART_ABI_VERSION;
-    const SHARED: &'static [model::Shared] = &[
-        model::Shared {
-            object: "connections and endpoints",
-            remedy: "drop some, here or in another process, or give the card more (hamlyn card --connections)",
-            limit: |card| card.of_card::<DartQuery>().map_or(0, |own| own.connections),
-        },
-        model::Shared {
-            object: "address registers",
-            remedy: "drop banks, here or in another process, or give the card more (hamlyn card --registers)",
-            limit: |card| card.of_card::<DartQuery>().map_or(0, |own| own.registers),
-        },
-        model::Shared {
-            object: "queues",
-            remedy: "drop some, here or in another process, or give the card more (hamlyn card --queues)",
-            limit: |card| card.of_card::<DartQuery>().map_or(0, |own| own.queues),
-        },
-    ];
-}
 
 /// An open DART card. Objects created with it belong to this process and are closed with the card.
 /// An object may use another only if both were created with the same open card or its clones.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
 use hamlyn_abi::shrimp::entry::SHRIMP_IN_NODES;
-use hamlyn_abi::shrimp::identity::{SHRIMP_ABI_VERSION, SHRIMP_MODEL};
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
-use hamlyn_abi::shrimp::uapi::{SHRIMP_MAX_OBJECTS, SHRIMP_POLICY_PAGED, SHRIMP_POLICY_PINNED, ShrimpQuery};
+use hamlyn_abi::shrimp::uapi::{SHRIMP_POLICY_PAGED, SHRIMP_POLICY_PINNED, ShrimpQuery};
 
 use super::handle::Handle;
+use super::model::Shrimp;
 use super::own_memory::OwnMemory;
 use super::receive_buffer::ReceiveBuffer;
 use super::send_buffer::{Mode, SendBuffer};
@@ -18,35 +18,12 @@ use super::shared::Shared;
 use crate::core::attach::CardAttachment;
 use crate::core::card;
 use crate::core::device::Node;
-use crate::core::model;
 use crate::error::{Result, at_most};
 
 /// Environment variable that names the card to open.
 const ENVIRONMENT: &str = "SHRIMP_CARD";
 /// The card to open if [`ENVIRONMENT`] is not set.
 const DEFAULT: &str = "/dev/shrimp0";
-
-/// The SHRIMP card's model.
-#[derive(Debug)]
-pub enum Shrimp {}
-
-impl model::Model for Shrimp {
-    const NUMBER: u32 = SHRIMP_MODEL;
-    const NAME: &'static str = "shrimp";
-    const VERSION: u32 = SHRIMP_ABI_VERSION;
-    const SHARED: &'static [model::Shared] = &[
-        model::Shared {
-            object: "receive buffers",
-            remedy: "take some back, here or in another process: a card has no more",
-            limit: |_| SHRIMP_MAX_OBJECTS,
-        },
-        model::Shared {
-            object: "mapped send buffers",
-            remedy: "drop some, here or in another process: a card has no more, nor a receive buffer more than 256",
-            limit: |_| SHRIMP_MAX_OBJECTS,
-        },
-    ];
-}
 
 /// An open SHRIMP card. Objects created with it belong to this process and are closed with the
 /// card. Like all cards, it has listeners and connections, by which processes find each other and

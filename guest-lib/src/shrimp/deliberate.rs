@@ -20,51 +20,6 @@ const LOOKS_BEFORE_NAP: u32 = 1000;
 /// Duration of a nap.
 const NAP: Duration = Duration::from_micros(50);
 
-/// The last transfer that was started. All transfers before it are done: the engine was free when
-/// this one was started.
-#[derive(Debug, Default)]
-pub(super) struct Transfer {
-    /// Its base, while it is not known to be done.
-    base: Option<usize>,
-    /// Sequence number of the transfer.
-    number: u64,
-    /// The engine was seen working on it.
-    was_seen: bool,
-    /// Words left of another's transfer at the last poll, and the number of other transfers seen.
-    left: u32,
-    others: u32,
-}
-
-impl Transfer {
-    pub(super) fn started(&mut self, base: usize) {
-        *self = Self { base: Some(base), number: self.number + 1, ..Self::default() };
-    }
-
-    /// Processes the engine's answer at the transfer's base, and returns whether the transfer is
-    /// done.
-    ///
-    /// If two processors saw a free engine at the same time, their transfers are queued. So another
-    /// transfer may be ahead of this one, or behind it. At most [`SHRIMP_MAX_WAITING`] are ahead.
-    pub(super) fn is_done(&mut self, answer: u32) -> bool {
-        let left = answer & SHRIMP_LEFT;
-        let done = if answer == 0 {
-            true
-        } else if answer & SHRIMP_BASE != 0 {
-            self.was_seen = true;
-            false
-        } else {
-            // The words left of one transfer only decrease, so an increase means the next transfer.
-            self.others += u32::from(left > self.left || self.others == 0);
-            self.left = left;
-            self.was_seen || self.others > SHRIMP_MAX_WAITING
-        };
-        if done {
-            self.base = None;
-        }
-        done
-    }
-}
-
 /// The current transfer of the card's engine, as a command page describes it (section 4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -126,8 +81,8 @@ impl Outlet {
         loop {
             let answer = {
                 let mut transfer = self.transfer.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(base) = transfer.base else { return Ok(()) };
-                if *awaited.get_or_insert(transfer.number) != transfer.number {
+                let Some((base, number)) = transfer.pending() else { return Ok(()) };
+                if *awaited.get_or_insert(number) != number {
                     return Ok(());
                 }
                 let answer = self.commands.load_u32_acquire(base);

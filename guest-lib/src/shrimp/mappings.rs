@@ -7,9 +7,9 @@ use hamlyn_abi::uapi::HamlynObject;
 use hamlyn_sys::{Access, Mapping};
 use rustix::io::Errno;
 
-use super::card::Shrimp;
 use super::handle::Handle;
 use super::mapping_error::{errno, explain};
+use super::model::Shrimp;
 use super::own_memory::Span;
 use super::pieces::Piece;
 use super::receive_buffer::refused;

@@ -10,9 +10,9 @@ use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
 use hamlyn_abi::shrimp::memory::SHRIMP_SET_MODE;
 use hamlyn_sys::{Mapping, Word};
 
-use super::deliberate::Transfer;
 use super::own_memory::Span;
 use super::place::WORD;
+use super::transfer::Transfer;
 use crate::core::copies;
 use crate::core::place::{PAGE, aligned};
 use crate::error::{Result, inside};

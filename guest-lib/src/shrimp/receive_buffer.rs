@@ -12,9 +12,9 @@ use hamlyn_abi::uapi::HamlynObject;
 use hamlyn_sys::{Access, Mapping, Word};
 use rustix::io::Errno;
 
-use super::card::Shrimp;
 use super::handle::Handle;
 use super::mapping_error::{BEYOND_TABLE, OCCUPIED, OTHER_ADDRESSES, errno};
+use super::model::Shrimp;
 use super::own_memory::Span;
 use super::pieces::{MAX_BUFFER, cut};
 use crate::core::attach::CardAttachment;

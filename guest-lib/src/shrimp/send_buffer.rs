@@ -6,11 +6,11 @@ use std::time::Duration;
 use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_BLOCKED, SHRIMP_MODE_DELIBERATE, SHRIMP_MODE_SINGLE};
 use hamlyn_abi::shrimp::uapi::*;
 
-use super::card::Shrimp;
 use super::deliberate::Underway;
 use super::handle::Handle;
 use super::mapping_error::MappingError;
 use super::mappings::Mappings;
+use super::model::Shrimp;
 use super::outlet::{Outlet, Pointers};
 use super::own_memory::Span;
 use super::pieces::MAX_BUFFER;

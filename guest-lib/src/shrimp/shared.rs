@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::card::Shrimp;
 use super::handle::Handle;
+use super::model::Shrimp;
 use super::receive_buffer::ReceiveBuffer;
 use super::send_buffer::{Mode, SendBuffer};
 use crate::core::device::Node;

@@ -15,15 +15,12 @@ const LEFT: &[(&str, &[&str])] = &[
     (
         "guest-lib/src",
         &[
-            "clan/aperture clan/attachment clan/card clan/descriptor clan/dma clan/endpoint clan/events clan/tripwire \
-             clan/window",
+            "clan/aperture clan/descriptor",
+            "clan/dma clan/endpoint clan/tripwire clan/window",
             "clan/fake/card clan/fake/endpoint clan/fake/net",
-            "dart/attachment dart/bank dart/card dart/connection dart/endpoint dart/queue",
             "hamlyn/card hamlyn/slot",
             "hamlyn/manager/receiver_class hamlyn/manager/registry",
             "hamlyn/send_buffer hamlyn/terminus",
-            "shrimp/card shrimp/mappings shrimp/receive_buffer shrimp/send_buffer shrimp/shared",
-            "shrimp/deliberate shrimp/outlet",
         ],
     ),
     ("guest-lib/c/src", &["clan/aperture clan/descriptor", "dart/connection dart/queue dart/status"]),

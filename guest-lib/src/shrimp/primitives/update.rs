@@ -12,10 +12,11 @@ use hamlyn_abi::shrimp::memory::SHRIMP_MAX_WORDS;
 use hamlyn_sys::look;
 use hamlyn_sys::shrimp::commands::Commands;
 
-use super::super::deliberate::{Patience, Transfer};
+use super::super::deliberate::Patience;
 use super::super::outlet::Outlet;
 use super::super::place::{WORD, pieces};
 use super::super::send_buffer::{Mode, SendBuffer};
+use super::super::transfer::Transfer;
 use crate::core::place::PAGE;
 use crate::error::{Error, Result, inside};
 
