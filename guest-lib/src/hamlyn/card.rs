@@ -175,7 +175,7 @@ impl Card {
     /// Starts building a slot over an area of this card.
     #[must_use]
     pub fn slot<'a>(&'a self, area: &'a MessageArea) -> SlotBuilder<'a> {
-        SlotBuilder::new(self, area)
+        SlotBuilder::new(self.attachment(), area)
     }
 
     /// Returns the card's counters, in order.

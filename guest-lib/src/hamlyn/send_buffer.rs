@@ -1,6 +1,5 @@
 //! Send buffers: memory that a terminus gathers from by DMA (section 2.3).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
@@ -10,12 +9,12 @@ use hamlyn_sys::Mapping;
 
 use crate::core::lend;
 use crate::core::memory::Memory;
-use crate::error::{Error, GivenBack, Result, inside};
-use crate::hamlyn::terminus::Terminus;
+use crate::error::{GivenBack, Result, inside};
+use crate::hamlyn::terminus::inner::TerminusInner;
 
 /// One of a terminus' eight send buffers.
 ///
-/// The memory is the library's, or the application's own ([`Terminus::lend`]). While a request that
+/// The memory is the library's, or the application's own ([`crate::Terminus::lend`]). While a request that
 /// gathers from some of its bytes is in flight, those bytes cannot be changed. If the buffer is
 /// dropped while such a request is in flight, it is deregistered from the card. The card then
 /// refuses what it has not gathered yet.
@@ -29,13 +28,17 @@ pub struct SendBuffer {
 /// The registration of a memory under a tag of a terminus.
 #[derive(Debug)]
 struct Registration {
-    terminus: Terminus,
+    terminus: Arc<TerminusInner>,
     tag: u32,
 }
 
 impl SendBuffer {
     /// Registers this memory with the terminus, for gathering.
-    pub(crate) fn create(terminus: &Terminus, tag: u32, memory: Memory) -> Result<Self, GivenBack<Memory>> {
+    pub(crate) fn create(
+        terminus: &Arc<TerminusInner>,
+        tag: u32,
+        memory: Memory,
+    ) -> Result<Self, GivenBack<Memory>> {
         let buffer = HamlynSendBuffer {
             terminus: terminus.number(),
             tag,
@@ -43,19 +46,19 @@ impl SendBuffer {
             length: memory.len() as u64,
             reserved: 0,
         };
-        match terminus.inner.attachment().set_send_buffer(buffer, &memory) {
+        match terminus.attachment().set_send_buffer(buffer, &memory) {
             Ok(()) => Ok(Self { registration: Registration { terminus: terminus.clone(), tag }, memory }),
             Err(error) => {
-                terminus.inner.return_tag(tag);
+                terminus.return_tag(tag);
                 Err(GivenBack::new(error, memory))
             }
         }
     }
 
-    /// Gives back the memory that was passed to [`Terminus::lend`].
+    /// Gives back the memory that was passed to [`crate::Terminus::lend`].
     ///
     /// # Errors
-    /// [`Error::InFlight`] while the card may still gather from it, [`Error::Invalid`] if the type
+    /// [`crate::Error::InFlight`] while the card may still gather from it, [`crate::Error::Invalid`] if the type
     /// is another one. On error the buffer is given back.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         match self.memory.may_take_back::<T>().and_then(|()| self.check_idle(0, self.len())) {
@@ -72,7 +75,7 @@ impl SendBuffer {
     /// byte is stored separately.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these
+    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from one of these
     /// bytes.
     pub fn cells(&mut self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         self.cells_of(offset, length)
@@ -108,7 +111,7 @@ impl SendBuffer {
     /// Fails if the card may still gather from any of these bytes.
     pub(crate) fn check_idle(&self, offset: usize, length: usize) -> Result<()> {
         inside("send buffer", offset as u64, length as u64, self.len() as u64)?;
-        let state = self.registration.terminus.inner.observe();
+        let state = self.registration.terminus.observe();
         state.uses.check(self.tag(), offset as u64, length as u64)
     }
 
@@ -133,7 +136,7 @@ impl SendBuffer {
     /// Copies bytes in, starting at `offset`.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::InFlight`] while the card may still gather from one of these
+    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from one of these
     /// bytes.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.store(offset, bytes)
@@ -148,7 +151,7 @@ impl SendBuffer {
     /// Copies bytes out, starting at `offset`.
     ///
     /// # Errors
-    /// [`Error::PastEnd`].
+    /// [`crate::Error::PastEnd`].
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
         self.memory.read(offset, bytes)
     }
@@ -156,7 +159,7 @@ impl SendBuffer {
     /// Returns a reference to a piece of the buffer, for sending.
     ///
     /// # Errors
-    /// [`Error::PastEnd`].
+    /// [`crate::Error::PastEnd`].
     pub fn piece(&self, offset: usize, length: usize) -> Result<Piece<'_>> {
         inside("send buffer", offset as u64, length as u64, self.len() as u64)?;
         Ok(Piece { buffer: self, offset: offset as u32, length: length as u32 })
@@ -167,8 +170,8 @@ impl Drop for Registration {
     fn drop(&mut self) {
         // Fails if the card is gone; then there is no buffer to deregister. And the card only reads
         // it.
-        let _ = self.terminus.inner.attachment().clear_send_buffer(self.terminus.number(), self.tag);
-        self.terminus.inner.return_tag(self.tag);
+        let _ = self.terminus.attachment().clear_send_buffer(self.terminus.number(), self.tag);
+        self.terminus.return_tag(self.tag);
     }
 }
 
@@ -203,50 +206,11 @@ impl Piece<'_> {
         HamlynGather { tag: self.buffer.tag(), reserved: 0, offset: self.offset, length: self.length }
     }
 
-    pub(crate) fn belongs_to(&self, terminus: &Terminus) -> bool {
-        std::sync::Arc::ptr_eq(&self.buffer.registration.terminus.inner, &terminus.inner)
+    pub(crate) fn belongs_to(&self, terminus: &Arc<TerminusInner>) -> bool {
+        Arc::ptr_eq(&self.buffer.registration.terminus, terminus)
     }
 
     pub(crate) fn copy_to(&self, bytes: &mut [u8]) -> Result<()> {
         self.buffer.memory.read(self.offset as usize, bytes)
-    }
-}
-
-/// The ranges of a terminus' send buffers that requests in flight gather from, in the order of the
-/// requests.
-#[derive(Debug, Default)]
-pub(crate) struct Uses(VecDeque<Use>);
-
-#[derive(Debug)]
-struct Use {
-    tag: u32,
-    offset: u64,
-    end: u64,
-    request: u64,
-}
-
-impl Uses {
-    /// Records that a request gathers from a piece.
-    pub(crate) fn add(&mut self, piece: &Piece<'_>, request: u64) {
-        let offset = u64::from(piece.offset);
-        self.0.push_back(Use { tag: piece.tag(), offset, end: offset + u64::from(piece.length), request });
-    }
-
-    /// Removes the ranges of requests up to `completed`.
-    pub(crate) fn release(&mut self, completed: u64) {
-        while self.0.front().is_some_and(|used| used.request <= completed) {
-            self.0.pop_front();
-        }
-    }
-
-    /// Fails if any of these bytes are in use.
-    fn check(&self, tag: u32, offset: u64, length: u64) -> Result<()> {
-        let end = offset + length;
-        match self.0.iter().find(|used| used.tag == tag && used.offset < end && offset < used.end) {
-            Some(Use { request, offset, end, .. }) => {
-                Err(Error::InFlight { tag, request: *request, offset: *offset, end: *end })
-            }
-            None => Ok(()),
-        }
     }
 }

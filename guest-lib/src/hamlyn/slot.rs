@@ -15,7 +15,6 @@ use hamlyn_abi::uapi::HamlynSlotCreate;
 use crate::core::memory::Memory;
 use crate::error::{Error, Result, inside};
 use crate::hamlyn::attach::Attachment;
-use crate::hamlyn::card::Card;
 use crate::hamlyn::message_area::MessageArea;
 use crate::hamlyn::metadata::{MetadataArea, MetadataEntry};
 use crate::hamlyn::notification::{Arrival, Notification, NotificationQueue};
@@ -37,7 +36,7 @@ pub enum Mode {
 /// Builder for a slot.
 #[derive(Debug)]
 pub struct SlotBuilder<'a> {
-    card: &'a Card,
+    attachment: &'a Arc<dyn Attachment>,
     area: &'a MessageArea,
     range: Range<usize>,
     metadata_entries: u32,
@@ -49,9 +48,9 @@ pub struct SlotBuilder<'a> {
 }
 
 impl<'a> SlotBuilder<'a> {
-    pub(crate) fn new(card: &'a Card, area: &'a MessageArea) -> Self {
+    pub(crate) fn new(attachment: &'a Arc<dyn Attachment>, area: &'a MessageArea) -> Self {
         Self {
-            card,
+            attachment,
             area,
             range: 0..area.len(),
             metadata_entries: 0,
@@ -120,7 +119,7 @@ impl<'a> SlotBuilder<'a> {
     pub fn create(self) -> Result<Slot> {
         let length = self.range.end.saturating_sub(self.range.start);
         inside("message area", self.range.start as u64, length as u64, self.area.len() as u64)?;
-        let attachment = self.card.attachment();
+        let attachment = self.attachment;
         let metadata = self.allocate_metadata()?;
         let mut created = self.description(length, metadata.as_deref().map(MetadataArea::memory));
         attachment.create_slot(
@@ -148,7 +147,7 @@ impl<'a> SlotBuilder<'a> {
             return Ok(None);
         }
         let bytes = self.metadata_entries as usize * HAMLYN_METADATA_SIZE as usize;
-        let attachment = self.card.attachment();
+        let attachment = self.attachment;
         let area = MetadataArea::new(attachment.allocate(bytes)?, attachment);
         if self.mode != Mode::Normal {
             for index in 0..self.metadata_entries {

@@ -1,10 +1,10 @@
 //! Receiver classes (section 3.3): what a metadata entry's receive class pointer refers to (Table
 //! 2).
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::registry::Ready;
 use crate::hamlyn::metadata::MetadataEntry;
 
 /// An end point that messages arrive at, of the library's protocols or the application's own: the
@@ -21,6 +21,23 @@ pub trait ReceiverClass: Debug + Send + Sync {
     /// Records that notifications were lost, perhaps this receiver's. The receiver checks its
     /// metadata entries, or gives up.
     fn arrivals_lost(&self, ready: &mut Ready);
+}
+
+/// The tokens of receivers and senders that have news ([`crate::Manager::ready`]). It never grows
+/// beyond the number of tokens.
+#[derive(Debug, Default)]
+pub struct Ready(BTreeSet<u64>);
+
+impl Ready {
+    /// Marks the receiver or sender with this token as having news. Does nothing for `None`.
+    #[inline]
+    pub fn add(&mut self, token: Option<u64>) {
+        self.0.extend(token);
+    }
+
+    pub(super) fn take(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.0).into_iter().collect()
+    }
 }
 
 /// A complete message.

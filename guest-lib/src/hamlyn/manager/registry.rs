@@ -12,23 +12,6 @@ use crate::hamlyn::metadata::MetadataEntry;
 use crate::hamlyn::notification::Notification;
 use crate::hamlyn::slot::Entries;
 
-/// The tokens of receivers and senders that have news ([`crate::Manager::ready`]). It never grows
-/// beyond the number of tokens.
-#[derive(Debug, Default)]
-pub struct Ready(BTreeSet<u64>);
-
-impl Ready {
-    /// Marks the receiver or sender with this token as having news. Does nothing for `None`.
-    #[inline]
-    pub fn add(&mut self, token: Option<u64>) {
-        self.0.extend(token);
-    }
-
-    pub(super) fn take(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.0).into_iter().collect()
-    }
-}
-
 /// Room that a receiver has been given.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {

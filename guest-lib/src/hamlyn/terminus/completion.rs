@@ -1,20 +1,11 @@
-//! Completion of requests: handles, room in the work queue, and sleeping until the card has
-//! completed requests.
+//! Completion of requests: handles, and waits for requests and for room in the work queue.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{State, Terminus, TerminusInner};
-use crate::core::polling::nap_until;
-use crate::error::{Error, Result};
+use super::Terminus;
+use crate::error::Result;
 use crate::hamlyn::work_queue::WorkQueue;
-
-/// What a timeout error names when the work queue is full.
-pub(super) const ROOM: &str = "room in the work queue";
-
-/// Distance beyond the last posted request of a request that will not be reached soon.
-const FAR: u64 = 1 << 30;
 
 impl Terminus {
     /// Waits until the card has completed every posted request. Use it before a process ends, for
@@ -22,7 +13,7 @@ impl Terminus {
     /// sleeps. `None` waits forever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::System`]. The handles report which requests were refused.
+    /// [`crate::Error::TimedOut`], [`crate::Error::System`]. The handles report which requests were refused.
     pub fn finish(&self, timeout: Option<Duration>) -> Result<()> {
         let idle = || self.inner.observe().queue.is_idle().then_some(());
         let last = |queue: &WorkQueue| Some(queue.posted());
@@ -30,18 +21,18 @@ impl Terminus {
     }
 
     /// Waits until the card has completed the request at a position ([`Handle::request`],
-    /// [`Error::InFlight`]), and so all requests before it. Busy-polls for a while, then sleeps.
+    /// [`crate::Error::InFlight`]), and so all requests before it. Busy-polls for a while, then sleeps.
     /// `None` waits forever.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::System`].
+    /// [`crate::Error::TimedOut`], [`crate::Error::System`].
     pub fn wait_completed(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
         let done = || (self.completed() >= request).then_some(());
         self.inner.wait_for("completion of what was sent", timeout, |_| Some(request), done)
     }
 
     /// Waits until the card has completed half of the requests in flight. For callers that found no
-    /// room for a request ([`Error::WouldBlock`], [`Error::InFlight`]). Returns at once if nothing
+    /// room for a request ([`crate::Error::WouldBlock`], [`crate::Error::InFlight`]). Returns at once if nothing
     /// is in flight.
     ///
     /// # Errors
@@ -80,7 +71,7 @@ impl Terminus {
     /// ```
     ///
     /// # Errors
-    /// [`Error::System`]; [`Error::Unsupported`] if the driver or card has no wake-up for this.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] if the driver or card has no wake-up for this.
     pub fn arm_room(&self) -> Result<bool> {
         let wanted = {
             let state = self.inner.observe();
@@ -98,104 +89,7 @@ impl Terminus {
     /// # Errors
     /// The errors of [`Terminus::arm_room`].
     pub fn file(&self) -> Result<impl AsFd + '_> {
-        self.inner.attachment.terminus_file(self.number())
-    }
-}
-
-impl TerminusInner {
-    /// Waits until `look` returns a value. Busy-polls for a while, then sleeps until the card has
-    /// completed the request that `wanted` returns. If `wanted` returns `None`, there is nothing to
-    /// wait for.
-    pub(crate) fn wait_for<T>(
-        &self,
-        what: &'static str,
-        timeout: Option<Duration>,
-        wanted: impl Fn(&WorkQueue) -> Option<u64>,
-        mut look: impl FnMut() -> Option<T>,
-    ) -> Result<T> {
-        let start = Instant::now();
-        let timed_out = || Error::TimedOut { what, after: timeout.unwrap_or_default() };
-        let asleep = match self.poller.poll(timeout, &mut look) {
-            Ok(found) => return Ok(found),
-            Err(_) if timeout.is_some_and(|limit| limit.is_zero()) => return Err(timed_out()),
-            Err(asleep) => asleep,
-        };
-        loop {
-            let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            let wanted = wanted(&self.observe().queue);
-            match wanted.map_or(Ok(()), |wanted| self.sleep(wanted, left)) {
-                // With an older driver, or in a simulation, there is no wake-up.
-                Err(Error::Unsupported(_)) => {
-                    return nap_until(left, look).ok_or_else(timed_out);
-                }
-                slept => slept?,
-            }
-            if let Some(found) = look() {
-                asleep.found();
-                return Ok(found);
-            }
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(timed_out());
-            }
-        }
-    }
-
-    /// Sleeps until the card has completed the request at a position. May return early.
-    fn sleep(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
-        self.attachment.wait_terminus(self.parts.terminus, request as u32, timeout)
-    }
-
-    /// Makes the file readable once the card has completed the request at a position. Returns true
-    /// if it already has.
-    pub(crate) fn arm(&self, request: u64) -> Result<bool> {
-        self.attachment.arm_terminus(self.parts.terminus, request as u32)
-    }
-
-    /// Disarms the file: arms it for a request that will not be reached soon.
-    pub(crate) fn disarm(&self) -> Result<()> {
-        let last = self.observe().queue.posted();
-        self.arm(last + FAR).map(drop)
-    }
-
-    /// Records that a caller found no room, or lacked another resource that the card frees when it
-    /// completes requests.
-    pub(crate) fn note_behind(&self) {
-        let mut state = self.observe();
-        self.fall_behind(&mut state);
-    }
-
-    pub(super) fn fall_behind(&self, state: &mut State) {
-        state.behind.get_or_insert(state.queue.completed());
-        self.behind.store(true, Ordering::SeqCst);
-    }
-
-    /// Returns the request that a caller waiting for room sleeps for ([`WorkQueue::half_way`]).
-    pub(crate) fn half_way(&self) -> Option<u64> {
-        self.observe().queue.half_way()
-    }
-
-    /// If a caller waits for room, returns the request that must complete first.
-    pub(crate) fn behind(&self) -> Option<u64> {
-        if !self.behind.load(Ordering::SeqCst) {
-            return None;
-        }
-        let state = self.observe();
-        state.behind.map(|_| state.queue.half_way().unwrap_or(state.queue.completed()))
-    }
-
-    /// Returns true if the card has completed requests since a caller found no room. The condition
-    /// is reported once.
-    pub(crate) fn take_room(&self) -> bool {
-        if !self.behind.load(Ordering::Acquire) {
-            return false;
-        }
-        let mut state = self.observe();
-        let since = state.behind.filter(|since| state.queue.completed() > *since || state.queue.is_idle());
-        if since.is_some() {
-            state.behind = None;
-            self.behind.store(false, Ordering::Release);
-        }
-        since.is_some()
+        self.inner.attachment().terminus_file(self.number())
     }
 }
 
@@ -225,7 +119,7 @@ impl Handle {
     /// again.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the card refused the request.
+    /// [`crate::Error::Refused`] if the card refused the request.
     pub fn is_complete(&self) -> Result<bool> {
         self.outcome().map_or(Ok(false), |outcome| outcome.map(|()| true))
     }
@@ -234,7 +128,7 @@ impl Handle {
     /// waits forever.
     ///
     /// # Errors
-    /// The errors of [`Handle::is_complete`]; [`Error::TimedOut`], [`Error::System`].
+    /// The errors of [`Handle::is_complete`]; [`crate::Error::TimedOut`], [`crate::Error::System`].
     pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
         self.wait_for("completion of a request", timeout, Self::outcome)
     }

@@ -1,27 +1,26 @@
 //! Send termini: posting requests without the kernel (section 2.3).
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
-use hamlyn_abi::hamlyn::request::{HAMLYN_BODY_SIZE, HAMLYN_SEND_BUFFERS, HamlynGather};
+use hamlyn_abi::hamlyn::request::{HAMLYN_BODY_SIZE, HamlynGather};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
 use hamlyn_sys::Mapping;
 
 use crate::core::lend::{self, Lendable};
 use crate::core::memory::Memory;
-use crate::core::polling::Poller;
 use crate::error::{Error, GivenBack, Result};
-use crate::hamlyn::attach::{Attachment, TerminusParts};
+use crate::hamlyn::attach::Attachment;
 use crate::hamlyn::request::{Message, Request, RequestBlock};
-use crate::hamlyn::send_buffer::{Piece, SendBuffer, Uses};
-use crate::hamlyn::work_queue::WorkQueue;
+use crate::hamlyn::send_buffer::{Piece, SendBuffer};
 
 mod completion;
+pub(crate) mod inner;
+mod uses;
 
 pub use completion::Handle;
-use completion::ROOM;
+use inner::TerminusInner;
 
 /// A private send terminus. Requests are stored into its mapped window, without a system call
 /// (section 2.3).
@@ -34,31 +33,6 @@ use completion::ROOM;
 pub struct Terminus {
     pub(crate) inner: Arc<TerminusInner>,
 }
-
-#[derive(Debug)]
-pub(crate) struct TerminusInner {
-    attachment: Arc<dyn Attachment>,
-    parts: TerminusParts,
-    packet_size: u32,
-    poller: Poller,
-    state: Mutex<State>,
-    /// A caller waits for a report of room ([`TerminusInner::take_room`]).
-    behind: AtomicBool,
-}
-
-/// State that the threads of a terminus share.
-#[derive(Debug, Default)]
-pub(crate) struct State {
-    pub(crate) queue: WorkQueue,
-    pub(crate) uses: Uses,
-    /// One bit per send-buffer tag: set while it is in use.
-    tags: u32,
-    /// Number of completed requests when a non-waiting caller found no room.
-    behind: Option<u64>,
-}
-
-/// The request uses no send buffer that must stay unchanged until it is complete.
-const NO_PIECES: &[Piece<'_>] = &[];
 
 /// The source of a message's data.
 #[derive(Debug, Clone, Copy)]
@@ -111,29 +85,21 @@ impl Terminus {
     pub const MAX_WEIGHT: u32 = HAMLYN_MAX_WEIGHT;
 
     pub(crate) fn create(attachment: &Arc<dyn Attachment>, packet_size: u32, weight: u32) -> Result<Self> {
-        let parts = attachment.create_terminus(weight)?;
-        let inner = TerminusInner {
-            attachment: attachment.clone(),
-            parts,
-            packet_size,
-            poller: Poller::default(),
-            state: Mutex::default(),
-            behind: AtomicBool::new(false),
-        };
-        Ok(Self { inner: Arc::new(inner) })
+        let inner = Arc::new(TerminusInner::create(attachment, packet_size, weight)?);
+        Ok(Self { inner })
     }
 
     /// Returns the terminus' number on the card.
     #[must_use]
     pub fn number(&self) -> u32 {
-        self.inner.parts.terminus
+        self.inner.number()
     }
 
     /// Returns the maximum data in a packet, in bytes. This is also the maximum length of a
     /// fast-mode message.
     #[must_use]
     pub fn packet_size(&self) -> u32 {
-        self.inner.packet_size
+        self.inner.packet_size()
     }
 
     /// Returns the number of requests of this terminus that the card has completed.
@@ -199,8 +165,8 @@ impl Terminus {
     /// allocated or pinned.
     pub fn create_send_buffer(&self, length: usize) -> Result<SendBuffer> {
         let tag = self.inner.take_tag()?;
-        match self.inner.attachment.allocate(length) {
-            Ok(memory) => Ok(SendBuffer::create(self, tag, memory)?),
+        match self.inner.attachment().allocate(length) {
+            Ok(memory) => Ok(SendBuffer::create(&self.inner, tag, memory)?),
             Err(error) => {
                 self.inner.return_tag(tag);
                 Err(error)
@@ -216,7 +182,7 @@ impl Terminus {
     /// The errors of [`crate::Card::lend`], and [`Error::Exhausted`] if all 8 tags are in use. On
     /// error the memory is given back.
     pub fn lend<T: Lendable>(&self, memory: T) -> Result<SendBuffer, GivenBack<T>> {
-        let memory = lend::lend(&*self.inner.attachment, memory)?;
+        let memory = lend::lend(&**self.inner.attachment(), memory)?;
         self.send_buffer_of(memory)
             .map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
     }
@@ -228,40 +194,40 @@ impl Terminus {
     /// The errors of [`Terminus::lend`].
     pub fn lend_mapping(&self, mapping: Mapping) -> Result<SendBuffer> {
         lend::check(mapping.length())?;
-        Ok(self.send_buffer_of(self.inner.attachment.lend(mapping)?)?)
+        Ok(self.send_buffer_of(self.inner.attachment().lend(mapping)?)?)
     }
 
     fn send_buffer_of(&self, memory: Memory) -> Result<SendBuffer, GivenBack<Memory>> {
         match self.inner.take_tag() {
-            Ok(tag) => SendBuffer::create(self, tag, memory),
+            Ok(tag) => SendBuffer::create(&self.inner, tag, memory),
             Err(error) => Err(GivenBack::new(error, memory)),
         }
     }
 
     fn post_source(&self, message: &Message<'_>, source: Source<'_>, wait: bool) -> Result<Handle> {
-        let packet_size = self.inner.packet_size;
+        let packet_size = self.inner.packet_size();
         // Storage that a request points to. Only one is initialized, and only if it is needed.
-        let (mut copy, piece, tuple, tuples);
-        let (request, pieces) = match source {
-            Source::Bytes(data) => (Request::direct(message, data, packet_size)?, NO_PIECES),
+        let (mut copy, tuple, tuples);
+        let (request, gathered) = match source {
+            Source::Bytes(data) => (Request::direct(message, data, packet_size)?, &[][..]),
             Source::Piece(small) if small.len() <= message.direct_limit() => {
                 copy = [0; HAMLYN_BODY_SIZE as usize];
                 let data = &mut copy[..small.len()];
                 small.copy_to(data)?;
-                (Request::direct(message, data, packet_size)?, NO_PIECES)
+                (Request::direct(message, data, packet_size)?, &[][..])
             }
             Source::Piece(single) | Source::Gather(&[single]) => {
-                (piece, tuple) = ([single], [single.tuple()]);
-                self.check_own(&piece)?;
-                (Request::gather(message, &tuple, packet_size)?, &piece[..])
+                self.check_own(&[single])?;
+                tuple = [single.tuple()];
+                (Request::gather(message, &tuple, packet_size)?, &tuple[..])
             }
             Source::Gather(pieces) => {
                 self.check_own(pieces)?;
                 tuples = pieces.iter().map(Piece::tuple).collect::<Vec<HamlynGather>>();
-                (Request::gather(message, &tuples, packet_size)?, pieces)
+                (Request::gather(message, &tuples, packet_size)?, &tuples[..])
             }
         };
-        self.post_request(&request, pieces, wait)
+        self.post_request(&request, gathered, wait)
     }
 
     /// Fails if this number of requests cannot be posted now.
@@ -275,16 +241,16 @@ impl Terminus {
     }
 
     fn check_own(&self, pieces: &[Piece<'_>]) -> Result<()> {
-        match pieces.iter().find(|piece| !piece.belongs_to(self)) {
+        match pieces.iter().find(|piece| !piece.belongs_to(&self.inner)) {
             Some(foreign) => Err(Error::ForeignBuffer { tag: foreign.tag() }),
             None => Ok(()),
         }
     }
 
     #[inline(always)]
-    fn post_request(&self, request: &Request<'_>, pieces: &[Piece<'_>], wait: bool) -> Result<Handle> {
-        let posted = match self.inner.try_post(request, pieces) {
-            None if wait => Some(self.inner.post_when_possible(request, pieces)?),
+    fn post_request(&self, request: &Request<'_>, gathered: &[HamlynGather], wait: bool) -> Result<Handle> {
+        let posted = match self.inner.try_post(request, gathered) {
+            None if wait => Some(self.inner.post_when_possible(request, gathered)?),
             posted => posted,
         };
         let Some((request, ring)) = posted else {
@@ -292,7 +258,7 @@ impl Terminus {
         };
         let handle = Handle::new(self, request);
         if ring {
-            self.inner.parts.doorbell.ring()?;
+            self.inner.ring()?;
         }
         Ok(handle)
     }
@@ -300,77 +266,4 @@ impl Terminus {
 
 fn no_room() -> Error {
     Error::WouldBlock { object: "work-queue entries", limit: HAMLYN_WORK_QUEUE_USABLE }
-}
-
-impl TerminusInner {
-    #[cold]
-    fn post_when_possible(&self, request: &Request<'_>, pieces: &[Piece<'_>]) -> Result<(u64, bool)> {
-        self.wait_for(ROOM, None, WorkQueue::half_way, || self.try_post(request, pieces))
-    }
-
-    /// Posts the request if there is room. Returns its position, and whether the doorbell must be
-    /// rung.
-    #[inline(always)]
-    fn try_post(&self, request: &Request<'_>, pieces: &[Piece<'_>]) -> Option<(u64, bool)> {
-        let mut state = self.lock();
-        if !pieces.is_empty() || state.queue.next_entry().is_none() {
-            self.take_in(&mut state);
-        }
-        let Some(entry) = state.queue.next_entry() else {
-            self.fall_behind(&mut state);
-            return None;
-        };
-        request.store(&self.parts.window, entry);
-        let (position, tail) = state.queue.post();
-        for piece in pieces {
-            state.uses.add(piece, position);
-        }
-        Some((position, self.parts.window.publish_request(tail)))
-    }
-
-    /// Locks the state and updates it with what the card has written.
-    pub(crate) fn observe(&self) -> MutexGuard<'_, State> {
-        let mut state = self.lock();
-        self.take_in(&mut state);
-        state
-    }
-
-    fn take_in(&self, state: &mut State) {
-        let status = &self.parts.status;
-        let result = |number| (status.reason(number), status.fetched(number));
-        if state.queue.observe(status.completed(), result) {
-            state.uses.release(state.queue.completed());
-        }
-    }
-
-    pub(crate) fn attachment(&self) -> &Arc<dyn Attachment> {
-        &self.attachment
-    }
-
-    fn take_tag(&self) -> Result<u32> {
-        let mut state = self.lock();
-        let tag = state.tags.trailing_ones();
-        if tag >= HAMLYN_SEND_BUFFERS {
-            let remedy = "drop a send buffer, or take another terminus";
-            return Err(Error::Exhausted { object: "send-buffer tags", limit: HAMLYN_SEND_BUFFERS, remedy });
-        }
-        state.tags |= 1 << tag;
-        Ok(tag)
-    }
-
-    pub(crate) fn return_tag(&self, tag: u32) {
-        self.lock().tags &= !(1 << tag);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave the state half-changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for TerminusInner {
-    fn drop(&mut self) {
-        // Fails if the card is gone; then there is no terminus to destroy.
-        let _ = self.attachment.destroy_terminus(self.parts.terminus);
-    }
 }
