@@ -11,13 +11,18 @@ use std::time::Duration;
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
-use crate::clan::{DescriptorError, DmaError, Fault, TripwireError};
+use crate::clan::descriptor_error::DescriptorError;
+use crate::clan::dma_error::DmaError;
+use crate::clan::endpoint::fault::Fault;
+use crate::clan::tripwire_error::TripwireError;
 use crate::core::connection::end::End;
 use crate::core::express::ring::Nonsense;
 use crate::core::loss::PeerLoss;
-use crate::dart::{AddressError, Broken, Trap};
+use crate::dart::address::AddressError;
+use crate::dart::fault::{Broken, Trap};
 use crate::hamlyn::ticket_errors::{SeedError, ShareError, TicketError};
-use crate::shrimp::{HandleError, MappingError};
+use crate::shrimp::handle_error::HandleError;
+use crate::shrimp::mapping_error::MappingError;
 
 pub use self::kind::ErrorKind;
 use self::kind::kind_of;

@@ -9,23 +9,11 @@ use hamlyn_sys::{Mapping, Word};
 
 use super::attachment::{Attachment, Object};
 use super::descriptor::Descriptor;
+use super::rights::Rights;
 use crate::core::lend::{self, Lendable};
 use crate::core::memory::Memory;
 use crate::core::place::{aligned, multiple};
 use crate::error::{Error, GivenBack, Result, at_most, inside};
-
-/// Access rights of other hosts to an aperture. The owner's own DMA requests may always use it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rights {
-    /// No access: the aperture is only for the owner's DMA requests.
-    None,
-    /// Other hosts may read it.
-    Read,
-    /// Other hosts may write to it.
-    Write,
-    /// Other hosts may read it and write to it.
-    ReadWrite,
-}
 
 /// An aperture (section 3.2): memory of this process that every holder of its [`Descriptor`] can
 /// access by windows and by DMA. Remote writes appear in the memory without any call.

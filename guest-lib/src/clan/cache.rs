@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::aperture::{Aperture, Rights};
+use super::aperture::Aperture;
 use super::card::Card;
 use super::endpoint::{Endpoint, EndpointBuilder};
+use super::rights::Rights;
 use crate::error::Result;
 
 /// The resources of a connection: an endpoint and its memory.

@@ -9,11 +9,12 @@ use hamlyn_abi::clan::uapi::ClanQuery;
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
 use hamlyn_sys::Mapping;
 
-use super::aperture::{Aperture, Rights};
+use super::aperture::Aperture;
 use super::attachment::Attachment;
 use super::endpoint::{Endpoint, EndpointBuilder};
 use super::events::EventQueue;
 use super::model::Clan;
+use super::rights::Rights;
 use crate::core::card;
 use crate::core::device::Node;
 use crate::core::lend::Lendable;

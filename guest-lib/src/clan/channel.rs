@@ -10,11 +10,15 @@ use std::time::Duration;
 
 use hamlyn_abi::clan::uapi::ClanWait;
 
-use super::aperture::{Aperture, Rights};
+use super::aperture::Aperture;
 use super::card::Card;
 use super::descriptor::Descriptor;
-use super::dma::{Dma, Requested, Transfer};
-use super::endpoint::{DMA, Endpoint, FAULT};
+use super::dma::Dma;
+use super::dma_queue::Requested;
+use super::endpoint::Endpoint;
+use super::endpoint::core::{DMA, FAULT};
+use super::rights::Rights;
+use super::transfer::Transfer;
 use super::tripwire::{Tripwire, Watch};
 use super::window::Window;
 use crate::core::device::nanoseconds;

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::descriptor::Descriptor;
-use super::endpoint::{Address, Core, Endpoint, FAULT, Fault, MESSAGE, MESSAGE_SIZE, Message, MessageKind};
+use super::endpoint::core::{Core, FAULT, MESSAGE};
+use super::endpoint::{Address, Endpoint, Fault, MESSAGE_SIZE, Message, MessageKind};
 use crate::core::connection::{End, EndReason};
 use crate::core::key::random_key;
 use crate::core::loss::PeerLoss;

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use hamlyn_abi::clan::aperture::{CLAN_APERTURE_READ, CLAN_APERTURE_WRITE, CLAN_GROUP_HOST, CLAN_GROUPS};
+use hamlyn_abi::clan::aperture::{CLAN_GROUP_HOST, CLAN_GROUPS};
 
-use super::aperture::Rights;
+use super::descriptor_error::{DescriptorError, SIZE, VERSION};
+use super::rights::Rights;
 use crate::core::text::{TextError, read_hex, write_hex};
 use crate::error::{Result, at_most};
 
 const MAGIC: [u8; 2] = *b"CL";
-const VERSION: u8 = 1;
 const PREFIX: &str = "clan1:";
 
 /// The opaque descriptor of section 3.2: the host, aperture and access rights of some memory.
@@ -32,7 +32,7 @@ pub struct Descriptor {
 
 impl Descriptor {
     /// Size of the binary form, in bytes.
-    pub const SIZE: usize = 32;
+    pub const SIZE: usize = SIZE;
 
     /// Creates a descriptor from values that another program passed in a format of its own.
     #[must_use]
@@ -128,23 +128,6 @@ impl Descriptor {
     }
 }
 
-impl Rights {
-    /// Returns the rights as `CLAN_APERTURE_READ` and `CLAN_APERTURE_WRITE`.
-    pub(super) fn flags(self) -> u32 {
-        match self {
-            Rights::None => 0,
-            Rights::Read => CLAN_APERTURE_READ,
-            Rights::Write => CLAN_APERTURE_WRITE,
-            Rights::ReadWrite => CLAN_APERTURE_READ | CLAN_APERTURE_WRITE,
-        }
-    }
-
-    fn of_flags(flags: u32) -> Option<Self> {
-        let all = [Rights::None, Rights::Read, Rights::Write, Rights::ReadWrite];
-        all.into_iter().find(|rights| rights.flags() == flags)
-    }
-}
-
 /// The text form: `clan1:` and the binary form in hexadecimal.
 impl fmt::Display for Descriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -175,56 +158,6 @@ impl FromStr for Descriptor {
         })?;
         Self::from_bytes(&bytes)
     }
-}
-
-/// Reasons why a descriptor is invalid.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DescriptorError {
-    /// The text does not start with the prefix of a descriptor.
-    #[error("descriptor does not start with \"clan1:\"")]
-    Prefix,
-    /// The text is too short or too long.
-    #[error("descriptor has {digits} digits instead of {}", 2 * Descriptor::SIZE)]
-    Digits {
-        /// Number of bytes after the prefix.
-        digits: usize,
-    },
-    /// A character is not a digit.
-    #[error("descriptor has something else than 0 to 9 and a to f at position {position}")]
-    Digit {
-        /// Its position in the text, in bytes.
-        position: usize,
-    },
-    /// There are too few or too many bytes.
-    #[error("descriptor has {length} bytes instead of {}", Descriptor::SIZE)]
-    Size {
-        /// The number of bytes.
-        length: usize,
-    },
-    /// The bytes do not start with the magic letters of a descriptor.
-    #[error("descriptor does not start with the letters CL")]
-    Magic,
-    /// The version is unknown.
-    #[error("descriptor version {version} is not known (limit {VERSION})")]
-    Version {
-        /// The version in the descriptor.
-        version: u8,
-    },
-    /// The access rights have unknown bits.
-    #[error("descriptor rights {rights:#x} are not known (limit 0x3)")]
-    Rights {
-        /// The rights in the descriptor.
-        rights: u8,
-    },
-    /// The checksum is wrong.
-    #[error("descriptor checksum {stored:#010x} is wrong (computed {computed:#010x})")]
-    Checksum {
-        /// The checksum in the descriptor.
-        stored: u32,
-        /// The checksum computed from its bytes.
-        computed: u32,
-    },
 }
 
 #[cfg(test)]

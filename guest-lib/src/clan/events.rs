@@ -17,7 +17,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::attachment::{Attachment, Object};
-use super::endpoint::{Core, Endpoint};
+use super::endpoint::Endpoint;
+use super::endpoint::core::Core;
 use super::tripwire::Tripwire;
 use crate::core::polling::{Poller, Polling, poll_until};
 use crate::core::waiting::{Deadline, slept, slice};

@@ -51,13 +51,19 @@ mod card;
 pub(crate) mod channel;
 mod connection;
 mod descriptor;
+pub(crate) mod descriptor_error;
 mod dma;
-mod endpoint;
+pub(crate) mod dma_error;
+mod dma_queue;
+pub(crate) mod endpoint;
 mod events;
 mod model;
 mod place;
 pub mod programs;
+mod rights;
+mod transfer;
 mod tripwire;
+pub(crate) mod tripwire_error;
 mod window;
 
 #[cfg(test)]
@@ -65,18 +71,24 @@ mod fake;
 #[cfg(test)]
 mod tests;
 
-pub use self::aperture::{Aperture, Rights};
+pub use self::aperture::Aperture;
 pub use self::attachment::{Attachment, Object};
 pub use self::cache::{EndpointCache, Kit};
 pub use self::card::{Card, CardInfo};
 pub use self::connection::{Connection, PeerEnd, Request, TOLD_SIZE};
-pub use self::descriptor::{Descriptor, DescriptorError};
-pub use self::dma::{Dma, DmaError, Requested, Transfer};
+pub use self::descriptor::Descriptor;
+pub use self::descriptor_error::DescriptorError;
+pub use self::dma::Dma;
+pub use self::dma_error::DmaError;
+pub use self::dma_queue::Requested;
 pub use self::endpoint::{
     Address, Endpoint, EndpointBuilder, Fault, FaultReason, MESSAGE_SIZE, Message, MessageKind,
 };
 pub use self::events::{Event, EventQueue, Interest, What};
 pub use self::model::Clan;
-pub use self::tripwire::{Tripset, Tripwire, TripwireError, Watch};
+pub use self::rights::Rights;
+pub use self::transfer::Transfer;
+pub use self::tripwire::{Tripset, Tripwire, Watch};
+pub use self::tripwire_error::TripwireError;
 pub use self::window::Window;
 pub use hamlyn_abi::clan::statistics::ClanStatistic as Statistic;

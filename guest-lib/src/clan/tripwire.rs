@@ -4,17 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
 use hamlyn_abi::clan::tripwire::*;
 
 use super::aperture::Aperture;
 use super::descriptor::Descriptor;
-use super::endpoint::Core;
-use crate::error::{Error, ErrorKind, Result, inside};
+use super::endpoint::core::Core;
+use super::tripwire_error::{PATIENCE, TripwireError};
+use crate::error::{Error, Result, inside};
 
-/// Maximum time for the card to answer. It answers at once, but a machine may be paused for a
-/// while.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Number of polls before the thread yields the processor.
 const LOOKS: u32 = 100;
 
@@ -98,41 +95,6 @@ pub struct Tripwire {
     flags: u32,
     /// The count at the last clear.
     seen: u32,
-}
-
-/// The Tripwires of an endpoint that are in use, and the last serial number sent for each.
-#[derive(Debug)]
-pub(super) struct Places {
-    count: u32,
-    used: u32,
-    serials: [u16; CLAN_MAX_TRIPWIRES as usize],
-}
-
-impl Places {
-    pub(super) fn new(count: u32) -> Self {
-        Self { count: count.min(CLAN_MAX_TRIPWIRES), used: 0, serials: Default::default() }
-    }
-
-    fn take(&mut self) -> Result<u32> {
-        let free = (0..self.count).find(|index| self.used & 1 << index == 0);
-        let Some(index) = free else {
-            let remedy = "drop some, or open an endpoint with more (EndpointBuilder::tripwires)";
-            return Err(Error::Exhausted { object: "Tripwires of the endpoint", limit: self.count, remedy });
-        };
-        self.used |= 1 << index;
-        Ok(index)
-    }
-
-    /// Returns whether no Tripwire is in use.
-    pub(super) fn are_free(&self) -> bool {
-        self.used == 0
-    }
-
-    fn next_serial(&mut self, index: u32) -> u16 {
-        let serial = &mut self.serials[index as usize];
-        *serial = serial.wrapping_add(1);
-        *serial
-    }
 }
 
 impl Tripwire {
@@ -269,64 +231,7 @@ impl Drop for Tripwire {
     fn drop(&mut self) {
         // If the card does not answer, the Tripwire is not used again: it might still fire.
         if self.tell(0, PATIENCE).is_ok() {
-            self.core.places().used &= !(1 << self.index);
-        }
-    }
-}
-
-/// Reasons why a Tripwire could not be set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TripwireError {
-    /// The aperture does not exist, or belongs to another open card.
-    #[error("the card refused a Tripwire: there is no such aperture of this process' open card")]
-    NoAperture,
-    /// The range is not within the aperture.
-    #[error("the card refused a Tripwire: its range is empty, or not within the aperture")]
-    BadRange,
-    /// The card does not know the flags.
-    #[error("the card refused a Tripwire: its flags mean nothing")]
-    BadFlags,
-    /// Too many Tripwires watch the same bytes.
-    #[error(
-        "the card refused a Tripwire: as many as there may be watch a part of its range (limit {CLAN_TRIPWIRES_AT_ONCE})"
-    )]
-    Crowded,
-    /// There is no room for its events.
-    #[error(
-        "the card refused a Tripwire: its endpoint has no event queue, or that has no room for one more source"
-    )]
-    NoEvents,
-    /// The card did not answer.
-    #[error("the card has not answered what a Tripwire was told within {PATIENCE:?}")]
-    NoAnswer,
-    /// The card returned an answer that this library does not know.
-    #[error("the card answers {0} to what a Tripwire was told, which is not known")]
-    Unknown(u32),
-}
-
-impl TripwireError {
-    fn of(answer: u32) -> std::result::Result<(), Self> {
-        Err(match answer {
-            CLAN_TRIPWIRE_OK => return Ok(()),
-            CLAN_TRIPWIRE_NO_APERTURE => TripwireError::NoAperture,
-            CLAN_TRIPWIRE_BAD_RANGE => TripwireError::BadRange,
-            CLAN_TRIPWIRE_BAD_FLAGS => TripwireError::BadFlags,
-            CLAN_TRIPWIRE_CROWDED => TripwireError::Crowded,
-            CLAN_TRIPWIRE_NO_EVENTS => TripwireError::NoEvents,
-            other => TripwireError::Unknown(other),
-        })
-    }
-
-    /// Returns the kind of the error, which tells a program how to react.
-    pub(crate) fn kind(self) -> ErrorKind {
-        match self {
-            TripwireError::NoAperture | TripwireError::BadRange | TripwireError::BadFlags => {
-                ErrorKind::Invalid
-            }
-            TripwireError::Crowded | TripwireError::NoEvents => ErrorKind::Exhausted,
-            TripwireError::NoAnswer => ErrorKind::TimedOut,
-            TripwireError::Unknown(_) => ErrorKind::Refused,
+            self.core.places().free(self.index);
         }
     }
 }

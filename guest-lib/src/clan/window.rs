@@ -7,7 +7,7 @@ use hamlyn_sys::{Access, Mapping, Word};
 
 use super::attachment::{Attachment, Object};
 use super::descriptor::Descriptor;
-use super::endpoint::Core;
+use super::endpoint::core::Core;
 use super::place::accesses;
 use crate::core::place::{PAGE, aligned, multiple};
 use crate::error::{Error, Result, at_most, inside};

@@ -32,14 +32,14 @@
 //! # Ok::<(), hamlyn::Error>(())
 //! ```
 
-mod address;
+pub(crate) mod address;
 mod attachment;
 mod bank;
 mod card;
 pub(crate) mod channel;
 mod connection;
 mod endpoint;
-mod fault;
+pub(crate) mod fault;
 mod model;
 mod names;
 mod operation;

@@ -5,16 +5,13 @@ use std::str::FromStr;
 
 use hamlyn_abi::shrimp::uapi::SHRIMP_MAX_BUFFER;
 
+use super::handle_error::{EACH, HEAD, HandleError, SIZE, VERSION};
 use super::pieces::{MAX_BUFFER, PIECES, Piece, cut};
 use crate::core::place::PAGE;
 use crate::core::text::{TextError, read_hex, write_hex};
 
 const MAGIC: [u8; 2] = *b"SH";
-const VERSION: u16 = 2;
 const PREFIX: &str = "shrimp2:";
-/// Size of the fields before the exports, and of each export, in bytes.
-const HEAD: usize = 24;
-const EACH: usize = 12;
 
 /// The `receive-buf` and `destination` of section 2's `map`: the host and exports of some memory.
 /// Every holder at a host that the owner allows may store there: the key is a secret.
@@ -44,7 +41,7 @@ pub struct Handle {
 
 impl Handle {
     /// Size of the binary form, in bytes.
-    pub const SIZE: usize = HEAD + PIECES * EACH;
+    pub const SIZE: usize = SIZE;
 
     /// Creates a handle from values that another program passed in a format of its own: a buffer of
     /// one export that begins at a page boundary.
@@ -195,60 +192,6 @@ impl FromStr for Handle {
         let handle = Self::from_bytes(&bytes)?;
         if digits == 2 * handle.text_size() { Ok(handle) } else { Err(HandleError::Digits { digits }) }
     }
-}
-
-/// Reasons why a handle is invalid.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum HandleError {
-    /// The text does not start with the prefix of a handle.
-    #[error("handle does not start with \"shrimp2:\"")]
-    Prefix,
-    /// The text is too short or too long.
-    #[error("handle has {digits} digits, not {} and {} for each export", 2 * HEAD, 2 * EACH)]
-    Digits {
-        /// Number of bytes after the prefix.
-        digits: usize,
-    },
-    /// A character is not a digit.
-    #[error("handle has something else than 0 to 9 and a to f at position {position}")]
-    Digit {
-        /// Its position in the text, in bytes.
-        position: usize,
-    },
-    /// There are too few or too many bytes.
-    #[error("handle has {length} bytes instead of {}", Handle::SIZE)]
-    Size {
-        /// The number of bytes.
-        length: usize,
-    },
-    /// The bytes do not start with the magic letters of a handle.
-    #[error("handle does not start with the letters SH")]
-    Magic,
-    /// The version is unknown.
-    #[error("handle version {version} is not known (limit {VERSION})")]
-    Version {
-        /// The version in the handle.
-        version: u16,
-    },
-    /// The checksum is wrong.
-    #[error("handle checksum {stored:#010x} is wrong (computed {computed:#010x})")]
-    Checksum {
-        /// The checksum in the handle.
-        stored: u32,
-        /// The checksum computed from its bytes.
-        computed: u32,
-    },
-    /// A buffer cannot have this place and length.
-    #[error(
-        "handle has {length} bytes from byte {place} of a page on (limit {MAX_BUFFER} bytes from the page's start)"
-    )]
-    Range {
-        /// Offset of the buffer's first byte in its page.
-        place: u32,
-        /// Length of the buffer in bytes.
-        length: u64,
-    },
 }
 
 #[cfg(test)]

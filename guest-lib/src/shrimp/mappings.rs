@@ -8,11 +8,11 @@ use hamlyn_sys::{Access, Mapping};
 use rustix::io::Errno;
 
 use super::handle::Handle;
-use super::mapping_error::{errno, explain};
 use super::model::Shrimp;
 use super::own_memory::Span;
 use super::pieces::Piece;
 use super::receive_buffer::refused;
+use super::refusals::{errno, explain};
 use crate::core::device::Node;
 use crate::core::place::PAGE;
 use crate::error::Result;

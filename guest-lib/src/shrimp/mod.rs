@@ -48,7 +48,8 @@ mod deliberate;
 #[cfg(test)]
 mod fake;
 mod handle;
-mod mapping_error;
+pub(crate) mod handle_error;
+pub(crate) mod mapping_error;
 mod mappings;
 mod model;
 mod outlet;
@@ -57,13 +58,15 @@ mod pieces;
 mod place;
 pub mod primitives;
 mod receive_buffer;
+mod refusals;
 mod send_buffer;
 mod shared;
 mod transfer;
 
 pub use self::card::{Card, CardInfo};
 pub use self::deliberate::Underway;
-pub use self::handle::{Handle, HandleError};
+pub use self::handle::Handle;
+pub use self::handle_error::HandleError;
 pub use self::mapping_error::MappingError;
 pub use self::model::Shrimp;
 pub use self::outlet::Pointers;

@@ -13,10 +13,10 @@ use hamlyn_sys::{Access, Mapping, Word};
 use rustix::io::Errno;
 
 use super::handle::Handle;
-use super::mapping_error::{BEYOND_TABLE, OCCUPIED, OTHER_ADDRESSES, errno};
 use super::model::Shrimp;
 use super::own_memory::Span;
 use super::pieces::{MAX_BUFFER, cut};
+use super::refusals::{BEYOND_TABLE, OCCUPIED, OTHER_ADDRESSES, errno};
 use crate::core::attach::CardAttachment;
 use crate::core::device::{Node, nanoseconds};
 use crate::core::memory::Memory;

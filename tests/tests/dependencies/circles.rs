@@ -12,14 +12,6 @@ use crate::{packages, root};
 /// entry when its circle is gone.
 const LEFT: &[(&str, &[&str])] = &[
     ("device/cards/clan/src", &["endpoints engine peer refusals"]),
-    (
-        "guest-lib/src",
-        &[
-            "clan/aperture clan/descriptor",
-            "clan/dma clan/endpoint clan/tripwire clan/window",
-            "clan/fake/card clan/fake/endpoint clan/fake/net",
-        ],
-    ),
     ("guest-lib/c/src", &["clan/aperture clan/descriptor", "dart/connection dart/queue dart/status"]),
     (
         "tests/sim/src",

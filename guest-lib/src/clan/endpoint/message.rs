@@ -3,7 +3,7 @@
 use hamlyn_abi::clan::uapi::*;
 use zerocopy::IntoBytes;
 
-use super::Address;
+use super::address::Address;
 
 /// Payload of a message in bytes (section 3.1: 40).
 pub const MESSAGE_SIZE: usize = 40;
@@ -45,7 +45,7 @@ impl MessageKind {
         }
     }
 
-    pub(in super::super) fn number(self) -> u32 {
+    pub(in crate::clan) fn number(self) -> u32 {
         match self {
             MessageKind::Connect => CLAN_MESSAGE_CONNECT,
             MessageKind::Accept => CLAN_MESSAGE_ACCEPT,

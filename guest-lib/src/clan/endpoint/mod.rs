@@ -1,71 +1,38 @@
 //! Endpoints (section 3.1): Tripwires, a queue of DMA requests and a queue of messages, identified
 //! by a host and a port.
 
-mod fault;
+mod address;
+pub(super) mod core;
+pub(crate) mod fault;
 mod message;
-mod state;
+mod places;
+pub(super) mod state;
 mod wait;
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
-use hamlyn_abi::clan::dma::{CLAN_MAX_REQUESTS, CLAN_MIN_REQUESTS, CLAN_REQUEST_SIZE};
-use hamlyn_abi::clan::endpoint::*;
-use hamlyn_abi::clan::uapi::{CLAN_DRIVERS_DMA, ClanEndpoint, ClanPeer, ClanSend};
+use hamlyn_abi::clan::dma::{CLAN_MAX_REQUESTS, CLAN_MIN_REQUESTS};
+use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
+use hamlyn_abi::clan::uapi::{CLAN_DRIVERS_DMA, ClanEndpoint};
 use hamlyn_abi::family::link::HAMLYN_NO_HOST;
-use hamlyn_sys::Access;
-use rustix::io::Errno;
 
+pub use self::address::Address;
+use self::core::{Core, FAULT, MESSAGE};
 pub use self::fault::{Fault, FaultReason};
 pub use self::message::{MESSAGE_SIZE, Message, MessageKind};
-pub(super) use self::state::State;
-#[cfg(test)]
-pub(super) use self::state::bits_of;
 
-use super::attachment::{Attachment, Object};
+use super::attachment::Attachment;
 use super::descriptor::Descriptor;
-use super::dma::{self, Dma};
-use super::tripwire::{Places, Tripwire, Watch};
+use super::dma::Dma;
+use super::tripwire::{Tripwire, Watch};
 use super::window::Window;
-use crate::core::device::is;
-use crate::core::loss::PeerLoss;
-use crate::core::polling::{Poller, Polling};
+use crate::core::polling::Polling;
 use crate::error::{Error, Result, at_most};
 
 /// Default capacity of the DMA queue, in requests.
 const REQUESTS: u32 = 64;
-
-/// The address of an endpoint, for sending and receiving messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address {
-    /// The host id.
-    pub host: u32,
-    /// The port at that host, 1 to 65,535.
-    pub port: u32,
-}
-
-/// `host:port`.
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
-    }
-}
-
-impl FromStr for Address {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let numbers =
-            text.split_once(':').and_then(|(host, port)| Some((host.parse().ok()?, port.parse().ok()?)));
-        let (host, port) = numbers.ok_or(Error::Invalid("an address is a host id, a colon, and a port"))?;
-        at_most("port", u64::from(port), 0xffff)?;
-        Ok(Self { host, port })
-    }
-}
 
 /// Builds an endpoint.
 #[derive(Debug, Clone)]
@@ -126,30 +93,14 @@ impl EndpointBuilder {
     /// [`Error::OutOfRange`], [`Error::Invalid`]; [`Error::Exhausted`] or [`Error::Quota`] if no
     /// endpoint is free; [`Error::System`], also if the port is in use (`EBUSY`).
     pub fn open(&self) -> Result<Endpoint> {
-        let mut opened = self.argument;
+        let opened = self.argument;
         at_most("port", opened.port.into(), 0xffff)?;
         at_most("Tripwires of an endpoint", opened.tripwires.into(), CLAN_MAX_TRIPWIRES.into())?;
         at_most("DMA requests", opened.requests.into(), CLAN_MAX_REQUESTS.into())?;
         if opened.requests < CLAN_MIN_REQUESTS || !opened.requests.is_power_of_two() {
             return Err(Error::Invalid("a queue of DMA requests has room for 16 to 1024, a power of two"));
         }
-        self.card.open_endpoint(&mut opened)?;
-        let open = Open { card: self.card.clone(), number: opened.endpoint };
-        let length = (CLAN_STATE_SIZE + opened.requests * CLAN_REQUEST_SIZE) as usize;
-        let memory = self.card.map_pages("endpoint", opened.memory_offset, length, Access::ReadWrite)?;
-        let size = CLAN_ENDPOINT_SIZE as usize;
-        let page = self.card.map_pages("endpoint's page", opened.page_offset, size, Access::Write)?;
-        Ok(Endpoint(Arc::new(Core {
-            open,
-            port: opened.port,
-            state: State::new(memory, page, opened.requests),
-            poller: Poller::new(self.polling),
-            tripwires: Mutex::new(Places::new(opened.tripwires)),
-            faults_seen: AtomicU32::new(0),
-            used_as: AtomicU32::new(0),
-            messages: Mutex::new(0),
-            dma: Mutex::new(dma::Queue::new(opened.requests, opened.flags & CLAN_DRIVERS_DMA != 0)),
-        })))
+        Core::open(&self.card, opened, self.polling).map(|core| Endpoint(Arc::new(core)))
     }
 }
 
@@ -157,132 +108,6 @@ impl EndpointBuilder {
 /// Tripwires are dropped; its peer is then notified.
 #[derive(Debug, Clone)]
 pub struct Endpoint(Arc<Core>);
-
-/// The part of an endpoint that its windows, Tripwires and DMA requests share.
-#[derive(Debug)]
-pub(super) struct Core {
-    // Dropped first. After the close, the card does not write to the memory, and no request uses an
-    // aperture.
-    open: Open,
-    port: u32,
-    state: State,
-    poller: Poller,
-    tripwires: Mutex<Places>,
-    faults_seen: AtomicU32,
-    /// Number of the endpoint's current use. Faults of earlier uses are not reported to this one.
-    used_as: AtomicU32,
-    /// Number of messages taken.
-    messages: Mutex<u32>,
-    dma: Mutex<dma::Queue>,
-}
-
-#[derive(Debug)]
-struct Open {
-    card: Arc<dyn Attachment>,
-    number: u32,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.card.close(Object::Endpoint, self.number);
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Core {
-    pub(super) fn card(&self) -> &Arc<dyn Attachment> {
-        &self.open.card
-    }
-
-    pub(super) fn number(&self) -> u32 {
-        self.open.number
-    }
-
-    pub(super) fn state(&self) -> &State {
-        &self.state
-    }
-
-    pub(super) fn dma(&self) -> MutexGuard<'_, dma::Queue> {
-        lock(&self.dma)
-    }
-
-    pub(super) fn places(&self) -> MutexGuard<'_, Places> {
-        lock(&self.tripwires)
-    }
-
-    /// Returns the last fault if the fault count differs from `before`, to explain why a load
-    /// returned all ones. It may be the fault of another access: only the last one is known, and
-    /// the load's fault may have preceded it.
-    pub(super) fn fault_since(&self, before: u32) -> Option<Fault> {
-        let (count, fault) = self.last_fault();
-        fault.filter(|_| count != before)
-    }
-
-    /// Returns the number of faults and the last fault.
-    pub(super) fn last_fault(&self) -> (u32, Option<Fault>) {
-        self.state.fault(self.used_as.load(Ordering::Acquire))
-    }
-
-    /// Begins another use of the endpoint: later faults of earlier accesses are not reported.
-    pub(super) fn begin_use(&self) {
-        let number = self.used_as.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
-        self.state.begin_use(number);
-    }
-
-    pub(super) fn faults(&self) -> u32 {
-        self.state.faults()
-    }
-
-    pub(super) fn take_fault(&self) -> Option<Fault> {
-        let (count, fault) = self.last_fault();
-        let seen = self.faults_seen.swap(count, Ordering::AcqRel);
-        fault.filter(|_| count != seen)
-    }
-
-    /// Returns whether there is a message that the owner has not taken yet.
-    pub(super) fn has_message(&self) -> bool {
-        self.state.message(*lock(&self.messages)).is_some()
-    }
-
-    pub(super) fn has_fault(&self) -> bool {
-        let (count, fault) = self.last_fault();
-        fault.is_some() && count != self.faults_seen.load(Ordering::Acquire)
-    }
-
-    pub(super) fn try_message(&self) -> Option<Message> {
-        let mut taken = lock(&self.messages);
-        let message = Message::of(&self.state.message(*taken)?);
-        *taken = taken.wrapping_add(1);
-        self.state.messages_taken(*taken);
-        Some(message)
-    }
-
-    pub(super) fn send(&self, to: Address, kind: MessageKind, data: &[u8; MESSAGE_SIZE]) -> Result<()> {
-        let (data, endpoint) = (message::words(data), self.number());
-        let mut send = ClanSend { endpoint, host: to.host, port: to.port, kind: kind.number(), data };
-        self.card().send(&mut send).map_err(|error| match error {
-            Error::System { source, .. } if is(&source, Errno::HOSTUNREACH) => {
-                Error::PeerLost(PeerLoss::Host)
-            }
-            error => error,
-        })
-    }
-
-    pub(super) fn set_peer(&self, peer: Option<Address>) -> Result<()> {
-        let (host, port) = peer.map_or((0, 0), |peer| (peer.host, peer.port));
-        self.card().set_peer(&mut ClanPeer { endpoint: self.number(), host, port, reserved: 0 })
-    }
-}
-
-/// The bit for messages in [`Core::wait_until`].
-pub(super) const MESSAGE: u64 = 1 << CLAN_BIT_MESSAGE;
-/// The bit for faults.
-pub(super) const FAULT: u64 = 1 << CLAN_BIT_FAULT;
-/// The bit for DMA requests.
-pub(super) const DMA: u64 = 1 << CLAN_BIT_DMA;
 
 impl Endpoint {
     /// Returns the endpoint's number at this card.
@@ -295,7 +120,7 @@ impl Endpoint {
     /// it.
     #[must_use]
     pub fn port(&self) -> u32 {
-        self.0.port
+        self.0.port()
     }
 
     /// Returns the address to which other endpoints send messages.
@@ -311,7 +136,7 @@ impl Endpoint {
 
     /// Sets how long a wait polls before it sleeps, from now on.
     pub fn set_polling(&self, polling: Polling) {
-        self.0.poller.set(polling);
+        self.0.poller().set(polling);
     }
 
     /// Maps `length` bytes of an aperture, starting at `offset`, a multiple of 8: 1 byte to 8 MiB.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hamlyn_abi::clan::uapi::ClanWait;
 
-use super::Core;
+use super::core::Core;
 use crate::core::waiting::{Deadline, slept, slice};
 use crate::error::Result;
 
@@ -14,7 +14,7 @@ impl Core {
     ///
     /// Bits are cleared before each call of `look`, never after it. So an event after the call sets
     /// them again, and no wake-up is lost.
-    pub(in super::super) fn wait_until<T>(
+    pub(in crate::clan) fn wait_until<T>(
         &self,
         bits: u64,
         timeout: Option<Duration>,
@@ -22,7 +22,7 @@ impl Core {
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
         let deadline = Deadline::new(timeout);
-        let asleep = match self.poller.poll(timeout, || look().transpose()) {
+        let asleep = match self.poller().poll(timeout, || look().transpose()) {
             Ok(found) => return found,
             Err(asleep) => asleep,
         };

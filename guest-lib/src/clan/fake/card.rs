@@ -18,20 +18,28 @@ use zerocopy::FromZeros;
 
 use super::Pages;
 use super::endpoint::Endpoint;
-use super::net::{Aperture, Net, Queue};
+use super::net::Net;
+use super::state::{Aperture, Queue};
 use crate::clan::attachment::{Attachment, Object};
-use crate::clan::endpoint::bits_of;
+use crate::clan::card::Card;
+use crate::clan::endpoint::state::bits_of;
 use crate::core::attach::{CardAttachment, QueueFile};
 use crate::core::key::random_key;
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result};
+
+impl Net {
+    pub(in super::super) fn open(self: &Arc<Self>, host: u32) -> Card {
+        Card::attached(Arc::new(FakeCard::new(self, host)))
+    }
+}
 
 /// Maximum time of one sleep, because the thread that plays the cards may miss a change that is
 /// undone at once.
 const NAP: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-pub(super) struct FakeCard {
+struct FakeCard {
     net: Arc<Net>,
     host: u32,
     owner: u32,
@@ -41,7 +49,7 @@ pub(super) struct FakeCard {
 }
 
 impl FakeCard {
-    pub(super) fn new(net: &Arc<Net>, host: u32) -> Self {
+    fn new(net: &Arc<Net>, host: u32) -> Self {
         let owner = net.owners.fetch_add(1, Ordering::Relaxed);
         let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
         Self { net: net.clone(), host, owner, allocated: Mutex::default(), file }

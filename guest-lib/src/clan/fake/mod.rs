@@ -5,6 +5,8 @@
 mod card;
 mod endpoint;
 mod net;
+mod serving;
+mod state;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -12,9 +12,12 @@
 
 use std::sync::Arc;
 
-use super::super::aperture::{Aperture, Rights};
+use super::super::aperture::Aperture;
 use super::super::card::Card;
-use super::super::dma::{Dma, Requested, Transfer};
+use super::super::dma::Dma;
+use super::super::dma_queue::Requested;
+use super::super::rights::Rights;
+use super::super::transfer::Transfer;
 use super::super::tripwire::Tripwire;
 use super::end::End;
 use super::ring::Ring;

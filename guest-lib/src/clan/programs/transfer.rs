@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::aperture::Aperture;
-use super::super::dma::Transfer;
+use super::super::transfer::Transfer;
 use super::super::tripwire::{Tripwire, Watch};
 use super::end::End;
 use super::{DATA, RX_READY, TX_READY};

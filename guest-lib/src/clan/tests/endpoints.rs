@@ -214,7 +214,7 @@ proptest! {
         let memory = std::sync::Arc::new(Mapping::anonymous(4096 + 64 * 16).unwrap());
         let page = std::sync::Arc::new(Mapping::anonymous(4096).unwrap());
         memory.write(0, &bytes);
-        let state = super::super::endpoint::State::new(memory, page, 16);
+        let state = super::super::endpoint::state::State::new(memory, page, 16);
         let _ = state.fault(0);
         for n in 0..40 {
             let _ = state.message(n);
@@ -222,7 +222,7 @@ proptest! {
         for n in 0..32 {
             let _ = (state.fired(n), state.answer(n));
         }
-        let mut queue = super::super::dma::Queue::new(16, false);
+        let mut queue = super::super::dma_queue::Queue::new(16, false);
         queue.harvest(&state);
     }
 }
