@@ -196,6 +196,10 @@ impl Sender {
     }
 
     pub(super) fn wait(&mut self, length: u64, timeout: Option<Duration>) -> Result<Span> {
+        // Mostly there is room, and no need for the clock.
+        if let Some(found) = self.reserve(length)? {
+            return Ok(found);
+        }
         let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
         let asleep = match poller.poll(timeout, || self.reserve(length).transpose()) {
             Ok(found) => return found,
@@ -330,6 +334,9 @@ impl Receiver {
     }
 
     pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Span>> {
+        if let Some(next) = self.next()? {
+            return Ok(next);
+        }
         let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
         let asleep = match poller.poll(timeout, || self.next().transpose()) {
             Ok(found) => return found,

@@ -13,7 +13,7 @@ use crate::core::express::ring::Word;
 use crate::core::place::PAGE;
 use crate::core::remote::Remote;
 use crate::core::waiting::{Deadline, slept};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hamlyn::attach::QueueWait;
 use crate::hamlyn::card::Card;
 use crate::hamlyn::notification::{Arrival, Notification, NotificationQueue};
@@ -32,6 +32,9 @@ const ENTRIES: u32 = 2 * MESSAGES;
 const REPORT: u32 = MESSAGES / 4;
 /// Messages of one post: a ring's bytes are two pieces if they wrap around.
 const POST: u32 = 2;
+/// Number of a half's requests that may be in the work queue before it looks for those that the
+/// card has completed.
+const UNSEEN: usize = 16;
 /// Maximum time for the card to make room in the work queue.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -74,27 +77,38 @@ pub(super) struct Half {
     terminus: Terminus,
     peer: Ticket,
     own: Own,
-    /// Messages that the card has not completed.
+    /// Messages that the card may not have completed.
     sent: RefCell<VecDeque<Handle>>,
+    /// Error of a message that the card has refused, until it is reported.
+    failed: RefCell<Option<Error>>,
     armed: Cell<Option<QueueWait>>,
 }
 
 impl Half {
     pub(super) fn new(terminus: Terminus, peer: Ticket, own: Own) -> Self {
-        Self { terminus, peer, own, sent: RefCell::default(), armed: Cell::new(None) }
+        let (sent, failed, armed) = Default::default();
+        Self { terminus, peer, own, sent, failed, armed }
     }
 
     fn send(&self, message: &Message<'_>, source: Source<'_>) -> Result<()> {
-        let deadline = Deadline::new(Some(PATIENCE));
-        let handle = loop {
-            match self.terminus.try_send(message, source) {
-                Err(error) if error.is_would_block() => {
-                    self.terminus.wait_progress(deadline.check("room in the work queue")?)?;
-                }
-                sent => break sent?,
-            }
+        let handle = match self.terminus.try_send(message, source) {
+            Err(error) if error.is_would_block() => self.send_when_possible(message, source)?,
+            sent => sent?,
         };
-        self.remember(handle)
+        self.remember(handle);
+        Ok(())
+    }
+
+    #[cold]
+    fn send_when_possible(&self, message: &Message<'_>, source: Source<'_>) -> Result<Handle> {
+        let deadline = Deadline::new(Some(PATIENCE));
+        loop {
+            self.terminus.wait_progress(deadline.check("room in the work queue")?)?;
+            match self.terminus.try_send(message, source) {
+                Err(error) if error.is_would_block() => {}
+                sent => return sent,
+            }
+        }
     }
 
     fn say(&self, word: u32) -> Result<()> {
@@ -103,14 +117,28 @@ impl Half {
 
     /// Sends a word, if there is room in the work queue.
     fn try_say(&self, word: u32) -> Result<()> {
-        let handle = self.terminus.try_send(&Message::to(&self.peer).word(word), &[])?;
-        self.remember(handle)
+        self.remember(self.terminus.try_send(&Message::to(&self.peer).word(word), &[])?);
+        Ok(())
     }
 
-    fn remember(&self, handle: Handle) -> Result<()> {
-        let checked = self.check();
+    fn remember(&self, handle: Handle) {
         self.sent.borrow_mut().push_back(handle);
-        checked
+        if self.sent.borrow().len() >= UNSEEN {
+            self.forget_completed();
+        }
+    }
+
+    /// Forgets the messages that the card has completed.
+    fn forget_completed(&self) {
+        let mut sent = self.sent.borrow_mut();
+        while let Some(first) = sent.front() {
+            match first.is_complete() {
+                Ok(false) => return,
+                Ok(true) => {}
+                Err(refused) => *self.failed.borrow_mut() = Some(refused),
+            }
+            sent.pop_front();
+        }
     }
 
     /// Passes every notification that has arrived to `take`. An overrun is passed as `None`.
@@ -125,6 +153,7 @@ impl Half {
     }
 
     fn arm(&self) {
+        self.forget_completed();
         self.armed.set(Some(self.own.queue.awaited()));
     }
 
@@ -133,19 +162,15 @@ impl Half {
         slept(self.own.queue.wait_for(awaited, Some(limit)))
     }
 
-    /// Fails if the card has refused a message.
+    /// Fails if the card is known to have refused a message.
     fn check(&self) -> Result<()> {
-        let mut sent = self.sent.borrow_mut();
-        while let Some(first) = sent.front() {
-            match first.is_complete() {
-                Ok(false) => break,
-                complete => {
-                    sent.pop_front();
-                    complete?;
-                }
-            }
-        }
-        Ok(())
+        self.failed.borrow_mut().take().map_or(Ok(()), Err)
+    }
+
+    /// Returns whether a post would find room in the work queue, as far as this half has to look.
+    fn has_room(&self) -> bool {
+        let is_new = self.sent.borrow().len() <= UNSEEN;
+        is_new || self.terminus.check_room(POST as usize).is_ok()
     }
 
     fn finish(&self, limit: Option<Duration>) -> Result<()> {
@@ -209,7 +234,7 @@ impl SendingHalf {
         if !is_free() {
             self.take_reports();
         }
-        is_free() && self.half.terminus.check_room(POST as usize).is_ok()
+        is_free() && self.half.has_room()
     }
 
     /// Deposits the mirror's bytes of this range into the receiver's ring. They end at position
@@ -264,6 +289,12 @@ impl Remote for SendingHalf {
     }
 
     fn wait_for_room(&self, limit: Option<Duration>) -> Result<bool> {
+        if self.has_room() {
+            return Ok(true);
+        }
+        if limit == Some(Duration::ZERO) {
+            return Ok(false);
+        }
         let deadline = Deadline::new(limit);
         loop {
             self.half.arm();
