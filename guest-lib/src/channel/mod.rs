@@ -65,7 +65,8 @@ pub use self::sender::{Room, Sender};
 #[non_exhaustive]
 pub struct Options {
     /// Size in bytes of the ring in each direction, in whole pages. Both directions use the smaller
-    /// of the two ends' requests. The longest message is half of the ring minus 8 bytes.
+    /// of the two ends' requests. The longest message is half of the ring minus 8 bytes. A Hamlyn
+    /// card's channel has at most 128 messages under way, however short they are.
     pub capacity: u64,
     /// Uses the card even if the two hosts share express memory.
     pub by_card: bool,

@@ -13,11 +13,11 @@ use crate::clan::channel::ClanEnds;
 use crate::core::connection::{self, Connection, End, EndReason, FIND_TIMEOUT, MAX_PRIVATE, Request};
 use crate::core::express::ring::half_of;
 use crate::core::place::PAGE;
-use crate::core::remote::Ends;
+use crate::core::remote::{Ends, Remote};
 use crate::core::waiting::Deadline;
 use crate::core::watch::Watch;
 use crate::dart::channel::DartEnds;
-use crate::error::{Error, Result, at_most};
+use crate::error::{Error, ErrorKind, Result, at_most};
 use crate::hamlyn::channel::HamlynEnds;
 use crate::hamlyn::express::{self, ChannelOptions};
 use crate::shrimp::channel::ShrimpEnds;
@@ -89,26 +89,19 @@ impl Channel {
         }
     }
 
-    fn over_remote(
-        ends: Box<dyn Ends>,
-        own: &Offer<'_>,
-        peer: &Offer<'_>,
-        connection: Connection,
-    ) -> Result<Self> {
-        let (host, capacity) = (connection.host(), own.capacity.min(peer.capacity));
-        let [to, from] = ends.join(peer.address, host, capacity)?;
+    fn over_remote([to, from]: [Box<dyn Remote>; 2], capacity: u64, connection: Connection) -> Self {
         let common = Common::new(Watch::over(connection));
         let longest = half_of(capacity) as usize;
         let (sender, receiver) =
             (remote::Sender::new(&common, to, capacity), remote::Receiver::new(&common, from, capacity));
-        Ok(Self {
+        Self {
             sender: Sender { way: sender::Way::Remote(sender), longest, begun: None },
             receiver: Receiver {
                 way: receiver::Way::Remote(receiver),
                 rest: Default::default(),
                 taken: None,
             },
-        })
+        }
     }
 }
 
@@ -127,7 +120,7 @@ fn express_options(options: Options) -> ChannelOptions {
 /// Returns this end of a channel to a host by its card.
 fn ends(card: &Card, host: u32, capacity: u64) -> Result<Box<dyn Ends>> {
     Ok(match &card.0 {
-        Kind::Hamlyn(card, parts) => Box::new(HamlynEnds::create(card, &parts.termini, capacity)?),
+        Kind::Hamlyn(card, parts) => Box::new(HamlynEnds::create(card, &parts.termini, host, capacity)?),
         Kind::Shrimp(card) => Box::new(ShrimpEnds::create(card, host, capacity)?),
         Kind::Clan(card) => Box::new(ClanEnds::create(card, capacity)?),
         Kind::Dart(card) => Box::new(DartEnds::create(card, host, capacity)?),
@@ -159,7 +152,10 @@ fn connect(
     let own = Offer { model, capacity, address: &address };
     let connection = card.begin_connect(host, name, &own.to_bytes())?.finish(deadline.left())?;
     let answer = connection.private().to_vec();
-    Channel::over_remote(ends, &own, &Offer::from_bytes(&answer, model)?, connection)
+    let peer = Offer::from_bytes(&answer, model)?;
+    let capacity = capacity.min(peer.capacity);
+    let halves = ends.join(peer.address, connection.host(), capacity)?;
+    Ok(Channel::over_remote(halves, capacity, connection))
 }
 
 /// A name under which processes of any host open a [`Channel`] to this process. The name is free
@@ -250,9 +246,18 @@ impl Listener {
                 return Err(error);
             }
         };
+        // The peer's halves exist since it asked.
+        let halves = match ends.join(peer.address, request.host(), capacity) {
+            Ok(halves) => halves,
+            Err(error) => {
+                let is_own = error.kind() == ErrorKind::Exhausted;
+                let rejected = request.reject(cut(&error.to_string()));
+                return if is_own { Err(error) } else { rejected.map(|()| None) };
+            }
+        };
         let own = Offer { model, capacity, address: &address };
         let connection = request.accept(&own.to_bytes())?;
-        Channel::over_remote(ends, &own, &peer, connection).map(Some)
+        Ok(Some(Channel::over_remote(halves, capacity, connection)))
     }
 }
 

@@ -109,12 +109,23 @@ impl Reached {
         }
     }
 
-    /// Fails once with the error of a failed store. No stores are made after that.
+    /// Fails with the error of a failed store, and then as for a peer that is gone. No stores are
+    /// made after that.
     fn check(&self) -> Result<()> {
-        if let Some(error) = self.failed.borrow_mut().as_mut() {
-            return Err(std::mem::replace(error, Error::PeerLost(PeerLoss::Gone)));
+        let mut failed = self.failed.borrow_mut();
+        if failed.is_none() {
+            *failed = self.remote.check().err();
         }
-        self.remote.check()
+        match failed.as_mut() {
+            Some(error) => Err(std::mem::replace(error, Error::PeerLost(PeerLoss::Gone))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the error of a failed store, if there was one.
+    fn failure(&self) -> Option<Error> {
+        let mut failed = self.failed.borrow_mut();
+        failed.as_mut().map(|error| std::mem::replace(error, Error::PeerLost(PeerLoss::Gone)))
     }
 
     /// Returns the ring's bytes between two positions: one piece, or two if they wrap around.
@@ -185,10 +196,14 @@ impl Sender {
             return Err(Error::Closed("the channel"));
         }
         self.check_stores()?;
-        if !self.ring.shared().remote.wait_for_room(Some(Duration::ZERO))? {
-            return Ok(None);
-        }
-        match self.with(|ring| ring.reserve(length))? {
+        let room = if self.ring.shared().remote.wait_for_room(Some(Duration::ZERO))? {
+            self.with(|ring| ring.reserve(length))?
+        } else {
+            // A look at the peer's words all the same: it may have left, or stored nonsense.
+            self.with(Writer::behind)?;
+            None
+        };
+        match room {
             None if self.ring.reader_has_left() => Err(Error::PeerLost(PeerLoss::Abandoned)),
             None => self.common.check(Duration::ZERO).map(|()| None),
             found => Ok(found),
@@ -215,9 +230,11 @@ impl Sender {
             common.check(Duration::ZERO)?;
             let left = deadline.check("room in the channel")?.map_or(SLICE, |left| left.min(SLICE));
             let remote = &self.ring.shared().remote;
-            // Space must be freed by the card or by the peer.
-            if remote.wait_for_room(Some(left))? {
+            // Either the card or the peer has to make room.
+            if remote.wait_for_room(Some(Duration::ZERO))? {
                 remote.sleep(left)?;
+            } else {
+                remote.wait_for_room(Some(left))?;
             }
         }
     }
@@ -319,7 +336,14 @@ impl Receiver {
         match self.with(Reader::receive)? {
             Some(span) => Ok(Some(Some(span))),
             None if self.ring.may_have_ended() => self.ended(),
-            None => Ok(None),
+            // Without credit, the peer sends nothing more.
+            None => match self.ring.shared().failure() {
+                Some(error) => {
+                    let why = self.common.why(error);
+                    Err(self.lose(why))
+                }
+                None => Ok(None),
+            },
         }
     }
 
@@ -360,7 +384,8 @@ impl Receiver {
         self.ring.shared().remote.area().data(span)
     }
 
-    /// Releases a message. A later call reports a failure to return the credit.
+    /// Releases a message. If the credit cannot be returned, a later call that finds no message
+    /// fails.
     pub(super) fn release(&mut self, span: Span) {
         self.ring.release(span.end);
     }

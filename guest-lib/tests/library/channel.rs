@@ -109,11 +109,70 @@ fn short_messages_cannot_overrun_the_receiver() {
 }
 
 #[test]
-fn nine_channels_share_two_termini() {
+fn late_message_stops_its_followers_at_the_window() {
+    let fake = Fake::default();
+    let [mut here, mut there] = open(&fake, Options::for_messages(100_000));
+    fake.delay();
+    // The first is the last to arrive, and needs a metadata entry, as every fifth does.
+    let length = |number: usize| if number % 5 == 0 { 9000 } else { 4 };
+    let mut sent = 0;
+    for _ in 0..3 {
+        let begin = sent;
+        while here.sender.try_send(&bytes(sent, length(sent))).is_ok() {
+            sent += 1;
+        }
+        assert!(sent - begin <= 128, "{begin} to {sent}");
+        assert!(sent > begin || begin == 0);
+        while fake.land(usize::MAX) {}
+        for number in begin..sent {
+            let message = there.receiver.try_recv().unwrap().unwrap();
+            assert_eq!(message.to_vec().unwrap(), bytes(number, length(number)), "message {number}");
+        }
+        // The reports of the receiver are under way, too.
+        assert!(there.receiver.try_recv().is_err());
+        while fake.land(0) {}
+    }
+    assert!(sent > 200, "{sent}");
+}
+
+#[test]
+fn sender_at_the_window_notices_that_the_receiver_left() {
+    let [mut here, there] = open(&Fake::default(), Options::default());
+    let Channel { sender: _sender, receiver } = there;
+    while here.sender.try_send(&[1]).is_ok() {}
+    drop(receiver);
+    let left = here.sender.send_timeout(&[1], PATIENCE).unwrap_err();
+    assert!(matches!(left, Error::PeerLost(PeerLoss::Abandoned)), "{left}");
+    let left = here.sender.try_send(&[1]).unwrap_err();
+    assert!(matches!(left, Error::PeerLost(PeerLoss::Abandoned)), "{left}");
+}
+
+#[test]
+fn malformed_requests_do_not_end_a_listener() {
+    let fake = Fake::default();
+    let [here, there] = [fake.share(), fake.other()].map(hamlyn::Card::attached);
+    let listener = Listener::bind(&Card::from(there), "name", Options::default()).unwrap();
+    // Each offer names the model and a ring of a page: addresses of no bytes, and of another host.
+    let head = [&b"CH\x01\x00"[..], &1_u32.to_le_bytes(), &4096_u64.to_le_bytes()].concat();
+    let area = here.create_area(8192).unwrap();
+    let ticket = here.slot(&area).create().unwrap().fast_ticket().unwrap();
+    let third = hamlyn::Ticket { destination: 77, ..ticket }.to_bytes();
+    let based = hamlyn::Ticket { base: u32::MAX, ..ticket }.to_bytes();
+    for address in [vec![], vec![1; 3], vec![0xff; 80], [third; 2].concat(), [based; 2].concat()] {
+        let asked = here.begin_connect(OTHER, "name", &[&head[..], &address].concat()).unwrap();
+        let none = listener.accept_timeout(Duration::from_millis(20)).map(drop).unwrap_err();
+        assert!(none.is_timed_out(), "{none}");
+        assert!(asked.finish(Some(PATIENCE)).is_err());
+    }
+}
+
+#[test]
+fn channels_of_one_host_share_termini() {
     let fake = Fake::default();
     let [here, there] = [fake.share(), fake.other()].map(|seat| Card::from(hamlyn::Card::attached(seat)));
     let mut open: Vec<_> = (0..9).map(|_| open_at(&here, &there, Options::default())).collect();
-    // Two for each host's channels. Without express memory there are no managers, which have one.
+    // Nine channels need two at each end. Without express memory there are no managers, which have
+    // one.
     assert_eq!(fake.weights().len(), 4);
     for (number, [here, there]) in open.iter_mut().enumerate() {
         here.sender.send(&bytes(number, 100)).unwrap();

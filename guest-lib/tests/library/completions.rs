@@ -98,6 +98,21 @@ fn a_timeout_gives_the_buffer_back() {
 }
 
 #[test]
+fn tag_in_flight_is_not_given_to_another_buffer() {
+    let (fake, terminus, _slot, ticket) = bench();
+    let buffer = terminus.create_send_buffer(4096).unwrap();
+    let tag = buffer.tag();
+    let sent = terminus.send_dma(&Message::to(&ticket), buffer.piece(0, 64).unwrap()).unwrap();
+    drop(buffer);
+    let other = terminus.create_send_buffer(4096).unwrap();
+    assert_ne!(other.tag(), tag, "the card looks at the tag when it sends");
+    fake.hold(false);
+    // The buffer is gone, so the card refuses it.
+    sent.wait(PATIENCE).unwrap_err();
+    assert_eq!(terminus.create_send_buffer(4096).unwrap().tag(), tag);
+}
+
+#[test]
 fn file_is_readable_once_half_queue_is_free() {
     let (fake, terminus, _slot, ticket) = bench();
     let sent = fill(&terminus, &ticket);

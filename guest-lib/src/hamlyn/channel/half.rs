@@ -23,22 +23,23 @@ use crate::hamlyn::slot::Slot;
 use crate::hamlyn::terminus::{Handle, Source, Terminus};
 use crate::hamlyn::ticket::Ticket;
 
-/// Maximum number of messages whose notifications the receiver has not reported as read. Also the
+/// Maximum number of messages that the receiver has not reported as arrived without a gap. Also the
 /// number of the slot's metadata entries.
 const MESSAGES: u32 = 128;
 /// Entries of a half's queue: those messages, and the end. A sender gets fewer reports.
 const ENTRIES: u32 = 2 * MESSAGES;
-/// Number of read notifications after which a receiver reports them.
+/// Number of arrived messages after which a receiver reports them.
 const REPORT: u32 = MESSAGES / 4;
 /// Messages of one post: a ring's bytes are two pieces if they wrap around.
 const POST: u32 = 2;
-/// Number of a half's requests that may be in the work queue before it looks for those that the
-/// card has completed.
+/// Number of a half's requests after which it forgets those that the card has completed.
 const UNSEEN: usize = 16;
 /// Maximum time for the card to make room in the work queue.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The same for the last word of a half, after which it goes.
+const LAST: Duration = Duration::from_secs(1);
 
-/// What a half receives in.
+/// Memory and queue that a half receives in.
 #[derive(Debug)]
 pub(super) struct Own {
     slot: Slot,
@@ -71,7 +72,7 @@ impl Own {
     }
 }
 
-/// What both halves have: what they send with, and what they receive in.
+/// The parts that both halves have.
 #[derive(Debug)]
 pub(super) struct Half {
     terminus: Terminus,
@@ -90,9 +91,10 @@ impl Half {
         Self { terminus, peer, own, sent, failed, armed }
     }
 
-    fn send(&self, message: &Message<'_>, source: Source<'_>) -> Result<()> {
+    /// Sends a message. Waits for at most `limit` for room in the work queue.
+    fn send(&self, message: &Message<'_>, source: Source<'_>, limit: Duration) -> Result<()> {
         let handle = match self.terminus.try_send(message, source) {
-            Err(error) if error.is_would_block() => self.send_when_possible(message, source)?,
+            Err(error) if error.is_would_block() => self.send_when_possible(message, source, limit)?,
             sent => sent?,
         };
         self.remember(handle);
@@ -100,8 +102,13 @@ impl Half {
     }
 
     #[cold]
-    fn send_when_possible(&self, message: &Message<'_>, source: Source<'_>) -> Result<Handle> {
-        let deadline = Deadline::new(Some(PATIENCE));
+    fn send_when_possible(
+        &self,
+        message: &Message<'_>,
+        source: Source<'_>,
+        limit: Duration,
+    ) -> Result<Handle> {
+        let deadline = Deadline::new(Some(limit));
         loop {
             self.terminus.wait_progress(deadline.check("room in the work queue")?)?;
             match self.terminus.try_send(message, source) {
@@ -111,12 +118,13 @@ impl Half {
         }
     }
 
-    fn say(&self, word: u32) -> Result<()> {
-        self.send(&Message::to(&self.peer).word(word), Source::Bytes(&[]))
+    /// Sends the half's last word.
+    fn send_last(&self, word: u32) -> Result<()> {
+        self.send(&Message::to(&self.peer).word(word), Source::Bytes(&[]), LAST)
     }
 
     /// Sends a word, if there is room in the work queue.
-    fn try_say(&self, word: u32) -> Result<()> {
+    fn try_send_word(&self, word: u32) -> Result<()> {
         self.remember(self.terminus.try_send(&Message::to(&self.peer).word(word), &[])?);
         Ok(())
     }
@@ -141,9 +149,10 @@ impl Half {
         }
     }
 
-    /// Passes every notification that has arrived to `take`. An overrun is passed as `None`.
+    /// Passes the notifications that have arrived to `take`, not more than a queue of them. An
+    /// overrun is passed as `None`.
     fn take_notifications(&self, mut take: impl FnMut(Option<Notification>)) {
-        loop {
+        for _ in 0..ENTRIES {
             match self.own.queue.recv() {
                 Ok(Some(notification)) => take(Some(notification)),
                 Ok(None) => return,
@@ -167,26 +176,33 @@ impl Half {
         self.failed.borrow_mut().take().map_or(Ok(()), Err)
     }
 
-    /// Returns whether a post would find room in the work queue, as far as this half has to look.
-    fn has_room(&self) -> bool {
-        let is_new = self.sent.borrow().len() <= UNSEEN;
-        is_new || self.terminus.check_room(POST as usize).is_ok()
+    /// Waits until the card has completed some requests, for at most `limit`.
+    fn wait_progress(&self, limit: Duration) -> Result<()> {
+        match self.terminus.wait_progress(Some(limit)) {
+            Err(error) if error.is_timed_out() => Ok(()),
+            waited => waited,
+        }
     }
 
     fn finish(&self, limit: Option<Duration>) -> Result<()> {
-        match self.sent.borrow().back() {
-            Some(last) => last.wait(limit),
-            None => Ok(()),
+        if let Some(last) = self.sent.borrow().back() {
+            match last.wait(limit) {
+                Err(error) if error.is_timed_out() => return Err(error),
+                // Refused, as another may have been.
+                _ => {}
+            }
         }
+        self.forget_completed();
+        self.check()
     }
 }
 
-/// What a sender knows of its receiver.
+/// A receiver's reports, as far as they have arrived.
 #[derive(Debug, Default)]
 struct Reports {
     released: u64,
-    /// Number of notifications that the receiver has read, modulo 2^32.
-    read: u32,
+    /// Number of messages that have arrived without a gap, modulo 2^32.
+    arrived: u32,
     has_left: bool,
 }
 
@@ -212,12 +228,12 @@ impl SendingHalf {
         self.half.take_notifications(|notification| {
             let mut reports = self.reports.borrow_mut();
             let report = notification.and_then(|notification| match notification.arrival {
-                Arrival::Fast(word) => ToSender::decode(word, reports.released, reports.read),
+                Arrival::Fast(word) => ToSender::decode(word, reports.released, reports.arrived),
                 Arrival::Metadata(_) => None,
             });
             match report {
                 Some(ToSender::Released(position)) => reports.released = position,
-                Some(ToSender::Read(number)) => reports.read = number,
+                Some(ToSender::Arrived(number)) => reports.arrived = number,
                 Some(ToSender::Left) => reports.has_left = true,
                 // The writer reports a position that no ring has as nonsense.
                 None => reports.released = u64::MAX,
@@ -228,13 +244,13 @@ impl SendingHalf {
     /// Returns whether the receiver and the card have room for a post.
     fn has_room(&self) -> bool {
         let is_free = || {
-            let unread = self.posted.get().wrapping_sub(self.reports.borrow().read);
-            unread <= MESSAGES - POST
+            let under_way = self.posted.get().wrapping_sub(self.reports.borrow().arrived);
+            under_way <= MESSAGES - POST
         };
         if !is_free() {
             self.take_reports();
         }
-        is_free() && self.half.has_room()
+        is_free() && self.half.terminus.check_room(POST as usize).is_ok()
     }
 
     /// Deposits the mirror's bytes of this range into the receiver's ring. They end at position
@@ -247,11 +263,11 @@ impl SendingHalf {
         let offset = range.start as u32;
         if length <= LONGEST.min(self.half.terminus.packet_size().into()) {
             let word = ToReceiver::Filled { end, length }.encode();
-            return self.half.send(&Message::to(peer).offset(offset).word(word), piece.into());
+            return self.half.send(&Message::to(peer).offset(offset).word(word), piece.into(), PATIENCE);
         }
         let entry = Ticket { metadata_index: number % MESSAGES, ..*peer };
         let metadata = [end.to_le_bytes(), length.to_le_bytes()].concat();
-        self.half.send(&Message::to(&entry).offset(offset).metadata(&metadata), piece.into())
+        self.half.send(&Message::to(&entry).offset(offset).metadata(&metadata), piece.into(), PATIENCE)
     }
 }
 
@@ -266,7 +282,7 @@ impl Remote for SendingHalf {
 
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
         if word == Word::Ended {
-            return self.half.say(ToReceiver::Ended { at: self.written.get(), how: value }.encode());
+            return self.half.send_last(ToReceiver::Ended { at: self.written.get(), how: value }.encode());
         }
         self.written.set(value);
         let [first, second] = pieces;
@@ -305,10 +321,7 @@ impl Remote for SendingHalf {
                 return Ok(false);
             };
             if self.half.terminus.check_room(POST as usize).is_err() {
-                match self.half.terminus.wait_progress(Some(left)) {
-                    Err(error) if error.is_timed_out() => {}
-                    waited => waited?,
-                }
+                self.half.wait_progress(left)?;
             } else {
                 self.half.sleep(left)?;
             }
@@ -338,20 +351,20 @@ impl Remote for SendingHalf {
 pub(super) struct ReceivingHalf {
     half: Half,
     filled: RefCell<Filled>,
-    /// Number of notifications read, and of those that were reported, modulo 2^32.
-    read: Cell<u32>,
+    /// Number of messages that were reported as arrived, modulo 2^32.
     reported: Cell<u32>,
+    /// Released position that there was no room to report.
+    owed: Cell<Option<u64>>,
 }
 
 impl ReceivingHalf {
     pub(super) fn new(half: Half, capacity: u64) -> Self {
-        let filled = RefCell::new(Filled::new(capacity));
-        Self { half, filled, read: Cell::new(0), reported: Cell::new(0) }
+        let filled = RefCell::new(Filled::new(capacity, MESSAGES));
+        Self { half, filled, reported: Cell::new(0), owed: Cell::new(None) }
     }
 
     fn take_messages(&self) {
         self.half.take_notifications(|notification| {
-            self.read.set(self.read.get().wrapping_add(1));
             let mut filled = self.filled.borrow_mut();
             match notification.and_then(|notification| self.meaning(&notification, filled.until())) {
                 Some(ToReceiver::Filled { end, length }) => filled.fill(end.wrapping_sub(length), end),
@@ -371,12 +384,30 @@ impl ReceivingHalf {
         Some(ToReceiver::Filled { end: number(0)?, length: number(8)? })
     }
 
-    /// Reports read notifications, once they are many and there is room for a report.
-    fn report(&self) {
-        let read = self.read.get();
-        let is_due = read.wrapping_sub(self.reported.get()) >= REPORT;
-        if is_due && self.half.try_say(ToSender::Read(read).encode()).is_ok() {
-            self.reported.set(read);
+    fn report_is_due(&self) -> bool {
+        self.filled.borrow().messages().wrapping_sub(self.reported.get()) >= REPORT
+    }
+
+    /// Sends the reports that are due, as far as there is room in the work queue. The peer waits
+    /// for them, so a later call sends the rest.
+    fn report(&self) -> Result<()> {
+        if let Some(position) = self.owed.get() {
+            self.half.try_send_word(ToSender::Released(position).encode())?;
+            self.owed.set(None);
+        }
+        if self.report_is_due() {
+            let arrived = self.filled.borrow().messages();
+            self.half.try_send_word(ToSender::Arrived(arrived).encode())?;
+            self.reported.set(arrived);
+        }
+        Ok(())
+    }
+
+    /// Sends the reports that are due. Having no room for them now is not an error.
+    fn try_report(&self) -> Result<()> {
+        match self.report() {
+            Err(error) if error.is_would_block() => Ok(()),
+            reported => reported,
         }
     }
 }
@@ -392,23 +423,30 @@ impl Remote for ReceivingHalf {
     }
 
     fn post(&self, _pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
-        let report = if word == Word::Left { ToSender::Left } else { ToSender::Released(value) };
-        self.half.say(report.encode())
+        if word == Word::Left {
+            return self.half.send_last(ToSender::Left.encode());
+        }
+        self.owed.set(Some(value));
+        self.try_report()
     }
 
     fn load(&self, word: Word) -> u64 {
         self.take_messages();
-        self.report();
+        // The next call that posts or sleeps reports a failure.
+        let _ = self.try_report();
         let filled = self.filled.borrow();
         if word == Word::Ended { filled.end() } else { filled.until() }
     }
 
     fn arm(&self) -> Result<()> {
         self.half.arm();
-        Ok(())
+        self.try_report()
     }
 
     fn sleep(&self, limit: Duration) -> Result<()> {
+        if self.owed.get().is_some() || self.report_is_due() {
+            return self.half.wait_progress(limit);
+        }
         self.half.sleep(limit)
     }
 

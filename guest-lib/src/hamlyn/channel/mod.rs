@@ -7,12 +7,14 @@
 //! without a gap. Each half has a notification queue, which it polls and sleeps on.
 //!
 //! A sender uses a metadata entry and a place in the receiver's queue for each message until the
-//! receiver reports that it has read the notification, so neither can overrun.
+//! receiver reports that it and all before it have arrived. So neither can overrun, and no entry is
+//! used for two messages at once.
 
 mod filled;
 mod half;
 mod note;
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use self::half::{Half, Own, ReceivingHalf, SendingHalf};
@@ -23,18 +25,20 @@ use crate::error::{Error, Result};
 use crate::hamlyn::card::Card;
 use crate::hamlyn::send_buffer::SendBuffer;
 use crate::hamlyn::terminus::Terminus;
-use crate::hamlyn::ticket::Ticket;
+use crate::hamlyn::ticket::{Ticket, TicketFlags};
 
 const TOO_SMALL: Error = Error::Invalid("a channel's area has two pages at least");
 
-/// The termini of a card's channels. Each serves as many channels as it has send buffers.
+/// The termini of a card's channels, by the peer's host: a host that takes nothing holds up all
+/// requests of a terminus. Each serves as many channels as it has send buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Termini(Mutex<Vec<Terminus>>);
+pub(crate) struct Termini(Mutex<BTreeMap<u32, Vec<Terminus>>>);
 
 impl Termini {
-    /// Returns a send buffer of `length` bytes and its terminus.
-    fn buffer(&self, card: &Card, length: usize) -> Result<(Terminus, SendBuffer)> {
+    /// Returns a send buffer of `length` bytes and its terminus, for messages to `host`.
+    fn buffer(&self, card: &Card, host: u32, length: usize) -> Result<(Terminus, SendBuffer)> {
         let mut termini = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let termini = termini.entry(host).or_default();
         for terminus in termini.iter() {
             match terminus.create_send_buffer(length) {
                 Err(Error::Exhausted { .. }) => {}
@@ -58,8 +62,8 @@ pub(crate) struct HamlynEnds {
 }
 
 impl HamlynEnds {
-    pub(crate) fn create(card: &Card, termini: &Termini, capacity: u64) -> Result<Self> {
-        let (terminus, buffer) = termini.buffer(card, PAGE + capacity as usize)?;
+    pub(crate) fn create(card: &Card, termini: &Termini, host: u32, capacity: u64) -> Result<Self> {
+        let (terminus, buffer) = termini.buffer(card, host, PAGE + capacity as usize)?;
         let (sender, receiver) = (Own::for_reports(card)?, Own::for_messages(card, capacity)?);
         Ok(Self { terminus, buffer, sender, receiver })
     }
@@ -93,7 +97,8 @@ fn ticket(bytes: &[u8], host: u32, length: u64) -> Result<Ticket> {
     if ticket.destination != host {
         return Err(Error::Malformed("a ticket for memory that is not at its host"));
     }
-    if !ticket.is_fast() || u64::from(ticket.length) < length {
+    let is_whole = ticket.is_fast() && ticket.base == 0 && ticket.flags == TicketFlags::default();
+    if !is_whole || u64::from(ticket.length) < length {
         return Err(Error::Malformed("a ticket for less than a channel's ring"));
     }
     Ok(ticket)

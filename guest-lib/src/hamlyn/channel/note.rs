@@ -1,4 +1,4 @@
-//! What the word of a fast message says. Positions count from the channel's start, in units of 8
+//! Contents of the word of a fast message. Positions count from the channel's start, in units of 8
 //! bytes.
 //!
 //! | to | bits 31-30 | bits 29-9 | bits 8-0 |
@@ -6,7 +6,7 @@
 //! | receiver | 0: filled | end of the filled bytes | their number, in units |
 //! | receiver | 1: ended | end of all messages | how |
 //! | sender | 0: released | position, bits 29-0 | |
-//! | sender | 1: read | number of notifications, bits 29-0 | |
+//! | sender | 1: arrived | number of messages, bits 29-0 | |
 //! | sender | 2: left | | |
 
 const KIND: u32 = 30;
@@ -22,7 +22,7 @@ pub(super) const LONGEST: u64 = ((1 << LOW) - 1) * UNIT;
 const FILLED: u32 = 0;
 const ENDED: u32 = 1;
 const RELEASED: u32 = 0;
-const READ: u32 = 1;
+const ARRIVED: u32 = 1;
 const LEFT: u32 = 2;
 
 /// A sender's word.
@@ -36,7 +36,7 @@ pub(super) enum ToReceiver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToSender {
     Released(u64),
-    Read(u32),
+    Arrived(u32),
     Left,
 }
 
@@ -65,20 +65,20 @@ impl ToSender {
     pub(super) fn encode(self) -> u32 {
         match self {
             Self::Released(position) => RELEASED << KIND | lowest(position / UNIT, NUMBER),
-            Self::Read(number) => READ << KIND | lowest(number.into(), NUMBER),
+            Self::Arrived(number) => ARRIVED << KIND | lowest(number.into(), NUMBER),
             Self::Left => LEFT << KIND,
         }
     }
 
     /// Decodes a word after reports of these numbers. An earlier report that comes late changes
     /// nothing. `None` if the word is not a receiver's.
-    pub(super) fn decode(word: u32, released: u64, read: u32) -> Option<Self> {
+    pub(super) fn decode(word: u32, released: u64, arrived: u32) -> Option<Self> {
         match word >> KIND {
             RELEASED => {
                 let ahead = u64::from(ahead(word, (released / UNIT) as u32));
                 Some(Self::Released(released.wrapping_add(ahead * UNIT)))
             }
-            READ => Some(Self::Read(read.wrapping_add(ahead(word, read)))),
+            ARRIVED => Some(Self::Arrived(arrived.wrapping_add(ahead(word, arrived)))),
             LEFT => Some(Self::Left),
             _ => None,
         }
@@ -121,9 +121,9 @@ mod tests {
             let (before, now) = (last.wrapping_sub(late), u64::from(last) * UNIT);
             let released = ToSender::Released(u64::from(before) * UNIT);
             prop_assert_eq!(ToSender::decode(released.encode(), now, 0), Some(ToSender::Released(now)));
-            let read = ToSender::Read(before);
-            prop_assert_eq!(ToSender::decode(read.encode(), 0, last), Some(ToSender::Read(last)));
-            let next = ToSender::Read(last.wrapping_add(late));
+            let arrived = ToSender::Arrived(before);
+            prop_assert_eq!(ToSender::decode(arrived.encode(), 0, last), Some(ToSender::Arrived(last)));
+            let next = ToSender::Arrived(last.wrapping_add(late));
             prop_assert_eq!(ToSender::decode(next.encode(), 0, last), Some(next));
         }
     }

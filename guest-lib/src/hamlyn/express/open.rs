@@ -16,7 +16,7 @@ use crate::core::express::memory::RingMemory;
 use crate::core::express::pages::{ExpressArea, ExpressView, is_absent};
 use crate::core::waiting::Deadline;
 use crate::core::watch::Watch;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hamlyn::attach::Attachment;
 use crate::hamlyn::manager::Manager;
 use crate::hamlyn::protocol::stream::{StreamPair, StreamReceiver, StreamSender};
@@ -99,15 +99,20 @@ impl Channel {
         }
         // Both directions use the smaller ring, so this end needs no larger one.
         let options = ChannelOptions { capacity: options.capacity.min(capacity), ..options };
-        let ends = ChannelEnd::create(manager, host, options)
-            .and_then(|own| Ok((own.own_offer()?, View::map(manager, host, area, key, capacity)?, own)));
-        match ends {
-            Ok((offer, view, own)) => {
-                let connection = request.accept(&offer.to_bytes())?;
+        let own = match ChannelEnd::create(manager, host, options) {
+            Ok(own) => own,
+            Err(error) if is_absent(&error) => return reject(request, BY_MESSAGES),
+            Err(error) => return fail(request, error),
+        };
+        match View::map(manager, host, area, key, capacity) {
+            Ok(view) => {
+                let connection = request.accept(&own.own_offer()?.to_bytes())?;
                 Ok(Some(own.assemble(view, ticket, connection)))
             }
             Err(error) if is_absent(&error) => reject(request, BY_MESSAGES),
-            Err(error) => fail(request, error),
+            Err(error) if error.kind() == ErrorKind::Exhausted => fail(request, error),
+            // The peer has asked for an area that it does not have.
+            Err(error) => reject(request, cut(&error.to_string())),
         }
     }
 }

@@ -115,12 +115,13 @@ impl TerminusInner {
     }
 
     pub(super) fn take_tag(&self) -> Result<u32> {
-        let mut state = self.lock();
-        let tag = state.tags.trailing_ones();
-        if tag >= HAMLYN_SEND_BUFFERS {
+        let mut state = self.observe();
+        // Requests in flight name their buffer by its tag, also if the buffer is gone.
+        let is_free = |tag: &u32| state.tags & (1 << tag) == 0 && !state.uses.has(*tag);
+        let Some(tag) = (0..HAMLYN_SEND_BUFFERS).find(is_free) else {
             let remedy = "drop a send buffer, or take another terminus";
             return Err(Error::Exhausted { object: "send-buffer tags", limit: HAMLYN_SEND_BUFFERS, remedy });
-        }
+        };
         state.tags |= 1 << tag;
         Ok(tag)
     }

@@ -33,6 +33,11 @@ impl Uses {
         }
     }
 
+    /// Returns whether any bytes of the buffer with this tag are in use.
+    pub(super) fn has(&self, tag: u32) -> bool {
+        self.0.iter().any(|used| used.tag == tag)
+    }
+
     /// Fails if any of these bytes are in use.
     pub(crate) fn check(&self, tag: u32, offset: u64, length: u64) -> Result<()> {
         let end = offset + length;
