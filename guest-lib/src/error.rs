@@ -3,8 +3,6 @@
 //! All cards share one error type, so that `?` works across them. Only this file knows what each
 //! card adds to it.
 
-pub(crate) mod kind;
-
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -16,6 +14,7 @@ use crate::clan::dma_error::DmaError;
 use crate::clan::endpoint::fault::Fault;
 use crate::clan::tripwire_error::TripwireError;
 use crate::core::connection::end::End;
+use crate::core::error_kind::kind_of;
 use crate::core::express::ring::Nonsense;
 use crate::core::loss::PeerLoss;
 use crate::dart::address::AddressError;
@@ -24,8 +23,7 @@ use crate::hamlyn::ticket_errors::{SeedError, ShareError, TicketError};
 use crate::shrimp::handle_error::HandleError;
 use crate::shrimp::mapping_error::MappingError;
 
-pub use self::kind::ErrorKind;
-use self::kind::kind_of;
+pub use crate::core::error_kind::ErrorKind;
 
 /// Object of [`Error::Quota`] and [`Error::Exhausted`]: the driver has a fixed number per card.
 pub(crate) const CONNECTIONS: &str = "connections and names";

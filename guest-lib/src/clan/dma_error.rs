@@ -4,7 +4,7 @@ use std::fmt;
 
 use hamlyn_abi::clan::dma::*;
 
-use crate::error::kind::ErrorKind;
+use crate::core::error_kind::ErrorKind;
 
 /// Reasons why a DMA request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

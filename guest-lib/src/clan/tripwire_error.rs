@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hamlyn_abi::clan::tripwire::*;
 
-use crate::error::kind::ErrorKind;
+use crate::core::error_kind::ErrorKind;
 
 /// Maximum time for the card to answer. It answers at once, but a machine may be paused for a
 /// while.

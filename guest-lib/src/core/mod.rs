@@ -11,6 +11,7 @@ pub(crate) mod connection;
 pub mod copies;
 pub(crate) mod device;
 pub(crate) mod doorbell;
+pub(crate) mod error_kind;
 pub(crate) mod express;
 pub(crate) mod free;
 pub(crate) mod key;

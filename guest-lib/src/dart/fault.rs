@@ -3,7 +3,7 @@
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::trap::*;
 
-use crate::error::kind::ErrorKind;
+use crate::core::error_kind::ErrorKind;
 
 /// Reasons why the receiver did not execute a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]

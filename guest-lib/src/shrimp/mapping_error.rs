@@ -1,6 +1,6 @@
 //! Reasons why a buffer is not mapped.
 
-use crate::error::kind::ErrorKind;
+use crate::core::error_kind::ErrorKind;
 
 /// Reasons why a send buffer is not mapped: the other host refused the mapping, or no longer has
 /// the memory.

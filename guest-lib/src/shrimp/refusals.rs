@@ -48,7 +48,7 @@ fn errno_of(source: &io::Error) -> Option<Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::kind::ErrorKind;
+    use crate::core::error_kind::ErrorKind;
 
     #[test]
     fn each_refusal_has_its_text_and_kind() {

@@ -22,15 +22,15 @@ use crate::core::polling::{Poller, Polling};
 use crate::error::{Error, Result};
 
 /// The bit for messages in [`Core::wait_until`].
-pub(in crate::clan) const MESSAGE: u64 = 1 << CLAN_BIT_MESSAGE;
+pub(crate) const MESSAGE: u64 = 1 << CLAN_BIT_MESSAGE;
 /// The bit for faults.
-pub(in crate::clan) const FAULT: u64 = 1 << CLAN_BIT_FAULT;
+pub(crate) const FAULT: u64 = 1 << CLAN_BIT_FAULT;
 /// The bit for DMA requests.
-pub(in crate::clan) const DMA: u64 = 1 << CLAN_BIT_DMA;
+pub(crate) const DMA: u64 = 1 << CLAN_BIT_DMA;
 
 /// The part of an endpoint that its windows, Tripwires and DMA requests share.
 #[derive(Debug)]
-pub(in crate::clan) struct Core {
+pub(crate) struct Core {
     // Dropped first. After the close, the card does not write to the memory, and no request uses an
     // aperture.
     open: Open,
@@ -93,66 +93,66 @@ impl Core {
         &self.poller
     }
 
-    pub(in crate::clan) fn card(&self) -> &Arc<dyn Attachment> {
+    pub(crate) fn card(&self) -> &Arc<dyn Attachment> {
         &self.open.card
     }
 
-    pub(in crate::clan) fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.open.number
     }
 
-    pub(in crate::clan) fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         &self.state
     }
 
-    pub(in crate::clan) fn dma(&self) -> MutexGuard<'_, Queue> {
+    pub(crate) fn dma(&self) -> MutexGuard<'_, Queue> {
         lock(&self.dma)
     }
 
-    pub(in crate::clan) fn places(&self) -> MutexGuard<'_, Places> {
+    pub(crate) fn places(&self) -> MutexGuard<'_, Places> {
         lock(&self.tripwires)
     }
 
     /// Returns the last fault if the fault count differs from `before`, to explain why a load
     /// returned all ones. It may be the fault of another access: only the last one is known, and
     /// the load's fault may have preceded it.
-    pub(in crate::clan) fn fault_since(&self, before: u32) -> Option<Fault> {
+    pub(crate) fn fault_since(&self, before: u32) -> Option<Fault> {
         let (count, fault) = self.last_fault();
         fault.filter(|_| count != before)
     }
 
     /// Returns the number of faults and the last fault.
-    pub(in crate::clan) fn last_fault(&self) -> (u32, Option<Fault>) {
+    pub(crate) fn last_fault(&self) -> (u32, Option<Fault>) {
         self.state.fault(self.used_as.load(Ordering::Acquire))
     }
 
     /// Begins another use of the endpoint: later faults of earlier accesses are not reported.
-    pub(in crate::clan) fn begin_use(&self) {
+    pub(crate) fn begin_use(&self) {
         let number = self.used_as.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
         self.state.begin_use(number);
     }
 
-    pub(in crate::clan) fn faults(&self) -> u32 {
+    pub(crate) fn faults(&self) -> u32 {
         self.state.faults()
     }
 
-    pub(in crate::clan) fn take_fault(&self) -> Option<Fault> {
+    pub(crate) fn take_fault(&self) -> Option<Fault> {
         let (count, fault) = self.last_fault();
         let seen = self.faults_seen.swap(count, Ordering::AcqRel);
         fault.filter(|_| count != seen)
     }
 
     /// Returns whether there is a message that the owner has not taken yet.
-    pub(in crate::clan) fn has_message(&self) -> bool {
+    pub(crate) fn has_message(&self) -> bool {
         self.state.message(*lock(&self.messages)).is_some()
     }
 
-    pub(in crate::clan) fn has_fault(&self) -> bool {
+    pub(crate) fn has_fault(&self) -> bool {
         let (count, fault) = self.last_fault();
         fault.is_some() && count != self.faults_seen.load(Ordering::Acquire)
     }
 
-    pub(in crate::clan) fn try_message(&self) -> Option<Message> {
+    pub(crate) fn try_message(&self) -> Option<Message> {
         let mut taken = lock(&self.messages);
         let message = Message::of(&self.state.message(*taken)?);
         *taken = taken.wrapping_add(1);
@@ -160,12 +160,7 @@ impl Core {
         Some(message)
     }
 
-    pub(in crate::clan) fn send(
-        &self,
-        to: Address,
-        kind: MessageKind,
-        data: &[u8; MESSAGE_SIZE],
-    ) -> Result<()> {
+    pub(crate) fn send(&self, to: Address, kind: MessageKind, data: &[u8; MESSAGE_SIZE]) -> Result<()> {
         let (data, endpoint) = (message::words(data), self.number());
         let mut send = ClanSend { endpoint, host: to.host, port: to.port, kind: kind.number(), data };
         self.card().send(&mut send).map_err(|error| match error {
@@ -176,7 +171,7 @@ impl Core {
         })
     }
 
-    pub(in crate::clan) fn set_peer(&self, peer: Option<Address>) -> Result<()> {
+    pub(crate) fn set_peer(&self, peer: Option<Address>) -> Result<()> {
         let (host, port) = peer.map_or((0, 0), |peer| (peer.host, peer.port));
         self.card().set_peer(&mut ClanPeer { endpoint: self.number(), host, port, reserved: 0 })
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use hamlyn_abi::clan::endpoint::*;
 
-use crate::error::kind::ErrorKind;
+use crate::core::error_kind::ErrorKind;
 
 /// A fault of an endpoint: a failed load, store or DMA write of its owner. A store is posted, so
 /// its fault is reported a little later.

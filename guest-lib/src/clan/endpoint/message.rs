@@ -45,7 +45,7 @@ impl MessageKind {
         }
     }
 
-    pub(in crate::clan) fn number(self) -> u32 {
+    pub(crate) fn number(self) -> u32 {
         match self {
             MessageKind::Connect => CLAN_MESSAGE_CONNECT,
             MessageKind::Accept => CLAN_MESSAGE_ACCEPT,

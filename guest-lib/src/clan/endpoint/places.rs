@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 
 /// The Tripwires of an endpoint that are in use, and the last serial number sent for each.
 #[derive(Debug)]
-pub(in crate::clan) struct Places {
+pub(crate) struct Places {
     count: u32,
     used: u32,
     serials: [u16; CLAN_MAX_TRIPWIRES as usize],
 }
 
 impl Places {
-    pub(in crate::clan) fn new(count: u32) -> Self {
+    pub(crate) fn new(count: u32) -> Self {
         Self { count: count.min(CLAN_MAX_TRIPWIRES), used: 0, serials: Default::default() }
     }
 
-    pub(in crate::clan) fn take(&mut self) -> Result<u32> {
+    pub(crate) fn take(&mut self) -> Result<u32> {
         let free = (0..self.count).find(|index| self.used & 1 << index == 0);
         let Some(index) = free else {
             let remedy = "drop some, or open an endpoint with more (EndpointBuilder::tripwires)";
@@ -28,18 +28,18 @@ impl Places {
     }
 
     /// Returns whether no Tripwire is in use.
-    pub(in crate::clan) fn are_free(&self) -> bool {
+    pub(crate) fn are_free(&self) -> bool {
         self.used == 0
     }
 
-    pub(in crate::clan) fn next_serial(&mut self, index: u32) -> u16 {
+    pub(crate) fn next_serial(&mut self, index: u32) -> u16 {
         let serial = &mut self.serials[index as usize];
         *serial = serial.wrapping_add(1);
         *serial
     }
 
     /// Makes a Tripwire available again.
-    pub(in crate::clan) fn free(&mut self, index: u32) {
+    pub(crate) fn free(&mut self, index: u32) {
         self.used &= !(1 << index);
     }
 }

@@ -17,7 +17,7 @@ const ATTEMPTS: u32 = 8;
 
 /// Returns the bits that are set in the bitmap of an endpoint's memory.
 #[cfg(test)]
-pub(in crate::clan) fn bits_of(memory: &Mapping) -> u64 {
+pub(crate) fn bits_of(memory: &Mapping) -> u64 {
     let words = |at: u32| memory.load_u64(at as usize);
     words(CLAN_STATE_BITS) ^ words(CLAN_STATE_CLEARED)
 }
@@ -25,7 +25,7 @@ pub(in crate::clan) fn bits_of(memory: &Mapping) -> u64 {
 /// The memory that an endpoint shares with the card, and its page of the card. Each function reads
 /// a word once, because the card may change it at any time.
 #[derive(Debug)]
-pub(in crate::clan) struct State {
+pub(crate) struct State {
     memory: Arc<Mapping>,
     page: Arc<Mapping>,
     /// Capacity of the DMA queue, in requests.
@@ -33,13 +33,13 @@ pub(in crate::clan) struct State {
 }
 
 impl State {
-    pub(in crate::clan) fn new(memory: Arc<Mapping>, page: Arc<Mapping>, requests: u32) -> Self {
+    pub(crate) fn new(memory: Arc<Mapping>, page: Arc<Mapping>, requests: u32) -> Self {
         Self { memory, page, requests }
     }
 
     /// Clears bits, and keeps later loads from moving before that. A caller that then checks what
     /// the bits stand for and sleeps on them does not lose a wake-up.
-    pub(in crate::clan) fn clear(&self, bits: u64) {
+    pub(crate) fn clear(&self, bits: u64) {
         for (word, bits) in [(0, bits as u32), (4, (bits >> 32) as u32)] {
             self.clear_word(word, bits);
         }
@@ -64,18 +64,18 @@ impl State {
     }
 
     /// Begins another use of the endpoint.
-    pub(in crate::clan) fn begin_use(&self, number: u32) {
+    pub(crate) fn begin_use(&self, number: u32) {
         self.page.store_u32_release(CLAN_ENDPOINT_USE as usize, number);
     }
 
     /// Sets which events the owner wants besides those of Tripwires.
-    pub(in crate::clan) fn set_interest(&self, interest: u32) {
+    pub(crate) fn set_interest(&self, interest: u32) {
         self.page.store_u32_release(CLAN_ENDPOINT_INTEREST as usize, interest);
     }
 
     /// Returns the number of faults, and the last fault if it belongs to this use of the endpoint.
     /// If its words change on every attempt to read them, the reason is unknown.
-    pub(in crate::clan) fn fault(&self, used_as: u32) -> (u32, Option<Fault>) {
+    pub(crate) fn fault(&self, used_as: u32) -> (u32, Option<Fault>) {
         let word = |at: u32| self.memory.load_u32_acquire(at as usize);
         let mut count = word(CLAN_STATE_FAULTS);
         for _ in 0..ATTEMPTS {
@@ -94,22 +94,22 @@ impl State {
         (count, (count != 0).then(|| Fault::new(0, 0, 0, 0)))
     }
 
-    pub(in crate::clan) fn faults(&self) -> u32 {
+    pub(crate) fn faults(&self) -> u32 {
         self.memory.load_u32_acquire(CLAN_STATE_FAULTS as usize)
     }
 
     /// Returns how often a Tripwire fired, modulo 2^32.
-    pub(in crate::clan) fn fired(&self, tripwire: u32) -> u32 {
+    pub(crate) fn fired(&self, tripwire: u32) -> u32 {
         self.memory.load_u32_acquire((CLAN_STATE_TRIPWIRES + tripwire * 8) as usize)
     }
 
     /// Returns the card's last answer, with the serial number in the upper half.
-    pub(in crate::clan) fn answer(&self, tripwire: u32) -> u32 {
+    pub(crate) fn answer(&self, tripwire: u32) -> u32 {
         self.memory.load_u32_acquire((CLAN_STATE_TRIPWIRES + tripwire * 8 + 4) as usize)
     }
 
     /// Writes the range that a Tripwire is to watch. It takes effect with [`State::control`].
-    pub(in crate::clan) fn watch(&self, tripwire: u32, offset: u64, length: u64, target: u64) {
+    pub(crate) fn watch(&self, tripwire: u32, offset: u64, length: u64, target: u64) {
         let words =
             [(CLAN_TRIPWIRE_OFFSET, offset), (CLAN_TRIPWIRE_LENGTH, length), (CLAN_TRIPWIRE_TARGET, target)];
         for (word, value) in words {
@@ -117,13 +117,13 @@ impl State {
         }
     }
 
-    pub(in crate::clan) fn control(&self, tripwire: u32, value: u32) {
+    pub(crate) fn control(&self, tripwire: u32, value: u32) {
         let at = tripwire * CLAN_TRIPWIRE_STRIDE + CLAN_TRIPWIRE_CONTROL;
         self.page.store_u32_release(at as usize, value);
     }
 
     /// Returns message `n`, if it has arrived.
-    pub(in crate::clan) fn message(&self, n: u32) -> Option<ClanMessage> {
+    pub(crate) fn message(&self, n: u32) -> Option<ClanMessage> {
         let size = size_of::<ClanMessage>();
         let at = CLAN_STATE_MESSAGES as usize + (n % CLAN_MESSAGES) as usize * size;
         if self.memory.load_u32_acquire(at) != n.wrapping_add(1) {
@@ -134,7 +134,7 @@ impl State {
         ClanMessage::read_from_bytes(&bytes).ok()
     }
 
-    pub(in crate::clan) fn messages_taken(&self, taken: u32) {
+    pub(crate) fn messages_taken(&self, taken: u32) {
         self.memory.store_u32_release(CLAN_STATE_MESSAGES_TAKEN as usize, taken);
     }
 
@@ -142,28 +142,28 @@ impl State {
         (CLAN_STATE_SIZE + (n & (self.requests - 1)) * CLAN_REQUEST_SIZE) as usize
     }
 
-    pub(in crate::clan) fn put_request(&self, n: u32, request: &ClanRequest) {
+    pub(crate) fn put_request(&self, n: u32, request: &ClanRequest) {
         self.memory.write(self.request_at(n), request.as_bytes());
     }
 
     /// Returns the result of a request.
-    pub(in crate::clan) fn result(&self, n: u32) -> u32 {
+    pub(crate) fn result(&self, n: u32) -> u32 {
         self.memory.load_u32(self.request_at(n) + std::mem::offset_of!(ClanRequest, result))
     }
 
     /// Returns the number of completed requests, modulo 2^32.
-    pub(in crate::clan) fn done(&self) -> u32 {
+    pub(crate) fn done(&self) -> u32 {
         self.memory.load_u32_acquire(CLAN_STATE_DONE as usize)
     }
 
     /// Publishes the number of queued requests. Returns whether the card has to be notified.
-    pub(in crate::clan) fn publish(&self, put: u32) -> bool {
+    pub(crate) fn publish(&self, put: u32) -> bool {
         self.memory.store_u32_release(CLAN_STATE_PUT as usize, put);
         barrier::before_awake_check();
         self.memory.load_u32(CLAN_STATE_IDLE as usize) != 0
     }
 
-    pub(in crate::clan) fn go(&self) {
+    pub(crate) fn go(&self) {
         self.page.store_u32_release(CLAN_ENDPOINT_GO as usize, 1);
     }
 }

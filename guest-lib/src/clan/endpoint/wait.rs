@@ -14,7 +14,7 @@ impl Core {
     ///
     /// Bits are cleared before each call of `look`, never after it. So an event after the call sets
     /// them again, and no wake-up is lost.
-    pub(in crate::clan) fn wait_until<T>(
+    pub(crate) fn wait_until<T>(
         &self,
         bits: u64,
         timeout: Option<Duration>,

@@ -47,7 +47,7 @@ pub enum ErrorKind {
 }
 
 /// Maps an operating system error to a kind.
-pub(super) fn kind_of(source: &io::Error) -> ErrorKind {
+pub(crate) fn kind_of(source: &io::Error) -> ErrorKind {
     let Some(errno) = source.raw_os_error().map(Errno::from_raw_os_error) else { return ErrorKind::System };
     match errno {
         Errno::AGAIN => ErrorKind::WouldBlock,
