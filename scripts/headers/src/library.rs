@@ -70,6 +70,7 @@ pub const HEADERS: [Header; 8] = [
         name: "clan.h",
         parts: &[
             "clan/card.rs",
+            "clan/rights.rs",
             "clan/descriptor.rs",
             "clan/aperture.rs",
             "clan/endpoint.rs",
@@ -117,6 +118,7 @@ pub const HEADERS: [Header; 8] = [
             "dart/endpoint.rs",
             "dart/bank.rs",
             "dart/operation.rs",
+            "dart/trap.rs",
             "dart/queue.rs",
             "dart/address.rs",
             "dart/connection.rs",

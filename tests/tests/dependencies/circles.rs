@@ -12,7 +12,6 @@ use crate::{packages, root};
 /// entry when its circle is gone.
 const LEFT: &[(&str, &[&str])] = &[
     ("device/cards/clan/src", &["endpoints engine peer refusals"]),
-    ("guest-lib/c/src", &["clan/aperture clan/descriptor", "dart/connection dart/queue dart/status"]),
     (
         "tests/sim/src",
         &[

@@ -3,17 +3,13 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use hamlyn::clan::{Aperture, Rights};
+use hamlyn::clan::Aperture;
 
 use super::card::clan_card;
 use super::descriptor::clan_descriptor;
-use crate::call::{Failure, call, free, given, store};
+use super::rights::rights_of;
+use crate::call::{call, free, given, store};
 use crate::memory::lent;
-
-/// Other processes may read an aperture.
-pub const CLAN_RIGHT_READ: u32 = 1;
-/// Other processes may write to an aperture.
-pub const CLAN_RIGHT_WRITE: u32 = 2;
 
 /// Memory of this process that any process with its descriptor can access, through windows and DMA
 /// (section 3.2). Remote writes appear in it without any call on this side. Writes of one host
@@ -87,20 +83,4 @@ pub unsafe extern "C" fn clan_aperture_descriptor(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clan_aperture_data(aperture: Option<&clan_aperture>) -> *mut c_void {
     aperture.map_or(std::ptr::null_mut(), |aperture| aperture.0.as_ptr().cast_mut().cast())
-}
-
-pub(crate) fn rights_of(number: u32) -> Result<Rights, Failure> {
-    let all = [Rights::None, Rights::Read, Rights::Write, Rights::ReadWrite];
-    let found = all.into_iter().find(|rights| rights_number(*rights) == number);
-    let limit = CLAN_RIGHT_READ | CLAN_RIGHT_WRITE;
-    found.ok_or_else(|| Failure::argument(format!("rights {number:#x} are unknown (limit {limit:#x})")))
-}
-
-pub(crate) fn rights_number(rights: Rights) -> u32 {
-    match rights {
-        Rights::None => 0,
-        Rights::Read => CLAN_RIGHT_READ,
-        Rights::Write => CLAN_RIGHT_WRITE,
-        Rights::ReadWrite => CLAN_RIGHT_READ | CLAN_RIGHT_WRITE,
-    }
 }

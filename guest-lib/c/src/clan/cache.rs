@@ -5,9 +5,10 @@ use std::mem::MaybeUninit;
 
 use hamlyn::clan::{EndpointCache, Kit};
 
-use super::aperture::{clan_aperture, rights_of};
+use super::aperture::clan_aperture;
 use super::card::clan_card;
 use super::endpoint::{builder, clan_endpoint, clan_endpoint_options};
+use super::rights::rights_of;
 use crate::call::{call, free, given, store};
 
 /// A cache of endpoints and their memory (section 3.1): opening them takes system calls and pins

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use hamlyn::clan::Descriptor;
 
-use super::aperture::rights_number;
+use super::rights::rights_number;
 use crate::call::{Failure, call, given, store};
 use crate::card::HAMLYN_NO_LINK;
 use crate::memory::text;
@@ -116,7 +116,7 @@ mod tests {
     use hamlyn::clan::Rights;
 
     use super::*;
-    use crate::clan::aperture::CLAN_RIGHT_WRITE;
+    use crate::clan::rights::CLAN_RIGHT_WRITE;
     use crate::ticket::HAMLYN_TEXT_SIZE;
 
     #[test]

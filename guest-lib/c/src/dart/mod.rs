@@ -11,6 +11,7 @@ mod operation;
 mod programs;
 mod queue;
 mod status;
+mod trap;
 
 pub use address::*;
 pub use bank::*;
@@ -22,3 +23,4 @@ pub use operation::*;
 pub use programs::*;
 pub use queue::*;
 pub use status::*;
+pub use trap::*;

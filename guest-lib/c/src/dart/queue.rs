@@ -8,7 +8,7 @@ use std::time::Duration;
 use hamlyn::dart::{Queue, Record, Urgency, What};
 
 use super::card::dart_card;
-use super::status::trap_number;
+use super::trap::trap_number;
 use crate::call::{Failure, at_once, call, free, given, store, timeout};
 
 /// Number of 8-byte words in a block, which is the data in a message's first cell.
