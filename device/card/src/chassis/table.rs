@@ -41,6 +41,19 @@ impl<T> Table<T> {
         }
     }
 
+    /// Returns an entry, if it is open.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, index: u32) -> Option<&T> {
+        self.entries.get(index as usize)?.as_ref()
+    }
+
+    /// Returns an entry to change, if it is open.
+    #[inline]
+    pub fn at_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.entries.get_mut(index as usize)?.as_mut()
+    }
+
     /// Checks that an entry exists and is not open.
     pub fn check_vacant(&self, index: u32) -> Result<(), Refusal> {
         match self.entries.get(index as usize) {

@@ -23,6 +23,8 @@ use crate::opcode::{Call, Main, Opcode};
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
+    /// Its number in the table.
+    pub(crate) number: u32,
     pub(crate) endpoint: u32,
     pub(crate) host: u16,
     /// The key that packets for this connection must have.
@@ -38,6 +40,8 @@ pub(crate) struct Connection {
     pub(crate) may_read: bool,
     /// The connection is the operating system's: packets may be lost, and nothing on it waits.
     pub(crate) is_system: bool,
+    /// The window of this card, in cells.
+    pub(crate) own_window: u32,
     /// Number of cells that may be in flight: the smallest window of any card until the other end
     /// has announced its own, then the smaller of both.
     pub(crate) limit: u32,
@@ -193,7 +197,7 @@ pub(crate) fn asked(message: &Message) -> usize {
 impl Connection {
     /// Opens a connection at a card with these options. The caller has checked the endpoint and the
     /// queues.
-    pub(crate) fn open(body: &DartOpenConnection, options: &Options) -> Result<Self, Refusal> {
+    pub(crate) fn open(number: u32, body: &DartOpenConnection, options: &Options) -> Result<Self, Refusal> {
         Refusal::unless_zero(body.reserved.into())?;
         let known = DART_CONNECTION_WRITE | DART_CONNECTION_READ | DART_CONNECTION_SYSTEM;
         if body.flags & !known != 0 {
@@ -204,6 +208,7 @@ impl Connection {
         }
         let host = u16::try_from(body.host);
         Ok(Self {
+            number,
             endpoint: body.endpoint,
             host: host.map_err(|_| Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.host, u16::MAX))?,
             key: body.key,
@@ -215,6 +220,7 @@ impl Connection {
             may_write: body.flags & DART_CONNECTION_WRITE != 0,
             may_read: body.flags & DART_CONNECTION_READ != 0,
             is_system: body.flags & DART_CONNECTION_SYSTEM != 0,
+            own_window: options.window,
             limit: options.window.min(DART_SMALLEST_WINDOW),
             broken: 0,
             sending: Sending::default(),
@@ -249,6 +255,16 @@ impl Connection {
             && (!self.sending.sends.is_empty() || !self.sending.replies.is_empty() || self.owes())
     }
 
+    /// Returns the pages that its messages wait for: those that arrive, and those that leave.
+    pub(crate) fn waits_mut(&mut self) -> [&mut Wait; 2] {
+        [&mut self.receiving.wait, &mut self.sending.wait]
+    }
+
+    /// Returns whether a message waits for pages.
+    pub(crate) fn lacks_pages(&self) -> bool {
+        !self.receiving.wait.missing.is_empty() || !self.sending.wait.missing.is_empty()
+    }
+
     /// Returns the part of the endpoint that its messages may reach, as far as that depends on the
     /// sender.
     pub(crate) fn part(&self) -> Range<u64> {
@@ -265,8 +281,8 @@ impl Connection {
         }
     }
 
-    /// Drops all messages that wait to leave. Returns their number.
-    pub(crate) fn drop_all(&mut self) -> u32 {
+    /// Removes all messages that wait to leave. Returns their number.
+    pub(crate) fn take_sends(&mut self) -> u32 {
         self.sending.wait.clear();
         std::mem::take(&mut self.sending.sends).len() as u32
     }
@@ -279,15 +295,15 @@ impl Connection {
     }
 
     /// Handles the window of the other end's card. Returns `None` if no card has such a window.
-    pub(crate) fn agree(&mut self, own: u32, other: u32) -> Option<()> {
-        self.limit = own.min(other);
+    pub(crate) fn agree(&mut self, other: u32) -> Option<()> {
+        self.limit = self.own_window.min(other);
         (other > 0).then_some(())
     }
 
     /// Returns whether there is room for a reply. Without a bound, replies that cannot leave would
     /// let the peer send ever more.
-    pub(crate) fn takes_replies(&self, window: u32) -> bool {
-        self.sending.reply_cells < window as usize
+    pub(crate) fn takes_replies(&self) -> bool {
+        self.sending.reply_cells < self.own_window as usize
     }
 
     pub(crate) fn reply(&mut self, kind: u32, message: Message) {
@@ -297,7 +313,12 @@ impl Connection {
 
     /// Records that `count` messages have left, or were dropped and for which reason. Returns
     /// whether a process sleeps until then.
-    pub(crate) fn left(&mut self, dma: &dyn Dma, count: u32, dropped: Option<u32>) -> Result<bool, DmaFault> {
+    pub(crate) fn write_left(
+        &mut self,
+        dma: &dyn Dma,
+        count: u32,
+        dropped: Option<u32>,
+    ) -> Result<bool, DmaFault> {
         let sending = &mut self.sending;
         sending.left = sending.left.wrapping_add(count);
         let at = |word: u32| self.state.locate(dma, word.into());
@@ -334,8 +355,8 @@ impl Connection {
         dma.publish(at(DART_STATE_EXCEPTIONS)?, self.sending.exceptions)
     }
 
-    /// Breaks the connection: from now on it takes and sends nothing.
-    pub(crate) fn break_off(&mut self, dma: &dyn Dma, why: u32) -> Result<(), DmaFault> {
+    /// Records that the connection is broken: from now on it takes and sends nothing.
+    pub(crate) fn write_broken(&mut self, dma: &dyn Dma, why: u32) -> Result<(), DmaFault> {
         self.broken = why;
         self.receiving.waiting.clear();
         self.receiving.wait.clear();

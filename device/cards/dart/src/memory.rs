@@ -1,261 +1,159 @@
-//! Accesses of a message to the memory of its endpoint (section 3).
-//!
-//! The bytes that a message reaches lie in one span of the endpoint. So its pages are looked up
-//! once, however many words the mask deselects among them.
+//! What messages reach at their receiver (section 3): endpoints' memory, address registers and
+//! programs.
 
 use std::ops::Range;
 
-use hamlyn_abi::dart::fifo::DART_FIFO_MISSES;
-use hamlyn_abi::dart::statistics::DartStatistic;
-use hamlyn_abi::dart::trap::*;
-use hamlyn_card::ports::{Dma, DmaFault, Ports, VolatileSlice};
+use hamlyn_abi::dart::command::*;
+use hamlyn_abi::family::command::{
+    HAMLYN_STATUS_BAD_INDEX, HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE,
+};
+use hamlyn_card::chassis::refusal::Refusal;
+use hamlyn_card::chassis::table::Table;
+use hamlyn_card::ports::Dma;
 
-use crate::DartCard;
-use crate::blocks::{WORD, runs, selected, span};
-use crate::endpoints::{Absent, Piece};
-use crate::executing::{Pause, Task};
+use crate::endpoints::{Absent, Endpoint, Piece, Wait};
+use crate::model::Options;
+use crate::tlb::Tlb;
+use crate::translations::{Report, Told};
 
-/// The bytes of a message's data that it reads or writes, and where they are.
-pub(crate) struct Access {
-    mask: u8,
-    /// Number of data bytes, including those that the mask deselects.
-    length: usize,
-    /// The range from the first selected byte to behind the last.
-    span: Range<usize>,
-    /// The place of the span, page by page.
-    pieces: Vec<Piece>,
+/// The Endpoint Table with its translations, the address registers and the program entries.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    endpoints: Table<Endpoint>,
+    tlb: Tlb,
+    told: Told,
+    registers: Vec<u64>,
+    program: Vec<DartEntry>,
 }
 
-impl Access {
-    /// Writes the data, its last word after all others. So a process that sees the last word sees
-    /// all of them.
-    fn write(&self, dma: &dyn Dma, data: &[u8]) -> Result<(), DmaFault> {
-        // A frame that the driver named and that does not exist is found before the first byte is
-        // written.
-        let lend = |piece: &Piece| dma.lend_to_write(piece.address, piece.length);
-        let lent: Vec<_> = self.pieces.iter().map(lend).collect::<Result<_, _>>()?;
-        let last = self.span.end.saturating_sub(1) / WORD * WORD;
-        let mut start = self.span.start;
-        for (piece, lent) in self.pieces.iter().zip(&lent) {
-            for run in runs(self.mask, start..(start + piece.length).min(last)) {
-                write_run(dma, lent.as_ref(), (piece.address, run.start - start), &data[run])?;
-            }
-            start += piece.length;
-        }
-        self.write_last(dma, last, data)
-    }
-
-    /// Writes the last selected word, or the part of it that there is.
-    fn write_last(&self, dma: &dyn Dma, last: usize, data: &[u8]) -> Result<(), DmaFault> {
-        let Some(piece) = self.pieces.last() else { return Ok(()) };
-        let address = piece.address + piece.length as u64 - (self.span.end - last) as u64;
-        match data[last..self.span.end] {
-            [a, b, c, d] => dma.publish(address, u32::from_le_bytes([a, b, c, d])),
-            ref part => {
-                std::sync::atomic::fence(std::sync::atomic::Ordering::Release);
-                dma.write(address, VolatileSlice::from(&mut part.to_vec()[..]))
-            }
+impl Memory {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            endpoints: Table::new(options.endpoints),
+            tlb: Tlb::new(options.tlb, options.policy),
+            told: Told::default(),
+            registers: vec![0; options.registers as usize],
+            program: vec![DartEntry::default(); options.program as usize],
         }
     }
 
-    /// Reads the data. Deselected bytes are 0.
-    fn read(&self, dma: &dyn Dma) -> Result<Vec<u8>, DmaFault> {
-        let mut found = vec![0; self.span.len()];
-        let mut rest = &mut found[..];
-        for piece in &self.pieces {
-            let (now, later) = rest.split_at_mut(piece.length);
-            dma.read(piece.address, VolatileSlice::from(now))?;
-            rest = later;
-        }
-        let mut data = vec![0; self.length];
-        for run in runs(self.mask, self.span.clone()) {
-            let there = run.start - self.span.start..run.end - self.span.start;
-            data[run].copy_from_slice(&found[there]);
-        }
-        Ok(data)
-    }
-}
-
-/// Writes bytes at a place of a piece. The piece may have been lent.
-fn write_run(
-    dma: &dyn Dma,
-    lent: Option<&VolatileSlice<'_>>,
-    (address, place): (u64, usize),
-    bytes: &[u8],
-) -> Result<(), DmaFault> {
-    match lent.map(|lent| lent.subslice(place, bytes.len())) {
-        Some(Ok(slice)) => {
-            slice.copy_from(bytes);
-            Ok(())
-        }
-        _ => dma.write(address + place as u64, VolatileSlice::from(&mut bytes.to_vec()[..])),
-    }
-}
-
-impl DartCard {
-    /// Returns the memory that a message accesses, or `None` if it uses none. All checks have been
-    /// done if this succeeds.
-    pub(super) fn place(
-        &mut self,
-        ports: &Ports<'_>,
-        index: u32,
-        task: &Task,
-        (address, length): (u64, usize),
-    ) -> Result<Option<Access>, Pause> {
-        let Some(writes) = task.opcode.main.writes() else { return Ok(None) };
-        let Some(Some(connection)) = self.connections.get_mut(index as usize) else {
-            return Err(Pause::Pages);
-        };
-        // An answer does what its question requested, and the question was this end's own.
-        if !task.is_answer && !(if writes { connection.may_write } else { connection.may_read }) {
-            return Err(Pause::Trap(DART_TRAP_RIGHT));
-        }
-        if address % 4 != 0 {
-            return Err(Pause::Trap(DART_TRAP_MISALIGNED));
-        }
-        let Some(Some(endpoint)) = self.endpoints.get(connection.endpoint as usize) else {
-            return Err(Pause::Pages);
-        };
-        let span = span(task.control.mask, length);
-        let bounds = address.checked_add(span.start as u64).zip(address.checked_add(span.end as u64));
-        let inside = |(start, end): &(u64, u64)| {
-            let part = connection.part();
-            endpoint.contains(*start, end - start) && part.start <= *start && *end <= part.end
-        };
-        let whole = match bounds.filter(inside) {
-            Some((start, end)) => start..end,
-            None if span.is_empty() => 0..0,
-            None => return Err(Pause::Trap(DART_TRAP_BOUNDS)),
-        };
-        // The registers may have changed since, and with them the pages that the message needs.
-        connection.receiving.wait.keep(&endpoint.pages(&whole));
-        let is_system = connection.is_system;
-        let wait = &mut connection.receiving.wait;
-        match endpoint.find(ports.dma, &mut self.tlb, wait, whole, writes) {
-            Ok(pieces) => Ok(Some(Access { mask: task.control.mask, length, span, pieces })),
-            Err(Absent::NoMemory) => Err(Pause::Trap(DART_TRAP_NO_MEMORY)),
-            Err(Absent::Missing(_)) if is_system => Err(Pause::Pages),
-            Err(Absent::Missing(new)) => {
-                self.miss(ports, index, new);
-                Err(Pause::Pages)
-            }
-        }
-    }
-
-    /// Asks the driver for `new` further pages of a connection.
-    pub(super) fn miss(&mut self, ports: &Ports<'_>, index: u32, new: u64) {
-        if new > 0 {
-            self.counters.add(DartStatistic::Misses, new);
-            self.tell(ports, DART_FIFO_MISSES | index);
-        }
-    }
-
-    pub(super) fn deposit(
-        &mut self,
-        ports: &Ports<'_>,
-        access: &Access,
-        data: &[u8],
-    ) -> Result<(), DmaFault> {
-        access.write(ports.dma, data)?;
-        self.counters.add(DartStatistic::BytesDeposited, selected(access.mask, access.length) as u64);
+    pub(crate) fn open_endpoint(&mut self, index: u32, body: &DartOpenEndpoint) -> Result<(), Refusal> {
+        self.endpoints.check_vacant(index)?;
+        self.endpoints.open(index, Endpoint::open(body)?);
         Ok(())
     }
 
-    pub(super) fn fetch(&mut self, ports: &Ports<'_>, access: &Access) -> Result<Vec<u8>, DmaFault> {
-        let data = access.read(ports.dma)?;
-        self.counters.add(DartStatistic::BytesRead, selected(access.mask, access.length) as u64);
-        Ok(data)
+    pub(crate) fn close_endpoint(&mut self, index: u32) -> Result<(), Refusal> {
+        let connections = self.endpoints.opened(index)?.connections;
+        if connections > 0 {
+            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, connections, 0_u32));
+        }
+        self.endpoints.vacate(index).map(drop)
+    }
+
+    /// Returns an endpoint that a command names.
+    pub(crate) fn opened_endpoint(&mut self, index: u32) -> Result<&mut Endpoint, Refusal> {
+        self.endpoints.opened(index)
+    }
+
+    pub(crate) fn endpoint(&self, index: u32) -> Option<&Endpoint> {
+        self.endpoints.at(index)
+    }
+
+    /// Returns the address space of an endpoint in virtual memory.
+    pub(crate) fn space(&self, endpoint: u32) -> Option<u32> {
+        self.endpoint(endpoint).and_then(Endpoint::space)
+    }
+
+    /// Returns where bytes of an endpoint are. All of them are inside. `writes` means that they
+    /// will be written to, not read.
+    pub(crate) fn find(
+        &mut self,
+        dma: &dyn Dma,
+        (endpoint, bytes): (u32, Range<u64>),
+        wait: &mut Wait,
+        writes: bool,
+    ) -> Result<Vec<Piece>, Absent> {
+        let endpoint = self.endpoints.at(endpoint).ok_or(Absent::Missing(0))?;
+        endpoint.find(dma, &mut self.tlb, wait, bytes, writes)
+    }
+
+    /// Returns the page that the driver reports on.
+    pub(crate) fn told(&mut self) -> &mut Told {
+        &mut self.told
+    }
+
+    /// Handles the driver's report that a page is there, or nowhere.
+    pub(crate) fn fill(&mut self, frame: u64) -> Report {
+        let report = self.told.report(frame);
+        if let Some(frame) = report.frame {
+            self.tlb.fill(report.page, frame);
+        }
+        report
+    }
+
+    /// Handles the driver's report that `count` pages have moved or gone. Returns their address
+    /// space and their numbers.
+    pub(crate) fn invalidate(&mut self, count: u64) -> (u32, Range<u64>) {
+        let (space, numbers) = self.told.range(count);
+        self.tlb.invalidate(space, numbers.clone());
+        (space, numbers)
+    }
+
+    /// Returns an address register.
+    pub(crate) fn register(&self, number: usize) -> Option<u64> {
+        self.registers.get(number).copied()
+    }
+
+    pub(crate) fn set_register(&mut self, number: usize, value: u64) {
+        if let Some(register) = self.registers.get_mut(number) {
+            *register = value;
+        }
+    }
+
+    /// Returns a connection's window of registers.
+    pub(crate) fn window(&self, window: &Range<usize>) -> &[u64] {
+        &self.registers[window.clone()]
+    }
+
+    /// Returns an entry of a connection's program.
+    pub(crate) fn entry(&self, program: &Range<usize>, number: usize) -> Option<&DartEntry> {
+        self.program.get(program.clone())?.get(number)
+    }
+
+    pub(crate) fn set_registers(&mut self, first: u32, body: &DartValues) -> Result<(), Refusal> {
+        Refusal::unless_zero(body.reserved.into())?;
+        set(&mut self.registers, first, &body.values[..checked_count(body.count)?])
+    }
+
+    pub(crate) fn set_program(&mut self, first: u32, body: &DartProgram) -> Result<(), Refusal> {
+        Refusal::unless_zero(body.reserved.into())?;
+        let entries = &body.entries[..checked_count(body.count)?];
+        entries.iter().try_for_each(checked_entry)?;
+        set(&mut self.program, first, entries)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::cell::{Cell, RefCell};
+/// Copies values to their places, if all of these exist.
+fn set<T: Copy>(places: &mut [T], first: u32, values: &[T]) -> Result<(), Refusal> {
+    let limit = places.len() as u32;
+    let places = places.get_mut(first as usize..).and_then(|places| places.get_mut(..values.len()));
+    places.ok_or(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, limit))?.copy_from_slice(values);
+    Ok(())
+}
 
-    use hamlyn_card::ports::Operation;
-
-    use super::*;
-
-    const PAGE: usize = 4096;
-
-    /// Memory that counts look-ups and records the order of writes. It may lend.
-    struct Noted<'a> {
-        memory: VolatileSlice<'a>,
-        lends: bool,
-        look_ups: Cell<usize>,
-        /// Address and number of bytes, in order.
-        writes: RefCell<Vec<(u64, usize)>>,
+fn checked_entry(entry: &DartEntry) -> Result<(), Refusal> {
+    match entry.flags {
+        0 => Ok(()),
+        DART_ENTRY_OPERAND => Refusal::unless_zero(entry.operand),
+        flags => Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, flags, DART_ENTRY_OPERAND)),
     }
+}
 
-    impl<'a> Noted<'a> {
-        fn new(memory: &'a mut [u8], lends: bool) -> Self {
-            Self { memory: memory.into(), lends, look_ups: Cell::new(0), writes: RefCell::default() }
-        }
-
-        fn at(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
-            self.look_ups.set(self.look_ups.get() + 1);
-            let fault = DmaFault { address, length: length as u64 };
-            self.memory.subslice(address as usize, length).map_err(|_| fault)
-        }
-    }
-
-    impl Dma for Noted<'_> {
-        fn read(&self, address: u64, into: VolatileSlice<'_>) -> Result<(), DmaFault> {
-            self.at(address, into.len())?.copy_to_volatile_slice(into);
-            Ok(())
-        }
-
-        fn lend(&self, address: u64, length: usize) -> Result<VolatileSlice<'_>, DmaFault> {
-            self.at(address, length)
-        }
-
-        fn write(&self, address: u64, from: VolatileSlice<'_>) -> Result<(), DmaFault> {
-            self.writes.borrow_mut().push((address, from.len()));
-            from.copy_to_volatile_slice(self.at(address, from.len())?);
-            Ok(())
-        }
-
-        fn publish(&self, address: u64, value: u32) -> Result<(), DmaFault> {
-            self.write(address, VolatileSlice::from(&mut value.to_le_bytes()[..]))
-        }
-
-        fn lend_to_write(&self, address: u64, length: usize) -> Result<Option<VolatileSlice<'_>>, DmaFault> {
-            self.at(address, length).map(|slice| self.lends.then_some(slice))
-        }
-
-        fn fetch(&self, address: u64, _: Operation) -> Result<u64, DmaFault> {
-            Err(DmaFault { address, length: 8 })
-        }
-    }
-
-    /// Returns an access to all of `length` bytes, from address 0 on.
-    fn whole(mask: u8, length: usize) -> Access {
-        let pages = (0..length).step_by(PAGE);
-        let pieces = pages.map(|at| Piece { address: at as u64, length: PAGE.min(length - at) });
-        Access { mask, length, span: 0..length, pieces: pieces.collect() }
-    }
-
-    #[test]
-    fn last_word_is_written_last() {
-        for (length, last) in [(PAGE + 100, 4), (PAGE + 98, 2), (4, 4), (3, 3)] {
-            let (mut memory, data) = (vec![0; 2 * PAGE], vec![7; length]);
-            let dma = Noted::new(&mut memory, false);
-            whole(0, length).write(&dma, &data).unwrap();
-            let mut writes = dma.writes.take();
-            assert_eq!(writes.pop(), Some(((length - last) as u64, last)));
-            assert!(writes.iter().all(|(address, bytes)| *address as usize + bytes <= length - last));
-            assert_eq!(memory[..=length], [data, vec![0]].concat());
-        }
-    }
-
-    #[test]
-    fn pages_are_looked_up_once_whatever_the_mask() {
-        // The last word of each block is selected, so that the span is the whole.
-        let (mut memory, data) = (vec![0; 16 * PAGE], vec![7; 16 * PAGE]);
-        let dma = Noted::new(&mut memory, true);
-        whole(0x55, data.len()).write(&dma, &data).unwrap();
-        assert_eq!(dma.look_ups.get(), 16 + 1);
-        let is_written = |at: usize| at / 4 % 2 == 1;
-        assert!(memory.iter().enumerate().all(|(at, byte)| *byte == if is_written(at) { 7 } else { 0 }));
+fn checked_count(count: u32) -> Result<usize, Refusal> {
+    if (1..=DART_MAX_VALUES).contains(&count) {
+        Ok(count as usize)
+    } else {
+        Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, count, DART_MAX_VALUES))
     }
 }

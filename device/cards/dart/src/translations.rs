@@ -1,83 +1,60 @@
 //! Pages as the driver reports them (section 3). It does so by registers, because it must report
 //! them where it cannot wait.
 
-use hamlyn_abi::dart::fifo::DART_FIFO_MISSES;
-use hamlyn_abi::dart::registers::{DART_FRAME_NONE, DART_FRAME_WRITABLE};
-use hamlyn_card::ports::Ports;
+use std::ops::Range;
 
-use crate::DartCard;
-use crate::endpoints::{Endpoint, PAGE, Wait};
+use hamlyn_abi::dart::registers::{DART_FRAME_NONE, DART_FRAME_WRITABLE};
+
+use crate::endpoints::{PAGE, Wait};
 use crate::tlb::{Frame, Page};
 
 /// The page that the driver reports on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Told {
-    pub(crate) space: u32,
+    space: u32,
     /// Virtual address, in pages.
-    pub(crate) page: u64,
+    page: u64,
 }
 
-impl DartCard {
-    /// Handles the driver's report that a page is there, or nowhere.
-    pub(super) fn fill(&mut self, ports: &Ports<'_>, frame: u64) {
-        let page = Page { space: self.told.space, number: self.told.page };
+/// The driver's report that a page is there, or nowhere.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) page: Page,
+    pub(crate) frame: Option<Frame>,
+    /// There may be a page for reading, but none for writing. Waiting readers are then answered
+    /// separately.
+    writers_alone: bool,
+}
+
+impl Told {
+    pub(crate) fn set_space(&mut self, space: u32) {
+        self.space = space;
+    }
+
+    pub(crate) fn set_page(&mut self, address: u64) {
+        self.page = address / PAGE;
+    }
+
+    /// Returns the report in the register for frames.
+    pub(crate) fn report(&self, frame: u64) -> Report {
         let writable = frame & DART_FRAME_WRITABLE != 0;
         let found =
             (frame & DART_FRAME_NONE == 0).then_some(Frame { address: frame & !(PAGE - 1), writable });
-        if let Some(frame) = found {
-            self.tlb.fill(page, frame);
-        }
-        // There may be a page for reading, but none for writing. Waiting readers are then answered
-        // separately.
         let writers_alone = found.is_none() && writable;
-        for index in self.fill_waits(page, found, writers_alone) {
-            if !self.busy.contains(&index) {
-                self.busy.push_back(index);
-            }
-        }
-        self.run_busy(ports);
+        Report { page: Page { space: self.space, number: self.page }, frame: found, writers_alone }
     }
 
-    /// Passes the report to the connections that wait for the page. Returns these connections.
-    fn fill_waits(&mut self, page: Page, frame: Option<Frame>, writers_alone: bool) -> Vec<u32> {
-        let mut ready = Vec::new();
-        for (index, connection) in self.connections.iter_mut().enumerate() {
-            let Some(connection) = connection else { continue };
-            let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
-            if endpoint.and_then(Endpoint::space) != Some(page.space) {
-                continue;
-            }
-            let waits = [&mut connection.receiving.wait, &mut connection.sending.wait];
-            let is_meant = |wait: &Wait| !writers_alone || wait.missing.get(&page.number) == Some(&true);
-            let filled = waits.map(|wait| is_meant(wait) && wait.fill(page.number, frame));
-            if filled.contains(&true) {
-                ready.push(index as u32);
-            }
-        }
-        ready
+    /// Returns the address space and the numbers of `count` pages from the told one on.
+    pub(crate) fn range(&self, count: u64) -> (u32, Range<u64>) {
+        let Self { space, page } = *self;
+        (space, page..page.saturating_add(count))
     }
+}
 
-    pub(super) fn ask_again(&mut self, ports: &Ports<'_>, index: u32) {
-        let connection = self.connections.get(index as usize).and_then(Option::as_ref);
-        let waits = connection.is_some_and(|connection| {
-            !connection.receiving.wait.missing.is_empty() || !connection.sending.wait.missing.is_empty()
-        });
-        if waits {
-            self.tell(ports, DART_FIFO_MISSES | index);
-        }
-    }
-
-    /// Handles the driver's report that `count` pages have moved or gone.
-    pub(super) fn invalidate(&mut self, count: u64) {
-        let Told { space, page } = self.told;
-        let numbers = page..page.saturating_add(count);
-        self.tlb.invalidate(space, numbers.clone());
-        for connection in self.connections.iter_mut().flatten() {
-            let endpoint = self.endpoints.get(connection.endpoint as usize).and_then(Option::as_ref);
-            if endpoint.and_then(Endpoint::space) == Some(space) {
-                connection.receiving.wait.invalidate(&numbers);
-                connection.sending.wait.invalidate(&numbers);
-            }
-        }
+impl Report {
+    /// Passes the report to a message that may wait for the page. Returns whether it did.
+    pub(crate) fn fill(&self, wait: &mut Wait) -> bool {
+        let is_meant = !self.writers_alone || wait.missing.get(&self.page.number) == Some(&true);
+        is_meant && wait.fill(self.page.number, self.frame)
     }
 }
