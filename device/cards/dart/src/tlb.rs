@@ -115,8 +115,9 @@ impl Tlb {
         if numbers.end.saturating_sub(numbers.start) <= self.entries.len() as u64 {
             numbers.for_each(|number| self.forget(Page { space, number }));
         } else {
+            // The order decides which entries the others are moved to, so it must not be random.
             let is_meant = |page: &Page| page.space == space && numbers.contains(&page.number);
-            let pages: Vec<Page> = self.places.keys().copied().filter(is_meant).collect();
+            let pages: Vec<Page> = self.entries.iter().map(|entry| entry.page).filter(is_meant).collect();
             pages.into_iter().for_each(|page| self.forget(page));
         }
     }
