@@ -11,7 +11,6 @@ use crate::{packages, root};
 /// Circles that are left: a crate's source folder, and the files of each of its circles. Remove an
 /// entry when its circle is gone.
 const LEFT: &[(&str, &[&str])] = &[
-    ("device/cards/clan/src", &["endpoints engine peer refusals"]),
     (
         "tests/sim/src",
         &[

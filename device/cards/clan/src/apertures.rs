@@ -25,7 +25,7 @@ pub(crate) struct Aperture {
 /// All apertures, and the aperture that is a member of each group.
 #[derive(Debug)]
 pub(crate) struct Apertures {
-    pub(crate) table: Table<Aperture>,
+    table: Table<Aperture>,
     members: HashMap<u32, u32>,
 }
 
@@ -90,9 +90,13 @@ impl Apertures {
         self.members.clear();
     }
 
+    pub(crate) fn get(&self, index: u32) -> Option<&Aperture> {
+        self.table.at(index)
+    }
+
     /// Returns an aperture, if it belongs to this owner.
     pub(crate) fn owned(&self, index: u32, owner: u32) -> Option<&Aperture> {
-        self.table.get(index as usize)?.as_ref().filter(|aperture| aperture.owner == owner)
+        self.get(index).filter(|aperture| aperture.owner == owner)
     }
 
     /// Returns the aperture that a packet goes to, and the byte of it. Fails with the reason's
@@ -119,8 +123,7 @@ impl Apertures {
         let to_group = header.flags & TO_GROUP != 0;
         let index = if to_group { self.members.get(&named).copied() } else { Some(named) };
         let index = index.ok_or(ClanStatistic::RefusedAperture)?;
-        let aperture = self.table.get(index as usize).and_then(Option::as_ref);
-        let aperture = aperture.filter(|aperture| {
+        let aperture = self.get(index).filter(|aperture| {
             aperture.key == header.key.get() && (aperture.flags & CLAN_APERTURE_GROUP != 0) == to_group
         });
         let aperture = aperture.ok_or(ClanStatistic::RefusedAperture)?;

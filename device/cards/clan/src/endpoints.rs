@@ -11,17 +11,7 @@ use hamlyn_card::ports::{
     Dma, DmaFault, barrier_before_last_look, barrier_before_overwriting, read_value, write_value,
 };
 
-use crate::engine::Work;
-use crate::tripwires::Tripwire;
-
-/// Number of tag bits that hold the endpoint's number. The bits above distinguish it from earlier
-/// endpoints with that number.
-const NUMBER_BITS: u32 = 14;
-
-/// Returns the number of the endpoint that a tag names.
-pub(crate) fn endpoint_of_tag(tag: u32) -> u32 {
-    tag & ((1 << NUMBER_BITS) - 1)
-}
+use crate::tags::{endpoint_of_tag, tag};
 
 /// An endpoint.
 #[derive(Debug)]
@@ -30,9 +20,9 @@ pub(crate) struct Endpoint {
     pub(crate) owner: u32,
     pub(crate) privileged: bool,
     pub(crate) events: Option<u32>,
-    pub(crate) tripwires: Vec<Tripwire>,
+    /// Number of its Tripwires.
+    pub(crate) tripwires: u32,
     pub(crate) requests: u32,
-    pub(crate) work: Work,
     /// The tag that identifies the endpoint in its packets.
     pub(crate) tag: u32,
     /// Bits that a process sleeps on.
@@ -58,7 +48,7 @@ pub(crate) struct FaultReport {
 /// The table of endpoints.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
-    pub(crate) table: Table<Endpoint>,
+    table: Table<Endpoint>,
     /// Number of Tripwires that are left for new endpoints.
     tripwires: u32,
     tripwires_at_all: u32,
@@ -106,10 +96,9 @@ impl Endpoints {
             owner: body.owner,
             privileged: body.flags & CLAN_PRIVILEGED != 0,
             events: None,
-            tripwires: (0..body.tripwires).map(|_| Tripwire::default()).collect(),
+            tripwires: body.tripwires,
             requests: body.requests,
-            work: Work::default(),
-            tag: self.opened << NUMBER_BITS | index,
+            tag: tag(self.opened, index),
             armed: 0,
             faults: 0,
             used_as: 0,
@@ -120,14 +109,25 @@ impl Endpoints {
         Ok(())
     }
 
-    pub(crate) fn close(&mut self, index: u32) -> Result<Endpoint, Refusal> {
-        let closed = self.table.vacate(index)?;
-        self.tripwires += closed.tripwires.len() as u32;
-        Ok(closed)
+    pub(crate) fn close(&mut self, index: u32) -> Result<(), Refusal> {
+        self.tripwires += self.table.vacate(index)?.tripwires;
+        Ok(())
     }
 
     pub(crate) fn get(&mut self, index: u32) -> Option<&mut Endpoint> {
-        self.table.get_mut(index as usize)?.as_mut()
+        self.table.at_mut(index)
+    }
+
+    /// Returns an endpoint that a command names.
+    pub(crate) fn opened(&mut self, index: u32) -> Result<&mut Endpoint, Refusal> {
+        self.table.opened(index)
+    }
+
+    /// Removes an event queue that is closed from the endpoints whose events went there.
+    pub(crate) fn events_closed(&mut self, events: u32) {
+        for endpoint in self.table.iter_mut().flatten() {
+            endpoint.events = endpoint.events.filter(|queue| *queue != events);
+        }
     }
 
     /// Begins another use of an endpoint. Gives a new tag to it and to each endpoint whose faults
@@ -142,7 +142,7 @@ impl Endpoints {
         let mut before = Vec::new();
         for index in numbers {
             self.opened = self.opened.wrapping_add(1);
-            let tag = self.opened << NUMBER_BITS | index;
+            let tag = tag(self.opened, index);
             if let Some(endpoint) = self.get(index) {
                 before.push((index, std::mem::replace(&mut endpoint.tag, tag)));
             }

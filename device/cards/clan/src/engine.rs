@@ -7,14 +7,17 @@ use hamlyn_abi::clan::dma::*;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::CLAN_EVENT_DMA;
 use hamlyn_abi::clan::statistics::ClanStatistic;
+use hamlyn_card::chassis::table::Table;
 use hamlyn_card::ports::{DmaFault, Ports, VolatileSlice, barrier_before_last_look};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::ClanCard;
+use crate::apertures::Apertures;
 use crate::memory;
-use crate::packet::{FROM_SYSTEM, Header, READ, TO_GROUP, WORD, WRITE};
+use crate::packet::{FROM_SYSTEM, Header, READ, WORD, WRITE};
 use crate::peer::{ANSWERS, By, Leaving};
-use crate::reads::{LOADS, Reader, Waiting};
+use crate::peers::Peers;
+use crate::reads::{LOADS, Reader, Reads, Waiting};
+use crate::telling::Telling;
 use crate::windows::Remote;
 
 /// Number of turns without a packet before the card handles arrivals and packets that wait to
@@ -23,7 +26,7 @@ const TURNS: usize = 16;
 
 /// The engine's work for an endpoint.
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+struct Work {
     /// The engine serves the endpoint, because there may be requests.
     is_active: bool,
     /// Number of requests that have ended, modulo 2^32.
@@ -42,14 +45,25 @@ struct Current {
     progress: u64,
 }
 
-/// The endpoints that the engine can serve, in the order of their turns. An endpoint whose packet
-/// is under way is not among them.
-#[derive(Debug, Default)]
+/// The work for all endpoints, and whose turn it is.
+#[derive(Debug)]
 pub(crate) struct Engine {
+    works: Table<Work>,
+    /// The endpoints that the engine can serve, in the order of their turns. An endpoint whose
+    /// packet is under way is not among them.
     turns: VecDeque<u32>,
     /// Number of consecutive turns that found no room. If all endpoints are blocked, the engine
     /// tries nothing until something has changed.
     blocked: usize,
+}
+
+/// The parts of the card that the engine works with.
+pub(crate) struct Around<'a> {
+    pub(crate) ports: &'a Ports<'a>,
+    pub(crate) apertures: &'a Apertures,
+    pub(crate) telling: &'a mut Telling,
+    pub(crate) peers: &'a mut Peers,
+    pub(crate) reads: &'a mut Reads,
 }
 
 /// The result of a turn.
@@ -67,8 +81,25 @@ enum Turn {
 }
 
 impl Engine {
+    pub(crate) fn new(endpoints: u32) -> Self {
+        Self { works: Table::new(endpoints), turns: VecDeque::new(), blocked: 0 }
+    }
+
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        self.works.close_all();
+        self.turns.clear();
+        self.blocked = 0;
+    }
+
+    /// Begins to serve an endpoint that is opened.
+    pub(crate) fn open(&mut self, index: u32) {
+        self.works.open(index, Work::default());
+    }
+
+    /// Forgets an endpoint that is closed.
+    pub(crate) fn close(&mut self, index: u32) {
+        self.works.close(index);
+        self.forget(index);
     }
 
     /// Lets blocked endpoints try again: something has changed, so there may be room.
@@ -77,59 +108,58 @@ impl Engine {
     }
 
     /// Removes an endpoint from the turns.
-    pub(crate) fn forget(&mut self, index: u32) {
+    fn forget(&mut self, index: u32) {
         self.turns.retain(|turn| *turn != index);
     }
-}
 
-impl ClanCard {
     /// Handles the owner's announcement of requests.
-    pub(super) fn look_for_requests(&mut self, ports: &Ports<'_>, index: u32) {
-        let Some(endpoint) = self.endpoints.get(index) else { return };
-        if !std::mem::replace(&mut endpoint.work.is_active, true) {
+    pub(crate) fn look_for_requests(&mut self, ports: &Ports<'_>, telling: &mut Telling, index: u32) {
+        let Some(work) = self.works.at_mut(index) else { return };
+        let Some(endpoint) = telling.endpoint(index) else { return };
+        if !std::mem::replace(&mut work.is_active, true) {
             let told = endpoint.store(ports.dma, CLAN_STATE_IDLE, 0);
-            self.engine.turns.push_back(index);
-            self.engine.stir();
-            self.note(told);
+            self.turns.push_back(index);
+            self.stir();
+            telling.note(told);
         }
     }
 
     /// Begins another use of an endpoint. The packets of the earlier use no longer concern it.
-    pub(super) fn begin_use(&mut self, ports: &Ports<'_>, index: u32, used_as: u32) {
-        for (index, before) in self.endpoints.begin_use(index, used_as) {
-            self.peers.forget_writer(before);
-            self.reads.give_up(|waiting| waiting.tag == before && waiting.reader == Reader::Request);
-            if self.endpoints.get(index).is_some_and(|endpoint| endpoint.work.current.is_some()) {
-                self.engine.forget(index);
-                self.finish(ports, index, CLAN_DMA_TIMEOUT);
+    pub(crate) fn begin_use(&mut self, around: &mut Around<'_>, index: u32, used_as: u32) {
+        for (index, before) in around.telling.endpoints().begin_use(index, used_as) {
+            around.peers.forget_writer(before);
+            around.reads.give_up(|waiting| waiting.tag == before && waiting.reader == Reader::Request);
+            if self.works.at(index).is_some_and(|work| work.current.is_some()) {
+                self.forget(index);
+                self.finish(around.ports, around.telling, index, CLAN_DMA_TIMEOUT);
             }
         }
     }
 
     /// Gives endpoints their turns until one has made a packet, [`TURNS`] at most. Returns whether
     /// there may be more to do.
-    pub(super) fn run_engine(&mut self, ports: &Ports<'_>) -> bool {
+    pub(crate) fn run(&mut self, around: &mut Around<'_>) -> bool {
         let mut worked = false;
         for _ in 0..TURNS {
-            if self.engine.blocked >= self.engine.turns.len() {
+            if self.blocked >= self.turns.len() {
                 return worked;
             }
-            let Some(index) = self.engine.turns.pop_front() else { return worked };
-            match self.turn(ports, index) {
+            let Some(index) = self.turns.pop_front() else { return worked };
+            match self.turn(around, index) {
                 Ok(Turn::Made) => return true,
                 Ok(Turn::Again) => {
                     worked = true;
-                    self.engine.stir();
-                    self.engine.turns.push_back(index);
+                    self.stir();
+                    self.turns.push_back(index);
                 }
                 Ok(Turn::Blocked) => {
-                    self.engine.blocked += 1;
-                    self.engine.turns.push_back(index);
+                    self.blocked += 1;
+                    self.turns.push_back(index);
                 }
-                Ok(Turn::Idle) => self.engine.stir(),
+                Ok(Turn::Idle) => self.stir(),
                 // The owner's memory is not there. The owner may ring again.
                 Err(fault) => {
-                    self.note(Err(fault));
+                    around.telling.note(Err(fault));
                     self.rest(index);
                 }
             }
@@ -139,56 +169,56 @@ impl ClanCard {
     }
 
     fn rest(&mut self, index: u32) {
-        if let Some(endpoint) = self.endpoints.get(index) {
-            endpoint.work.is_active = false;
+        if let Some(work) = self.works.at_mut(index) {
+            work.is_active = false;
         }
     }
 
-    fn turn(&mut self, ports: &Ports<'_>, index: u32) -> Result<Turn, DmaFault> {
-        let Some(endpoint) = self.endpoints.get(index) else { return Ok(Turn::Idle) };
-        match endpoint.work.current {
-            Some(current) => self.carry_on(ports, index, current),
-            None => self.fetch(ports, index),
+    fn turn(&mut self, around: &mut Around<'_>, index: u32) -> Result<Turn, DmaFault> {
+        match self.works.at(index).and_then(|work| work.current) {
+            Some(current) => self.carry_on(around, index, current),
+            None => self.fetch(around, index),
         }
     }
 
     /// Takes the next request, if there is one.
-    fn fetch(&mut self, ports: &Ports<'_>, index: u32) -> Result<Turn, DmaFault> {
-        let Some(endpoint) = self.endpoints.get(index) else { return Ok(Turn::Idle) };
+    fn fetch(&mut self, around: &mut Around<'_>, index: u32) -> Result<Turn, DmaFault> {
+        let dma = around.ports.dma;
+        let Some(work) = self.works.at_mut(index) else { return Ok(Turn::Idle) };
+        let Some(endpoint) = around.telling.endpoint(index) else { return Ok(Turn::Idle) };
         // Out-of-range counts are ignored.
         let has_more = |put: u32, done: u32| (1..=endpoint.requests).contains(&put.wrapping_sub(done));
-        let done = endpoint.work.done;
-        if !has_more(endpoint.load(ports.dma, CLAN_STATE_PUT)?, done) {
-            endpoint.store(ports.dma, CLAN_STATE_IDLE, 1)?;
+        if !has_more(endpoint.load(dma, CLAN_STATE_PUT)?, work.done) {
+            endpoint.store(dma, CLAN_STATE_IDLE, 1)?;
             barrier_before_last_look();
-            if !has_more(endpoint.load(ports.dma, CLAN_STATE_PUT)?, done) {
-                endpoint.work.is_active = false;
+            if !has_more(endpoint.load(dma, CLAN_STATE_PUT)?, work.done) {
+                work.is_active = false;
                 return Ok(Turn::Idle);
             }
-            endpoint.store(ports.dma, CLAN_STATE_IDLE, 0)?;
+            endpoint.store(dma, CLAN_STATE_IDLE, 0)?;
         }
         let mut request = ClanRequest::new_zeroed();
-        let address = endpoint.memory.locate(ports.dma, endpoint.request_at(done))?;
-        ports.dma.read(address, VolatileSlice::from(request.as_mut_bytes()))?;
-        match check(&request).filter(|_| !endpoint.work.has_failed) {
-            Some(remote) => endpoint.work.current = Some(Current { request, remote, progress: 0 }),
+        let address = endpoint.memory.locate(dma, endpoint.request_at(work.done))?;
+        dma.read(address, VolatileSlice::from(request.as_mut_bytes()))?;
+        match check(&request).filter(|_| !work.has_failed) {
+            Some(remote) => work.current = Some(Current { request, remote, progress: 0 }),
             None => {
-                let skipped = endpoint.work.has_failed;
+                let result = if work.has_failed { CLAN_DMA_SKIPPED } else { CLAN_DMA_BAD_REQUEST };
                 let remote = Remote { host: 0, aperture: 0, key: 0 };
-                endpoint.work.current = Some(Current { request, remote, progress: 0 });
-                self.end(ports, index, if skipped { CLAN_DMA_SKIPPED } else { CLAN_DMA_BAD_REQUEST })?;
+                work.current = Some(Current { request, remote, progress: 0 });
+                self.end(around.ports, around.telling, index, result)?;
             }
         }
         Ok(Turn::Again)
     }
 
     /// Makes the next packet of a request.
-    fn carry_on(&mut self, ports: &Ports<'_>, index: u32, current: Current) -> Result<Turn, DmaFault> {
+    fn carry_on(&mut self, around: &mut Around<'_>, index: u32, current: Current) -> Result<Turn, DmaFault> {
         let Current { request, remote, progress } = current;
-        let Some(endpoint) = self.endpoints.get(index) else { return Ok(Turn::Idle) };
+        let Some(endpoint) = around.telling.endpoint(index) else { return Ok(Turn::Idle) };
         let offset = request.offset + progress;
         // A packet ends at a word boundary, except at the end of the request.
-        let length = (request.length - progress).min(u64::from(self.options.burst) - offset % WORD);
+        let length = (request.length - progress).min(around.peers.burst() - offset % WORD);
         let next = Next {
             index,
             owner: endpoint.owner,
@@ -200,152 +230,164 @@ impl ClanCard {
             local: request.local_aperture,
             local_offset: request.local_offset + progress,
         };
-        let local = self.apertures.owned(next.local, next.owner);
+        let local = around.apertures.owned(next.local, next.owner);
         if !local.is_some_and(|local| local.area.contains(next.local_offset, length)) {
-            return self.ended(ports, index, CLAN_DMA_BAD_LOCAL);
+            return self.ended(around, index, CLAN_DMA_BAD_LOCAL);
         }
-        if !self.can_reach(remote) {
-            return self.ended(ports, index, CLAN_DMA_TIMEOUT);
+        if !around.peers.can_reach(remote) {
+            return self.ended(around, index, CLAN_DMA_TIMEOUT);
         }
         if let Some(group) = remote.group() {
-            return self.write_to_group(ports, &next, group);
+            return self.write_to_group(around, &next, group);
         }
-        if !self.peers.has_room(remote.host, next.privileged) {
-            let fails = next.privileged || self.peers.is_dead(remote.host, ports.clock.now());
-            return if fails { self.ended(ports, index, CLAN_DMA_TIMEOUT) } else { Ok(Turn::Blocked) };
+        if !around.peers.has_room(remote.host, next.privileged) {
+            let fails = next.privileged || around.peers.is_dead(remote.host, around.ports.clock.now());
+            return if fails { self.ended(around, index, CLAN_DMA_TIMEOUT) } else { Ok(Turn::Blocked) };
         }
-        if request.opcode == CLAN_DMA_READ { Ok(self.read(ports, &next)) } else { self.write(ports, &next) }
+        if request.opcode == CLAN_DMA_READ { Ok(read(around, &next)) } else { self.write(around, &next) }
     }
 
     /// Ends the request. The endpoint then has its next turn.
-    fn ended(&mut self, ports: &Ports<'_>, index: u32, result: u32) -> Result<Turn, DmaFault> {
-        self.end(ports, index, result)?;
+    fn ended(&mut self, around: &mut Around<'_>, index: u32, result: u32) -> Result<Turn, DmaFault> {
+        self.end(around.ports, around.telling, index, result)?;
         Ok(Turn::Again)
-    }
-
-    /// Requests the next bytes of a read.
-    fn read(&mut self, ports: &Ports<'_>, next: &Next) -> Turn {
-        let host = next.remote.host;
-        let asked = self.reads.bytes(host) + next.length + LOADS as u64 * WORD;
-        if asked > ANSWERS as u64 / 2 {
-            return Turn::Blocked;
-        }
-        let deadline = ports.clock.now() + self.read_timeout;
-        let (bytes, whose) = ((next.offset, next.length), (next.tag, next.owner));
-        let number = self.reads.begin(Reader::Request, next.remote, bytes, whose, deadline);
-        let data = (next.length as u32).to_le_bytes().to_vec();
-        let header = Header { tag: number.into(), ..next.header(READ) };
-        self.peers.put(host, Leaving { header, data, owner: next.owner, by: By::Request });
-        Turn::Made
     }
 
     /// Takes the next bytes out of memory. If they are not there, ends the request and returns
     /// `None`.
-    fn gather(&mut self, ports: &Ports<'_>, next: &Next) -> Result<Option<Vec<u8>>, DmaFault> {
-        let local = self.apertures.owned(next.local, next.owner);
-        let data = local.map(|local| memory::read(ports.dma, &local.area, next.local_offset, next.length));
-        match data {
+    fn gather(&mut self, around: &mut Around<'_>, next: &Next) -> Result<Option<Vec<u8>>, DmaFault> {
+        let (dma, local) = (around.ports.dma, around.apertures.owned(next.local, next.owner));
+        match local.map(|local| memory::read(dma, &local.area, next.local_offset, next.length)) {
             Some(Ok(data)) => Ok(Some(data)),
-            _ => self.end(ports, next.index, CLAN_DMA_MEMORY).map(|()| None),
+            _ => self.end(around.ports, around.telling, next.index, CLAN_DMA_MEMORY).map(|()| None),
         }
     }
 
     /// Writes the next bytes. A request of the operating system does not wait for its packet to
     /// leave: such requests go to all hosts, and must not wait for one.
-    fn write(&mut self, ports: &Ports<'_>, next: &Next) -> Result<Turn, DmaFault> {
-        let Some(data) = self.gather(ports, next)? else { return Ok(Turn::Again) };
+    fn write(&mut self, around: &mut Around<'_>, next: &Next) -> Result<Turn, DmaFault> {
+        let Some(data) = self.gather(around, next)? else { return Ok(Turn::Again) };
         let header = next.remote.addressed(next.header(WRITE));
         let by = if next.privileged { By::Copy } else { By::Request };
-        self.peers.put(next.remote.host, Leaving { header, data, owner: next.owner, by });
+        around.peers.put(next.remote.host, Leaving { header, data, owner: next.owner, by });
         if next.privileged {
-            self.advance(ports, next.tag, next.length);
+            self.advance(around.ports, around.telling, next.tag, next.length);
         }
         Ok(Turn::Made)
     }
 
     /// Copies the next bytes for each member of a group. Waits for members without room, but only
     /// for a limited time. A member that lags behind loses only its own copy.
-    fn write_to_group(&mut self, ports: &Ports<'_>, next: &Next, group: u32) -> Result<Turn, DmaFault> {
-        let members = self.peers.members(group);
-        let Some(lagging) = self.peers.group_room(&members, ports.clock.now()) else {
+    fn write_to_group(&mut self, around: &mut Around<'_>, next: &Next, group: u32) -> Result<Turn, DmaFault> {
+        let members = around.peers.members(group);
+        let Some(lagging) = around.peers.group_room(&members, around.ports.clock.now()) else {
             return Ok(Turn::Blocked);
         };
-        let Some(data) = self.gather(ports, next)? else { return Ok(Turn::Again) };
+        let Some(data) = self.gather(around, next)? else { return Ok(Turn::Again) };
         let header = next.remote.addressed(next.header(WRITE));
         for host in members {
             if lagging.contains(&host) {
-                self.copy_lost(ports, next.index, (host, group), next.offset);
+                around.telling.copy_lost(around.ports, next.index, (host, group), next.offset);
             } else {
                 let data = data.clone();
-                self.peers.put(host, Leaving { header, data, owner: next.owner, by: By::Copy });
+                around.peers.put(host, Leaving { header, data, owner: next.owner, by: By::Copy });
             }
         }
-        self.advance(ports, next.tag, next.length);
+        self.advance(around.ports, around.telling, next.tag, next.length);
         Ok(Turn::Made)
     }
 
     /// Handles a piece of a read that has arrived.
-    pub(super) fn engine_read(&mut self, ports: &Ports<'_>, read: &Waiting) {
-        let Some((index, endpoint)) = self.endpoints.tagged(read.tag) else { return };
-        let Some(Current { request, progress, .. }) = endpoint.work.current else { return };
-        let (owner, place) = (endpoint.owner, request.local_offset + progress);
-        let local = self.apertures.owned(request.local_aperture, owner);
+    pub(crate) fn read_arrived(
+        &mut self,
+        ports: &Ports<'_>,
+        telling: &mut Telling,
+        apertures: &Apertures,
+        read: &Waiting,
+    ) {
+        let Some((index, endpoint)) = telling.endpoints().tagged(read.tag) else { return };
+        let current = self.works.at(index).and_then(|work| work.current);
+        let Some(Current { request, progress, .. }) = current else { return };
+        let place = request.local_offset + progress;
+        let local = apertures.owned(request.local_aperture, endpoint.owner);
         let local = local.filter(|local| local.area.contains(place, read.length));
         let result = match local.map(|local| memory::write(ports.dma, &local.area, place, &read.data)) {
-            Some(Ok(())) => return self.advance(ports, read.tag, read.length),
+            Some(Ok(())) => return self.advance(ports, telling, read.tag, read.length),
             Some(Err(_)) => CLAN_DMA_MEMORY,
             None => CLAN_DMA_BAD_LOCAL,
         };
-        self.finish(ports, index, result);
+        self.finish(ports, telling, index, result);
     }
 
     /// Fails the request of an endpoint whose packet has failed.
-    pub(super) fn engine_failed(&mut self, ports: &Ports<'_>, tag: u32, result: u32) {
-        if let Some((index, _)) = self.endpoints.tagged(tag) {
-            self.finish(ports, index, result);
+    pub(crate) fn failed(&mut self, ports: &Ports<'_>, telling: &mut Telling, tag: u32, result: u32) {
+        if let Some((index, _)) = telling.endpoints().tagged(tag) {
+            self.finish(ports, telling, index, result);
         }
     }
 
     /// Ends a request, and gives the endpoint its next turn.
-    fn finish(&mut self, ports: &Ports<'_>, index: u32, result: u32) {
-        let ended = self.end(ports, index, result);
-        self.note(ended);
-        self.engine.turns.push_back(index);
+    fn finish(&mut self, ports: &Ports<'_>, telling: &mut Telling, index: u32, result: u32) {
+        let ended = self.end(ports, telling, index, result);
+        telling.note(ended);
+        self.turns.push_back(index);
     }
 
     /// Advances an endpoint's request by `length` bytes: a packet has left, or a piece of a read
     /// has arrived.
-    pub(super) fn advance(&mut self, ports: &Ports<'_>, tag: u32, length: u64) {
-        let Some((index, endpoint)) = self.endpoints.tagged(tag) else { return };
-        let Some(current) = &mut endpoint.work.current else { return };
+    pub(crate) fn advance(&mut self, ports: &Ports<'_>, telling: &mut Telling, tag: u32, length: u64) {
+        let Some((index, _)) = telling.endpoints().tagged(tag) else { return };
+        let current = self.works.at_mut(index).and_then(|work| work.current.as_mut());
+        let Some(current) = current else { return };
         current.progress += length;
         if current.progress < current.request.length {
-            self.engine.turns.push_back(index);
+            self.turns.push_back(index);
         } else {
-            self.finish(ports, index, CLAN_DMA_DONE);
+            self.finish(ports, telling, index, CLAN_DMA_DONE);
         }
     }
 
     /// Ends the request: writes its result and the number of ended requests, and notifies the owner
     /// on request.
-    fn end(&mut self, ports: &Ports<'_>, index: u32, result: u32) -> Result<(), DmaFault> {
-        let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
-        let Some(Current { request, .. }) = endpoint.work.current.take() else { return Ok(()) };
-        let number = endpoint.work.done;
-        endpoint.work.done = number.wrapping_add(1);
+    fn end(
+        &mut self,
+        ports: &Ports<'_>,
+        telling: &mut Telling,
+        index: u32,
+        result: u32,
+    ) -> Result<(), DmaFault> {
+        let Some(work) = self.works.at_mut(index) else { return Ok(()) };
+        let Some(Current { request, .. }) = work.current.take() else { return Ok(()) };
+        let number = work.done;
+        work.done = number.wrapping_add(1);
         let is_done = result == CLAN_DMA_DONE;
-        endpoint.work.has_failed = !is_done && request.flags & CLAN_DMA_CHAIN != 0;
-        self.count(if is_done { ClanStatistic::RequestsDone } else { ClanStatistic::RequestsFailed });
-        let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
+        work.has_failed = !is_done && request.flags & CLAN_DMA_CHAIN != 0;
+        telling.count(if is_done { ClanStatistic::RequestsDone } else { ClanStatistic::RequestsFailed });
+        let Some(endpoint) = telling.endpoint(index) else { return Ok(()) };
         let place = endpoint.request_at(number) + offset_of!(ClanRequest, result) as u64;
         endpoint.store(ports.dma, place as u32, result)?;
         endpoint.store(ports.dma, CLAN_STATE_DONE, number.wrapping_add(1))?;
         if request.flags & CLAN_DMA_NOTIFY != 0 {
-            self.happened(ports, index, CLAN_BIT_DMA, CLAN_EVENT_DMA)
+            telling.happened(ports, index, CLAN_BIT_DMA, CLAN_EVENT_DMA)
         } else {
             Ok(())
         }
     }
+}
+
+/// Requests the next bytes of a read.
+fn read(around: &mut Around<'_>, next: &Next) -> Turn {
+    let host = next.remote.host;
+    let asked = around.reads.bytes(host) + next.length + LOADS as u64 * WORD;
+    if asked > ANSWERS as u64 / 2 {
+        return Turn::Blocked;
+    }
+    let (bytes, whose) = ((next.offset, next.length), (next.tag, next.owner));
+    let number = around.reads.begin(Reader::Request, next.remote, bytes, whose, around.ports.clock.now());
+    let data = (next.length as u32).to_le_bytes().to_vec();
+    let header = Header { tag: number.into(), ..next.header(READ) };
+    around.peers.put(host, Leaving { header, data, owner: next.owner, by: By::Request });
+    Turn::Made
 }
 
 /// The next packet of a request.
@@ -373,14 +415,6 @@ impl Next {
             offset: self.offset.into(),
             ..Header::of(kind)
         }
-    }
-}
-
-impl Remote {
-    /// Returns a packet's header with this destination.
-    pub(crate) fn addressed(self, header: Header) -> Header {
-        let (group, to) = self.group().map_or((0, self.aperture), |group| (TO_GROUP, group));
-        Header { flags: header.flags | group, key: self.key.into(), aperture: to.into(), ..header }
     }
 }
 

@@ -1,51 +1,37 @@
 //! Arriving packets: checked, then written to memory or answered (sections 2.1 to 2.3).
 
-use hamlyn_abi::clan::dma::{CLAN_DMA_MEMORY, CLAN_DMA_REFUSED, CLAN_DMA_TIMEOUT};
 use hamlyn_abi::clan::endpoint::*;
+use hamlyn_abi::clan::registers::CLAN_JOIN_ARRIVING;
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_card::ports::{Packet, Ports};
 use zerocopy::IntoBytes;
 
 use crate::ClanCard;
 use crate::apertures::Access;
+use crate::burst::Burst;
 use crate::endpoints::FaultReport;
 use crate::memory;
 use crate::packet::{
     self, ASKS, CREDIT, DATA, Fault, GROUPS, Header, PROBE, READ, REFUSED, TO_GROUP, WORD, WRITE,
 };
 use crate::peer::words;
-use crate::reads::{Reader, Waiting};
+use crate::reads::Reader;
 use crate::tripwires::Watched;
 
 /// The most data in a packet of any card, in bytes.
 pub(crate) const MOST: usize = 65536;
-/// Data longer than this is written separately, not joined.
-const SHORT: usize = 512;
-/// Size at which a burst is written.
-const ENOUGH: usize = 4096;
-
-/// Packets that will be written to memory as one burst (section 5.2).
-#[derive(Debug)]
-pub(crate) struct Burst {
-    source: u16,
-    header: Header,
-    aperture: u32,
-    /// First byte in the aperture.
-    place: u64,
-    data: Vec<u8>,
-}
 
 impl ClanCard {
     pub(super) fn take(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
         if !self.chassis.is_enabled() {
-            return self.count(ClanStatistic::Discarded);
+            return self.telling.count(ClanStatistic::Discarded);
         }
         let (header, data) = match packet::take(packet.bytes, MOST) {
             Ok(taken) => taken,
-            Err(Fault::Malformed) => return self.count(ClanStatistic::Malformed),
-            Err(Fault::BadChecksum) => return self.count(ClanStatistic::BadChecksum),
+            Err(Fault::Malformed) => return self.telling.count(ClanStatistic::Malformed),
+            Err(Fault::BadChecksum) => return self.telling.count(ClanStatistic::BadChecksum),
         };
-        self.count(ClanStatistic::PacketsArrived);
+        self.telling.count(ClanStatistic::PacketsArrived);
         let source = packet.source;
         let taken = match (header.kind, data.len()) {
             (WRITE, 1..) => self.write_arrived(ports, source, &header, data),
@@ -62,17 +48,13 @@ impl ClanCard {
                 Ok(())
             }
             (GROUPS, 0) => {
-                // The card knows its own groups itself, and earlier than its announcement comes
-                // back.
-                if self.here.is_none_or(|here| here.host != source) {
-                    self.peers.announced(source, header.offset.get(), header.flags & ASKS != 0);
-                }
+                self.peers.announced(source, header.offset.get(), header.flags & ASKS != 0);
                 Ok(())
             }
             _ => Err(ClanStatistic::Malformed),
         };
         if let Err(reason) = taken {
-            self.count(reason);
+            self.telling.count(reason);
         }
     }
 
@@ -122,26 +104,17 @@ impl ClanCard {
         data: Vec<u8>,
     ) {
         let burst = Burst { source, header: *header, aperture, place, data };
-        if self.joins_arriving() && burst.data.len() <= SHORT {
-            self.join(ports, burst);
-        } else {
+        if self.join & CLAN_JOIN_ARRIVING == 0 || !burst.is_short() {
             self.settle(ports);
             self.deposit(ports, &burst);
-        }
-    }
-
-    /// Appends a packet to the burst that it follows, or begins another burst.
-    fn join(&mut self, ports: &Ports<'_>, next: Burst) {
-        if let Some(burst) = self.burst.as_mut().filter(|burst| burst.leads_to(&next)) {
-            burst.data.extend_from_slice(&next.data);
-            let is_enough = burst.data.len() >= ENOUGH;
-            self.count(ClanStatistic::PacketsJoined);
-            if is_enough {
+        } else if self.burst.as_mut().is_some_and(|joined| joined.append(&burst)) {
+            self.telling.count(ClanStatistic::PacketsJoined);
+            if self.burst.as_ref().is_some_and(Burst::is_enough) {
                 self.settle(ports);
             }
         } else {
             self.settle(ports);
-            self.burst = Some(next);
+            self.burst = Some(burst);
         }
     }
 
@@ -158,13 +131,13 @@ impl ClanCard {
         // Each Tripwire fires as soon as the words that it watches are written, before the rest is
         // written.
         let mut done = 0;
-        for firing in self.firings(Watched::Local(*aperture), &(start..start + length), true) {
+        for firing in self.tripwires.firings(Watched::Local(*aperture), &(start..start + length), true) {
             let end = (firing.at - start) as usize;
             if !self.write_down(ports, *aperture, start + done as u64, &data[done..end]) {
                 return self.refuse(*source, header, CLAN_FAULT_MEMORY, false);
             }
             done = end;
-            self.fire(ports, &firing);
+            self.tripwires.fire(ports, &mut self.telling, &firing);
         }
         if !self.write_down(ports, *aperture, start + done as u64, &data[done..]) {
             self.refuse(*source, header, CLAN_FAULT_MEMORY, false);
@@ -173,12 +146,12 @@ impl ClanCard {
 
     /// Writes bytes to an aperture's memory. Returns `false` if the memory cannot be reached.
     fn write_down(&mut self, ports: &Ports<'_>, aperture: u32, place: u64, data: &[u8]) -> bool {
-        let Some(Some(opened)) = self.apertures.table.get(aperture as usize) else { return true };
+        let Some(opened) = self.apertures.get(aperture) else { return true };
         if memory::write(ports.dma, &opened.area, place, data).is_err() {
-            self.count(ClanStatistic::Discarded);
+            self.telling.count(ClanStatistic::Discarded);
             return false;
         }
-        self.counters.add(ClanStatistic::BytesDeposited, data.len() as u64);
+        self.telling.add(ClanStatistic::BytesDeposited, data.len() as u64);
         true
     }
 
@@ -201,7 +174,7 @@ impl ClanCard {
         let placed = self.apertures.place(header, Access { source, length, writes: false });
         let (aperture, place) =
             placed.inspect_err(|_| self.refuse(source, header, CLAN_FAULT_REFUSED, true))?;
-        let Some(Some(opened)) = self.apertures.table.get(aperture as usize) else { return Ok(()) };
+        let Some(opened) = self.apertures.get(aperture) else { return Ok(()) };
         let Ok(data) = memory::read(ports.dma, &opened.area, place, length) else {
             self.refuse(source, header, CLAN_FAULT_MEMORY, true);
             return Err(ClanStatistic::Discarded);
@@ -209,8 +182,9 @@ impl ClanCard {
         if !self.answer(source, header, &data) {
             return Err(ClanStatistic::OverCredit);
         }
-        self.count(ClanStatistic::ReadsServed);
-        self.accessed(ports, Watched::Local(aperture), place..place + length, false);
+        self.telling.count(ClanStatistic::ReadsServed);
+        let watched = Watched::Local(aperture);
+        self.tripwires.accessed(ports, &mut self.telling, watched, place..place + length, false);
         Ok(())
     }
 
@@ -219,7 +193,7 @@ impl ClanCard {
     fn answer(&mut self, source: u16, header: &Header, mut data: &[u8]) -> bool {
         let mut offset = header.offset.get();
         while !data.is_empty() {
-            let most = u64::from(self.options.burst) - offset % WORD;
+            let most = self.peers.burst() - offset % WORD;
             let (now, behind) = data.split_at(data.len().min(most as usize));
             let piece = Header { offset: offset.into(), ..header.answer(DATA) };
             if !self.peers.answer(source, piece, now) {
@@ -257,11 +231,14 @@ impl ClanCard {
                 Reader::Load { .. } => {
                     let mut value = [0; 8];
                     value[..read.data.len()].copy_from_slice(&read.data);
-                    self.loaded.push_back((read.number.into(), u64::from_le_bytes(value)));
+                    self.reads.load_done(&read, u64::from_le_bytes(value));
                 }
-                Reader::Request => self.engine_read(ports, &read),
+                Reader::Request => {
+                    self.engine.read_arrived(ports, &mut self.telling, &self.apertures, &read);
+                }
             }
-            self.accessed(ports, watched, read.offset..read.offset + read.length, false);
+            let bytes = read.offset..read.offset + read.length;
+            self.tripwires.accessed(ports, &mut self.telling, watched, bytes, false);
         }
         Ok(())
     }
@@ -290,34 +267,9 @@ impl ClanCard {
             }
             let (aperture, offset) = (header.aperture.get(), header.offset.get());
             let report = FaultReport { reason, host: source, aperture, offset };
-            self.fault_of(ports, header.tag.get(), report);
+            self.telling.fault_of(ports, header.tag.get(), report);
         }
         Ok(())
-    }
-
-    /// Fails a read.
-    pub(super) fn read_failed(&mut self, ports: &Ports<'_>, read: &Waiting, reason: u32) {
-        self.count(ClanStatistic::ReadsFailed);
-        match read.reader {
-            Reader::Load { .. } => {
-                self.loaded.push_back((read.number.into(), u64::MAX));
-                let report = FaultReport {
-                    reason,
-                    host: read.remote.host,
-                    aperture: read.remote.aperture,
-                    offset: read.offset,
-                };
-                self.fault_of(ports, read.tag, report);
-            }
-            Reader::Request => {
-                let result = match reason {
-                    CLAN_FAULT_MEMORY => CLAN_DMA_MEMORY,
-                    CLAN_FAULT_TIMEOUT | CLAN_FAULT_LOST => CLAN_DMA_TIMEOUT,
-                    _ => CLAN_DMA_REFUSED,
-                };
-                self.engine_failed(ports, read.tag, result);
-            }
-        }
     }
 
     fn credit_arrived(
@@ -329,21 +281,9 @@ impl ClanCard {
     ) -> Result<(), ClanStatistic> {
         for tag in self.peers.granted(source, header, probe) {
             let report = FaultReport { reason: CLAN_FAULT_LOST, host: source, aperture: 0, offset: 0 };
-            self.fault_of(ports, tag, report);
+            self.telling.fault_of(ports, tag, report);
         }
         Ok(())
-    }
-}
-
-impl Burst {
-    /// Returns whether the data of `next` comes behind this burst's data and could be in one packet
-    /// with it.
-    fn leads_to(&self, next: &Burst) -> bool {
-        let end = self.place + self.data.len() as u64;
-        let head = |header: &Header| (header.tag, header.flags, header.key);
-        end % WORD == 0
-            && (self.source, self.aperture, end) == (next.source, next.aperture, next.place)
-            && head(&self.header) == head(&next.header)
     }
 }
 

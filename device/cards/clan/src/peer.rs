@@ -8,9 +8,9 @@ use hamlyn_card::ports::{Link, VolatileSlice};
 use zerocopy::IntoBytes;
 
 use crate::credits::{Confirmed, Receiving, Sending};
-use crate::endpoints::endpoint_of_tag;
 use crate::packet::{self, ASKS, CREDIT, DATA, GROUPS, Header, OVERHEAD, PROBE, READ, WORD, WRITE};
 use crate::refusals::Refusals;
+use crate::tags::endpoint_of_tag;
 
 /// Number of the engine's packets that wait for a host before the engine makes no more.
 const ROOM: usize = 4;

@@ -8,12 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hamlyn_abi::clan::aperture::CLAN_GROUP_HOST;
-use hamlyn_card::card::Progress;
+use hamlyn_card::card::{Place, Progress};
 use hamlyn_card::ports::Link;
 
 use crate::credits::Sending;
 use crate::packet::{ASKS, DATA, Header};
 use crate::peer::{GivenUp, Leaving, Left, Peer, Terms, announce};
+use crate::windows::Remote;
+
+/// The most hosts on a switch that does not report its number of ports.
+const MOST_PORTS: u16 = 1024;
 
 /// Bytes of processors' stores that share one pool, for all hosts. An endpoint may have as many
 /// bytes waiting for a host as the pool has free. So the more bytes wait, the fewer each endpoint
@@ -28,7 +32,7 @@ const STORES_TO_DEAD: usize = 64 << 10;
 /// The switch's group of all CLAN cards, for announcements.
 const ALL_CARDS: u16 = CLAN_GROUP_HOST as u16;
 /// The bit of that group in the mask for the switch.
-pub(crate) const ALL_CARDS_BIT: u64 = 1;
+const ALL_CARDS_BIT: u64 = 1;
 
 /// All hosts that this card has sent to or received from.
 #[derive(Debug)]
@@ -40,6 +44,10 @@ pub(crate) struct Peers {
     /// again.
     due: Option<Duration>,
     turn: u16,
+    /// The place of this host on the link.
+    here: Option<Place>,
+    /// The switch sends this card the packets for all CLAN cards.
+    is_listed: bool,
     window: u64,
     /// The epoch of the count that began last.
     epoch: u16,
@@ -70,6 +78,8 @@ impl Peers {
             active: BTreeSet::new(),
             due: None,
             turn: 0,
+            here: None,
+            is_listed: false,
             window: window.into(),
             epoch: 0,
             burst: burst as usize,
@@ -79,7 +89,7 @@ impl Peers {
         }
     }
 
-    /// Forgets everything. Later counts are not mistaken for earlier ones.
+    /// Forgets everything but the link. Later counts are not mistaken for earlier ones.
     pub(crate) fn clear(&mut self) {
         self.peers.clear();
         self.active.clear();
@@ -87,9 +97,22 @@ impl Peers {
         self.announces = Some(false);
     }
 
-    /// Begins counts with epochs that an earlier card at this port is unlikely to have used.
-    pub(crate) fn begin_at(&mut self, now: Duration) {
+    /// Begins another link, with epochs that an earlier card at its port is unlikely to have used.
+    pub(crate) fn begin(&mut self, place: Option<Place>, now: Duration) {
         self.epoch = self.epoch.wrapping_add(now.as_millis() as u16).wrapping_add(1);
+        self.here = place;
+        self.greet();
+    }
+
+    /// Returns whether there is a link on which such a host may exist.
+    pub(crate) fn can_reach(&self, remote: Remote) -> bool {
+        let ports = |place: Place| if place.ports == 0 { MOST_PORTS } else { place.ports };
+        self.here.is_some_and(|place| remote.group().is_some() || remote.host < ports(place))
+    }
+
+    /// Returns the most data in a packet, in bytes.
+    pub(crate) fn burst(&self) -> u64 {
+        self.burst as u64
     }
 
     fn peer(&mut self, host: u16) -> &mut Peer {
@@ -102,9 +125,9 @@ impl Peers {
 
     /// Sets the groups that this host is a member of, and has them announced to all cards. The card
     /// records its own groups like those of other hosts.
-    pub(crate) fn join_groups(&mut self, here: Option<u16>, groups: u64) {
-        if let Some(here) = here.filter(|_| self.groups != groups) {
-            self.peer(here).groups = groups;
+    pub(crate) fn join_groups(&mut self, groups: u64) {
+        if let Some(here) = self.here.filter(|_| self.groups != groups) {
+            self.peer(here.host).groups = groups;
         }
         if std::mem::replace(&mut self.groups, groups) != groups {
             self.announces.get_or_insert(false);
@@ -113,14 +136,19 @@ impl Peers {
 
     /// Asks all cards for their groups, and announces this host's own. Called when another link
     /// begins or the card is enabled.
-    pub(crate) fn greet(&mut self, here: u16) {
+    pub(crate) fn greet(&mut self) {
+        let Some(here) = self.here else { return };
         let groups = self.groups;
-        self.peer(here).groups = groups;
+        self.peer(here.host).groups = groups;
         self.announces = Some(true);
     }
 
-    /// Handles another card's announcement of its host's groups.
+    /// Handles a card's announcement of its host's groups.
     pub(crate) fn announced(&mut self, host: u16, groups: u64, asks: bool) {
+        // The card knows its own groups itself, and earlier than its announcement comes back.
+        if self.here.is_some_and(|here| here.host == host) {
+            return;
+        }
         let has_groups = self.groups != 0;
         let peer = self.peer(host);
         peer.heard();
@@ -293,6 +321,9 @@ impl Peers {
         (now, patience): (Duration, Duration),
         starved: &mut dyn FnMut(),
     ) -> Result<(u16, Left), Progress> {
+        if !std::mem::replace(&mut self.is_listed, true) {
+            link.set_groups(ALL_CARDS_BIT);
+        }
         // Announcements go first, so that a host that learns of the membership from another host
         // also writes to this one.
         if let Some(asks) = self.announces {

@@ -1,6 +1,6 @@
 //! Remote reads that wait for their answers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::packet::{DATA, Header};
@@ -44,8 +44,10 @@ pub(crate) struct Waiting {
 }
 
 /// All reads that wait, by the number in their packets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reads {
+    /// Time that a read may take.
+    timeout: Duration,
     waiting: BTreeMap<u32, Waiting>,
     /// The deadlines of the same reads, the earliest first.
     due: BTreeSet<(Duration, u32)>,
@@ -56,9 +58,48 @@ pub(crate) struct Reads {
     /// For each host, the number of the last load that timed out, and the time until which further
     /// loads fail at once.
     late: BTreeMap<u16, (u32, Duration)>,
+    /// Loads that have got their values: number and value.
+    loaded: VecDeque<(u64, u64)>,
 }
 
 impl Reads {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            waiting: BTreeMap::new(),
+            due: BTreeSet::new(),
+            next: 0,
+            loads: 0,
+            bytes: BTreeMap::new(),
+            late: BTreeMap::new(),
+            loaded: VecDeque::new(),
+        }
+    }
+
+    /// Forgets everything but the numbers that were used.
+    pub(crate) fn reset(&mut self, timeout: Duration) {
+        *self = Self { next: self.next, ..Self::new(timeout) };
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    /// Gives a load its value.
+    pub(crate) fn load_done(&mut self, read: &Waiting, value: u64) {
+        self.loaded.push_back((read.number.into(), value));
+    }
+
+    /// Returns the number and the value of the next load that has got its value.
+    pub(crate) fn next_loaded(&mut self) -> Option<(u64, u64)> {
+        self.loaded.pop_front()
+    }
+
+    /// Forgets the reads that wait.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
         self.due.clear();
@@ -84,15 +125,16 @@ impl Reads {
         }
     }
 
-    /// Begins a read. Returns its number.
+    /// Begins a read at the time `now`. Returns its number.
     pub(crate) fn begin(
         &mut self,
         reader: Reader,
         remote: Remote,
         (offset, length): (u64, u64),
         (tag, owner): (u32, u32),
-        deadline: Duration,
+        now: Duration,
     ) -> u32 {
+        let deadline = now + self.timeout;
         // The reads that wait are too few for a number to occur twice.
         self.next = self.next.wrapping_add(1);
         self.loads += usize::from(matches!(reader, Reader::Load { .. }));
@@ -143,12 +185,12 @@ impl Reads {
         self.end(number)
     }
 
-    /// Ends the reads that are overdue. `timeout` is the read time-out.
-    pub(crate) fn give_up_overdue(&mut self, now: Duration, timeout: Duration) -> Vec<Waiting> {
+    /// Ends the reads that are overdue.
+    pub(crate) fn give_up_overdue(&mut self, now: Duration) -> Vec<Waiting> {
         let overdue: Vec<u32> = self.due.range(..=(now, u32::MAX)).map(|(_, number)| *number).collect();
         let overdue: Vec<_> = overdue.into_iter().filter_map(|number| self.end(number)).collect();
         for read in overdue.iter().filter(|read| matches!(read.reader, Reader::Load { .. })) {
-            self.late.insert(read.remote.host, (read.number, now + PAUSE * timeout));
+            self.late.insert(read.remote.host, (read.number, now + PAUSE * self.timeout));
         }
         overdue
     }

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::endpoints::endpoint_of_tag;
 use crate::packet::{self, Header};
+use crate::tags::endpoint_of_tag;
 
 /// The refusals for one sender.
 #[derive(Debug, Default)]

@@ -9,11 +9,14 @@ use hamlyn_abi::clan::event::CLAN_EVENT_TRIPWIRE;
 use hamlyn_abi::clan::fifo::{CLAN_FIFO_NUMBER_SHIFT, CLAN_FIFO_TRIPWIRE};
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_abi::clan::tripwire::*;
+use hamlyn_card::chassis::table::Table;
 use hamlyn_card::ports::{DmaFault, Ports};
 
-use crate::ClanCard;
+use crate::apertures::Apertures;
 use crate::cam::{Cam, Wire, Words};
+use crate::endpoints::Endpoint;
 use crate::packet::WORD;
+use crate::telling::Telling;
 
 /// The memory that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,7 +29,7 @@ pub(crate) enum Watched {
 
 /// One Tripwire: the words that its owner has stored, and the range that it watches.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tripwire {
+struct Tripwire {
     offset: u64,
     length: u64,
     target: u64,
@@ -51,9 +54,17 @@ pub(crate) struct Firing {
     times: u32,
 }
 
+/// The Tripwires of all endpoints.
+#[derive(Debug)]
+pub(crate) struct Tripwires {
+    /// By endpoint.
+    wires: Table<Vec<Tripwire>>,
+    watches: Watches,
+}
+
 /// All watched ranges.
 #[derive(Debug, Default)]
-pub(crate) struct Watches {
+struct Watches {
     /// By the number of an aperture of this host. It is an array because each arriving packet looks
     /// here, without the cost of a hash.
     local: Vec<Cam>,
@@ -66,10 +77,6 @@ fn words(bytes: &Range<u64>) -> Words {
 }
 
 impl Watches {
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     fn cam(&self, watched: Watched) -> Option<&Cam> {
         match watched {
             Watched::Local(aperture) => self.local.get(aperture as usize),
@@ -135,67 +142,84 @@ impl Tripwire {
     }
 }
 
-impl ClanCard {
-    /// Handles a store to an endpoint's page.
-    pub(super) fn endpoint_page(&mut self, ports: &Ports<'_>, offset: u64, width: u8, value: u64) {
-        let (index, place) = (
-            (offset / u64::from(CLAN_ENDPOINT_SIZE)) as u32,
-            (offset % u64::from(CLAN_ENDPOINT_SIZE)) as u32,
-        );
-        let number = place / CLAN_TRIPWIRE_STRIDE;
-        let Some(endpoint) = self.endpoints.get(index) else {
-            return self.count(ClanStatistic::TripwiresRefused);
-        };
-        if place == CLAN_ENDPOINT_GO {
-            return self.look_for_requests(ports, index);
-        }
-        match (place, width) {
-            (CLAN_ENDPOINT_USE, 4) => return self.begin_use(ports, index, value as u32),
-            (CLAN_ENDPOINT_INTEREST, 4) => return self.set_interest(ports, index, value as u32),
-            _ => {}
-        }
-        let Some(tripwire) = endpoint.tripwires.get_mut(number as usize) else {
-            return self.count(ClanStatistic::TripwiresRefused);
-        };
-        match (place % CLAN_TRIPWIRE_STRIDE, width) {
-            (CLAN_TRIPWIRE_CONTROL, 4 | 8) => {
-                self.control(ports, Wire { endpoint: index, number }, value as u32)
+impl Tripwires {
+    pub(crate) fn new(endpoints: u32) -> Self {
+        Self { wires: Table::new(endpoints), watches: Watches::default() }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.wires.close_all();
+        self.watches = Watches::default();
+    }
+
+    /// Gives an endpoint its Tripwires.
+    pub(crate) fn open(&mut self, endpoint: u32, count: u32) {
+        self.wires.open(endpoint, (0..count).map(|_| Tripwire::default()).collect());
+    }
+
+    /// Disarms and removes an endpoint's Tripwires.
+    pub(crate) fn close(&mut self, endpoint: u32) {
+        for (number, tripwire) in (0..).zip(self.wires.close(endpoint).into_iter().flatten()) {
+            if let Some(armed) = tripwire.armed {
+                self.watches.remove(&armed, Wire { endpoint, number });
             }
+        }
+    }
+
+    fn get(&mut self, wire: Wire) -> Option<&mut Tripwire> {
+        self.wires.at_mut(wire.endpoint)?.get_mut(wire.number as usize)
+    }
+
+    /// Handles a store to place `place` of an endpoint's page.
+    pub(crate) fn store(
+        &mut self,
+        ports: &Ports<'_>,
+        telling: &mut Telling,
+        apertures: &Apertures,
+        (endpoint, place): (u32, u32),
+        (width, value): (u8, u64),
+    ) {
+        let wire = Wire { endpoint, number: place / CLAN_TRIPWIRE_STRIDE };
+        let Some(tripwire) = self.get(wire) else { return telling.count(ClanStatistic::TripwiresRefused) };
+        match (place % CLAN_TRIPWIRE_STRIDE, width) {
+            (CLAN_TRIPWIRE_CONTROL, 4 | 8) => self.control(ports, telling, apertures, (wire, value as u32)),
             (place, width) if tripwire.store(place, width, value) => {}
-            _ => self.count(ClanStatistic::TripwiresRefused),
+            _ => telling.count(ClanStatistic::TripwiresRefused),
         }
     }
 
     /// Handles a store to a control word: disables the Tripwire, enables it again if requested, and
     /// writes an answer.
-    fn control(&mut self, ports: &Ports<'_>, wire: Wire, value: u32) {
+    fn control(
+        &mut self,
+        ports: &Ports<'_>,
+        telling: &mut Telling,
+        apertures: &Apertures,
+        (wire, value): (Wire, u32),
+    ) {
         self.disarm(wire);
-        let answer = if value & CLAN_TRIPWIRE_ENABLE != 0 { self.arm(wire, value & 0xffff) } else { Ok(()) };
+        let Some(endpoint) = telling.endpoint(wire.endpoint) else { return };
+        let enables = value & CLAN_TRIPWIRE_ENABLE != 0;
+        let answer = if enables { self.arm(apertures, endpoint, wire, value & 0xffff) } else { Ok(()) };
         let code = answer.err().unwrap_or(CLAN_TRIPWIRE_OK);
-        let counter = if code == CLAN_TRIPWIRE_OK {
-            ClanStatistic::TripwiresSet
-        } else {
-            ClanStatistic::TripwiresRefused
-        };
-        self.count(counter);
-        let Some(endpoint) = self.endpoints.get(wire.endpoint) else { return };
         let place = CLAN_STATE_TRIPWIRES + wire.number * 8 + 4;
         let told = endpoint.store(ports.dma, place, value & 0xffff_0000 | code);
-        self.note(told);
+        telling.count(match code {
+            CLAN_TRIPWIRE_OK => ClanStatistic::TripwiresSet,
+            _ => ClanStatistic::TripwiresRefused,
+        });
+        telling.note(told);
     }
 
     /// Disarms a Tripwire.
-    pub(super) fn disarm(&mut self, wire: Wire) {
-        let Some(endpoint) = self.endpoints.get(wire.endpoint) else { return };
-        let armed =
-            endpoint.tripwires.get_mut(wire.number as usize).and_then(|tripwire| tripwire.armed.take());
-        if let Some(armed) = armed {
+    fn disarm(&mut self, wire: Wire) {
+        if let Some(armed) = self.get(wire).and_then(|tripwire| tripwire.armed.take()) {
             self.watches.remove(&armed, wire);
         }
     }
 
-    /// Enables a Tripwire that is disabled. Fails with the code of the answer.
-    fn arm(&mut self, wire: Wire, flags: u32) -> Result<(), u32> {
+    /// Enables an endpoint's Tripwire, which is disabled. Fails with the code of the answer.
+    fn arm(&mut self, apertures: &Apertures, of: &Endpoint, wire: Wire, flags: u32) -> Result<(), u32> {
         const ACTIONS: u32 =
             CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_COUNT | CLAN_TRIPWIRE_EVENT;
         let means_nothing = flags & !CLAN_TRIPWIRE_FLAGS != 0
@@ -204,24 +228,24 @@ impl ClanCard {
         if means_nothing {
             return Err(CLAN_TRIPWIRE_BAD_FLAGS);
         }
-        let endpoint = self.endpoints.get(wire.endpoint).ok_or(CLAN_TRIPWIRE_BAD_FLAGS)?;
-        let (owner, has_events) = (endpoint.owner, endpoint.events.is_some());
-        let tripwire = endpoint.tripwires.get_mut(wire.number as usize).ok_or(CLAN_TRIPWIRE_BAD_FLAGS)?;
+        let Self { wires, watches } = self;
+        let tripwire = wires.at_mut(wire.endpoint).and_then(|wires| wires.get_mut(wire.number as usize));
+        let tripwire = tripwire.ok_or(CLAN_TRIPWIRE_BAD_FLAGS)?;
         let (aperture, host) = (tripwire.target as u32, (tripwire.target >> 32) as u32);
         let bytes = tripwire.bytes().ok_or(CLAN_TRIPWIRE_BAD_RANGE)?;
-        if flags & CLAN_TRIPWIRE_EVENT != 0 && !has_events {
+        if flags & CLAN_TRIPWIRE_EVENT != 0 && of.events.is_none() {
             return Err(CLAN_TRIPWIRE_NO_EVENTS);
         }
         let watched = if flags & CLAN_TRIPWIRE_REMOTE != 0 {
-            Watched::Remote { owner, host, aperture }
+            Watched::Remote { owner: of.owner, host, aperture }
         } else {
-            let own = self.apertures.owned(aperture, owner).filter(|_| host == 0);
+            let own = apertures.owned(aperture, of.owner).filter(|_| host == 0);
             if !own.ok_or(CLAN_TRIPWIRE_NO_APERTURE)?.area.contains(bytes.start, bytes.end - bytes.start) {
                 return Err(CLAN_TRIPWIRE_BAD_RANGE);
             }
             Watched::Local(aperture)
         };
-        if !self.watches.insert(watched, &bytes, wire) {
+        if !watches.insert(watched, &bytes, wire) {
             return Err(CLAN_TRIPWIRE_CROWDED);
         }
         tripwire.armed = Some(Armed { watched, bytes, flags });
@@ -229,23 +253,30 @@ impl ClanCard {
     }
 
     /// Disarms all Tripwires that watch an aperture that is being closed.
-    pub(super) fn disarm_all_of(&mut self, aperture: u32) {
+    pub(crate) fn disarm_all_of(&mut self, aperture: u32) {
         for wire in self.watches.all_of(Watched::Local(aperture)) {
             self.disarm(wire);
         }
     }
 
     /// Fires the Tripwires that watch memory that has been read or written.
-    pub(super) fn accessed(&mut self, ports: &Ports<'_>, watched: Watched, bytes: Range<u64>, writes: bool) {
+    pub(crate) fn accessed(
+        &mut self,
+        ports: &Ports<'_>,
+        telling: &mut Telling,
+        watched: Watched,
+        bytes: Range<u64>,
+        writes: bool,
+    ) {
         for firing in self.firings(watched, &bytes, writes) {
-            self.fire(ports, &firing);
+            self.fire(ports, telling, &firing);
         }
     }
 
     /// Returns the Tripwires that fire when some bytes are accessed in the order of their
     /// addresses. Each fires at the first of these words that it watches and, for the rest, at the
     /// last.
-    pub(super) fn firings(&mut self, watched: Watched, bytes: &Range<u64>, writes: bool) -> Vec<Firing> {
+    pub(crate) fn firings(&mut self, watched: Watched, bytes: &Range<u64>, writes: bool) -> Vec<Firing> {
         let mut firings = Vec::new();
         if bytes.is_empty() {
             return firings;
@@ -270,50 +301,46 @@ impl ClanCard {
     }
 
     fn armed(&mut self, wire: Wire) -> Option<&Armed> {
-        let endpoint = self.endpoints.get(wire.endpoint)?;
-        endpoint.tripwires.get(wire.number as usize)?.armed.as_ref()
+        self.get(wire)?.armed.as_ref()
     }
 
     /// Fires a Tripwire, if it is still enabled.
-    pub(super) fn fire(&mut self, ports: &Ports<'_>, firing: &Firing) {
+    pub(crate) fn fire(&mut self, ports: &Ports<'_>, telling: &mut Telling, firing: &Firing) {
         let Firing { wire, times, .. } = *firing;
         let Some(flags) = self.armed(wire).map(|armed| armed.flags) else { return };
-        let counted = self.tripwire(wire).filter(|_| flags & CLAN_TRIPWIRE_COUNT != 0);
-        if let Some(tripwire) = counted {
+        let counted = self.get(wire).filter(|_| flags & CLAN_TRIPWIRE_COUNT != 0);
+        let count = counted.map(|tripwire| {
             tripwire.count = tripwire.count.wrapping_add(times);
-        }
-        self.counters.add(ClanStatistic::TripwiresFired, times.into());
+            tripwire.count
+        });
+        telling.add(ClanStatistic::TripwiresFired, times.into());
         if flags & CLAN_TRIPWIRE_ONCE != 0 {
             self.disarm(wire);
         }
-        let told = self.act(ports, wire, flags);
-        self.note(told);
+        let told = act(ports, telling, wire, flags, count);
+        telling.note(told);
     }
+}
 
-    fn tripwire(&mut self, wire: Wire) -> Option<&mut Tripwire> {
-        self.endpoints.get(wire.endpoint)?.tripwires.get_mut(wire.number as usize)
+/// Performs the actions of a Tripwire that has fired.
+fn act(
+    ports: &Ports<'_>,
+    telling: &mut Telling,
+    Wire { endpoint: index, number }: Wire,
+    flags: u32,
+    count: Option<u32>,
+) -> Result<(), DmaFault> {
+    let Some(endpoint) = telling.endpoint(index) else { return Ok(()) };
+    if let Some(count) = count {
+        endpoint.store(ports.dma, CLAN_STATE_TRIPWIRES + number * 8, count)?;
     }
-
-    /// Performs the actions of a Tripwire that has fired.
-    fn act(
-        &mut self,
-        ports: &Ports<'_>,
-        Wire { endpoint: index, number }: Wire,
-        flags: u32,
-    ) -> Result<(), DmaFault> {
-        let Some(endpoint) = self.endpoints.get(index) else { return Ok(()) };
-        if flags & CLAN_TRIPWIRE_COUNT != 0 {
-            let count = endpoint.tripwires[number as usize].count;
-            endpoint.store(ports.dma, CLAN_STATE_TRIPWIRES + number * 8, count)?;
-        }
-        let interrupts = flags & CLAN_TRIPWIRE_FIFO != 0;
-        let wakes = (interrupts || flags & CLAN_TRIPWIRE_BIT != 0) && endpoint.set_bit(ports.dma, number)?;
-        if interrupts {
-            self.put(ports, CLAN_FIFO_TRIPWIRE | number << CLAN_FIFO_NUMBER_SHIFT | index)?;
-        }
-        if flags & CLAN_TRIPWIRE_EVENT != 0 {
-            self.tell(ports, index, CLAN_EVENT_TRIPWIRE, number)?;
-        }
-        if wakes { self.wake(ports, index) } else { Ok(()) }
+    let interrupts = flags & CLAN_TRIPWIRE_FIFO != 0;
+    let wakes = (interrupts || flags & CLAN_TRIPWIRE_BIT != 0) && endpoint.set_bit(ports.dma, number)?;
+    if interrupts {
+        telling.put(ports, CLAN_FIFO_TRIPWIRE | number << CLAN_FIFO_NUMBER_SHIFT | index)?;
     }
+    if flags & CLAN_TRIPWIRE_EVENT != 0 {
+        telling.tell(ports, index, CLAN_EVENT_TRIPWIRE, number)?;
+    }
+    if wakes { telling.wake(ports, index) } else { Ok(()) }
 }

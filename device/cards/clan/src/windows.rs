@@ -9,6 +9,7 @@ use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::chassis::table::Table;
 
 use crate::PAGE;
+use crate::packet::{Header, TO_GROUP};
 
 /// An aperture, or a group, as a sender names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,12 @@ impl Remote {
     /// Returns the number of the group, if it is one.
     pub(crate) fn group(self) -> Option<u32> {
         u32::from(self.host).checked_sub(CLAN_GROUP_HOST)
+    }
+
+    /// Returns a packet's header with this destination.
+    pub(crate) fn addressed(self, header: Header) -> Header {
+        let (group, to) = self.group().map_or((0, self.aperture), |group| (TO_GROUP, group));
+        Header { flags: header.flags | group, key: self.key.into(), aperture: to.into(), ..header }
     }
 }
 
@@ -113,7 +120,7 @@ impl Windows {
     pub(crate) fn at(&self, byte: u64) -> Option<(u32, Window, u64)> {
         let page = usize::try_from(byte / PAGE).ok()?;
         let first = *self.first.get(page)?;
-        let window = self.open.get(first as usize)?.as_ref()?;
+        let window = self.open.at(first)?;
         Some((first, *window, byte - u64::from(first) * PAGE))
     }
 }
