@@ -37,16 +37,16 @@ impl DartCard {
     }
 
     fn write_own(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) {
-        let Self { traffic, memory, telling, .. } = self;
+        let (traffic, mut around) = self.traffic(ports);
         let (number, known) = (value as u32, (value >> 32) as u32);
         match (offset, width) {
-            (DART_REG_FIFO_TAKEN, _) => telling.fifo_taken(ports, number),
-            (DART_REG_ARM, 8) => telling.arm_queue(ports, number, known),
-            (DART_REG_ARM_LEFT, 8) => traffic.arm(ports, telling, number, known),
-            (DART_REG_TLB_SPACE, 8) => memory.told().set_space(number),
-            (DART_REG_TLB_PAGE, 8) => memory.told().set_page(value),
-            (DART_REG_TLB_FILL, 8) => traffic.fill(ports, memory, telling, value),
-            (DART_REG_TLB_INVALIDATE, 8) => traffic.invalidate(memory, value),
+            (DART_REG_FIFO_TAKEN, _) => around.telling.fifo_taken(ports, number),
+            (DART_REG_ARM, 8) => around.telling.arm_queue(ports, number, known),
+            (DART_REG_ARM_LEFT, 8) => traffic.arm(ports, around.telling, number, known),
+            (DART_REG_TLB_SPACE, 8) => around.memory.told().set_space(number),
+            (DART_REG_TLB_PAGE, 8) => around.memory.told().set_page(value),
+            (DART_REG_TLB_FILL, 8) => traffic.fill(&mut around, value),
+            (DART_REG_TLB_INVALIDATE, 8) => traffic.invalidate(around.memory, value),
             _ => tracing::debug!(offset, value, "a store to no register"),
         }
     }
@@ -76,7 +76,8 @@ impl DartCard {
             DART_COMMAND_OPEN_QUEUE => telling.open_queue(index, &page.body(ports.dma)?),
             DART_COMMAND_CLOSE_QUEUE => {
                 telling.close_queue(index)?;
-                traffic.queue_closed(ports, memory, telling, index);
+                let (traffic, mut around) = self.traffic(ports);
+                traffic.queue_closed(&mut around, index);
                 Ok(())
             }
             DART_COMMAND_OPEN_FIFO => {

@@ -67,7 +67,7 @@ pub use self::model::{MODEL, Options};
 pub use self::opcode::{Addressing, Call, Comparison, Main, Opcode, Operation, Order, Source, Target};
 use self::telling::Telling;
 pub use self::tlb::Policy;
-use self::traffic::Traffic;
+use self::traffic::{Around, Traffic};
 
 /// Protocol number of the card's packets on the fabric: the same as its model number.
 const PROTOCOL: u8 = DART_MODEL as u8;
@@ -101,6 +101,12 @@ impl DartCard {
             traffic: Traffic::new(options.connections),
             telling: Telling::new(options.queues),
         }
+    }
+
+    /// Returns the traffic, and the parts that it works with.
+    fn traffic<'a>(&'a mut self, ports: &'a Ports<'a>) -> (&'a mut Traffic, Around<'a>) {
+        let Self { traffic, memory, telling, .. } = self;
+        (traffic, Around { ports, memory, telling })
     }
 }
 
@@ -139,8 +145,8 @@ impl Card for DartCard {
         match bar {
             REGISTERS => self.write_register(ports, offset as u32, width, value),
             PAGES => {
-                let Self { traffic, memory, telling, .. } = self;
-                traffic.page_write(ports, memory, telling, (offset, width, value));
+                let (traffic, mut around) = self.traffic(ports);
+                traffic.page_write(&mut around, offset, width, value);
             }
             _ => {}
         }
@@ -148,20 +154,23 @@ impl Card for DartCard {
     }
 
     fn transmit(&mut self, ports: &Ports<'_>, link: &mut dyn Link) -> Progress {
-        self.traffic.begin_turn();
-        let progress = self.traffic.send_next(ports, link, &mut self.memory, &mut self.telling);
-        self.traffic.end_turn(ports);
+        let (traffic, mut around) = self.traffic(ports);
+        traffic.begin_turn();
+        let progress = traffic.send_next(&mut around, link);
+        traffic.end_turn(ports);
         progress
     }
 
     fn packet_arrived(&mut self, ports: &Ports<'_>, packet: &Packet<'_>) {
-        self.traffic.begin_turn();
-        if self.chassis.is_enabled() {
-            self.traffic.arrive(ports, &mut self.memory, &mut self.telling, packet);
+        let is_enabled = self.chassis.is_enabled();
+        let (traffic, mut around) = self.traffic(ports);
+        traffic.begin_turn();
+        if is_enabled {
+            traffic.arrive(&mut around, packet);
         } else {
-            self.telling.count(DartStatistic::Discarded);
+            around.telling.count(DartStatistic::Discarded);
         }
-        self.traffic.end_turn(ports);
+        traffic.end_turn(ports);
     }
 
     fn sleep(&mut self, _: &Ports<'_>) -> bool {
@@ -175,8 +184,9 @@ impl Card for DartCard {
 
     fn tick(&mut self, ports: &Ports<'_>) {
         let now = ports.clock.now();
-        self.traffic.begin_turn();
-        self.traffic.tick(ports, &mut self.memory, &mut self.telling, now);
+        let (traffic, mut around) = self.traffic(ports);
+        traffic.begin_turn();
+        traffic.tick(&mut around, now);
         if self.chassis.check_handshake(now) {
             self.telling.count(DartStatistic::HandshakeLapses);
         }

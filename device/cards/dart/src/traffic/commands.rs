@@ -8,7 +8,7 @@ use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::Ports;
 use zerocopy::FromZeros;
 
-use super::Traffic;
+use super::{Around, Traffic};
 use crate::cells::CONNECTIONS;
 use crate::connections::{Connection, Peer};
 use crate::endpoints::PAGE;
@@ -74,20 +74,14 @@ impl Traffic {
 
     /// Handles a queue that was closed: its connections no longer write to it, and messages that
     /// waited for places in it continue.
-    pub(crate) fn queue_closed(
-        &mut self,
-        ports: &Ports<'_>,
-        memory: &mut Memory,
-        telling: &mut Telling,
-        queue: u32,
-    ) {
+    pub(crate) fn queue_closed(&mut self, around: &mut Around<'_>, queue: u32) {
         self.backlog.close_queue(queue);
         for connection in self.connections.iter_mut().flatten() {
             for used in [&mut connection.events, &mut connection.exceptions] {
                 *used = used.filter(|used| *used != queue);
             }
         }
-        self.go_on(ports, memory, telling);
+        self.go_on(around);
     }
 
     /// Returns the pages that a connection waits for.

@@ -37,6 +37,13 @@ pub(crate) struct Traffic {
     here: Option<Place>,
 }
 
+/// The parts of the card that the traffic works with.
+pub(crate) struct Around<'a> {
+    pub(crate) ports: &'a Ports<'a>,
+    pub(crate) memory: &'a mut Memory,
+    pub(crate) telling: &'a mut Telling,
+}
+
 impl Traffic {
     pub(crate) fn new(connections: u32) -> Self {
         Self {
@@ -69,16 +76,10 @@ impl Traffic {
     }
 
     /// Continues with the messages that have waited for a turn, or long enough for something else.
-    pub(crate) fn tick(
-        &mut self,
-        ports: &Ports<'_>,
-        memory: &mut Memory,
-        telling: &mut Telling,
-        now: Duration,
-    ) {
-        self.run_busy(ports, memory, telling);
+    pub(crate) fn tick(&mut self, around: &mut Around<'_>, now: Duration) {
+        self.run_busy(around);
         if self.backlog.take_look(now) {
-            self.go_on(ports, memory, telling);
+            self.go_on(around);
         }
     }
 
@@ -93,67 +94,50 @@ impl Traffic {
     }
 
     /// Handles a packet from the link.
-    pub(crate) fn arrive(
-        &mut self,
-        ports: &Ports<'_>,
-        memory: &mut Memory,
-        telling: &mut Telling,
-        packet: &Packet<'_>,
-    ) {
+    pub(crate) fn arrive(&mut self, around: &mut Around<'_>, packet: &Packet<'_>) {
         let Some((head, cells)) = Head::take(packet.bytes) else {
-            return telling.count(DartStatistic::Discarded);
+            return around.telling.count(DartStatistic::Discarded);
         };
         let index = head.connection.get();
         let known = self.connections.at_mut(index).filter(|known| known.takes(packet.source, &head));
-        let Some(connection) = known else { return telling.count(DartStatistic::Discarded) };
+        let Some(connection) = known else { return around.telling.count(DartStatistic::Discarded) };
         if connection.is_system {
-            return self.arrive_at_system(ports, memory, telling, (index, system_message(&head, &cells)));
+            return self.arrive_at_system(around, index, system_message(&head, &cells));
         }
-        telling.count(DartStatistic::PacketsArrived);
+        around.telling.count(DartStatistic::PacketsArrived);
         match connection.accept(&head, &cells) {
-            Err(why) => return connection.break_off(ports, &mut self.backlog, telling, why),
+            Err(why) => return connection.break_off(around.ports, &mut self.backlog, around.telling, why),
             Ok(None) => {}
             Ok(Some((trap, opcode))) => {
-                let told = connection.trapped(ports.dma, trap, opcode);
-                connection.note(ports, &mut self.backlog, telling, told);
+                let told = connection.trapped(around.ports.dma, trap, opcode);
+                connection.note(around.ports, &mut self.backlog, around.telling, told);
             }
         }
-        self.run(ports, memory, telling, index);
+        self.run(around, index);
         self.stir(index);
     }
 
     /// Handles a message of an operating system: executes it at once, or drops it.
-    fn arrive_at_system(
-        &mut self,
-        ports: &Ports<'_>,
-        memory: &mut Memory,
-        telling: &mut Telling,
-        (index, message): (u32, Option<Message>),
-    ) {
-        let Some(message) = message else { return telling.count(DartStatistic::Discarded) };
-        telling.count(DartStatistic::PacketsArrived);
-        let execution = self.execution(ports, memory, telling, index);
+    fn arrive_at_system(&mut self, around: &mut Around<'_>, index: u32, message: Option<Message>) {
+        let Some(message) = message else { return around.telling.count(DartStatistic::Discarded) };
+        around.telling.count(DartStatistic::PacketsArrived);
+        let execution = self.execution(around, index);
         if execution.is_some_and(|mut execution| execution.execute_now(message)) {
-            telling.tell(ports, DART_FIFO_ARRIVED | index);
+            around.telling.tell(around.ports, DART_FIFO_ARRIVED | index);
         } else {
-            telling.count(DartStatistic::Discarded);
+            around.telling.count(DartStatistic::Discarded);
         }
     }
 
     /// Sends a packet, if one may be sent. The connections take turns.
-    pub(crate) fn send_next(
-        &mut self,
-        ports: &Ports<'_>,
-        link: &mut dyn Link,
-        memory: &mut Memory,
-        telling: &mut Telling,
-    ) -> Progress {
+    pub(crate) fn send_next(&mut self, around: &mut Around<'_>, link: &mut dyn Link) -> Progress {
         for index in self.turns.resumed(link.resumptions()) {
             self.stir(index);
         }
         while let Some(index) = self.turns.next() {
             let connection = self.connections.at_mut(index);
             let turn = connection.map_or(Turn::Nothing, |connection| {
+                let Around { ports, memory, telling } = around;
                 Outgoing { ports, connection, memory, telling }.send(link, self.here)
             });
             match turn {
@@ -162,10 +146,10 @@ impl Traffic {
                     return Progress::LinkFull;
                 }
                 Turn::Sent { is_reply, told } => {
-                    self.note(ports, telling, index, told);
+                    self.note(around, index, told);
                     // An answer may have waited for that.
                     if is_reply {
-                        self.run(ports, memory, telling, index);
+                        self.run(around, index);
                     }
                     self.turns.end(index);
                     self.stir(index);
@@ -173,7 +157,7 @@ impl Traffic {
                 }
                 Turn::Stopped => self.turns.stop(index),
                 Turn::Dropped(told) => {
-                    self.note(ports, telling, index, told);
+                    self.note(around, index, told);
                     self.turns.end(index);
                     self.stir(index);
                 }
@@ -184,10 +168,10 @@ impl Traffic {
     }
 
     /// Handles the driver's report that a page is there, or nowhere.
-    pub(crate) fn fill(&mut self, ports: &Ports<'_>, memory: &mut Memory, telling: &mut Telling, frame: u64) {
-        let report = memory.fill(frame);
+    pub(crate) fn fill(&mut self, around: &mut Around<'_>, frame: u64) {
+        let report = around.memory.fill(frame);
         for connection in self.connections.iter_mut().flatten() {
-            if memory.space(connection.endpoint) != Some(report.page.space) {
+            if around.memory.space(connection.endpoint) != Some(report.page.space) {
                 continue;
             }
             let filled = connection.waits_mut().map(|wait| report.fill(wait));
@@ -195,7 +179,7 @@ impl Traffic {
                 self.backlog.postpone(connection.number);
             }
         }
-        self.run_busy(ports, memory, telling);
+        self.run_busy(around);
     }
 
     /// Handles the driver's report that `count` pages have moved or gone.
@@ -215,44 +199,39 @@ impl Traffic {
         }
     }
 
-    fn execution<'a>(
-        &'a mut self,
-        ports: &'a Ports<'a>,
-        memory: &'a mut Memory,
-        telling: &'a mut Telling,
-        index: u32,
-    ) -> Option<Execution<'a>> {
+    fn execution<'a>(&'a mut self, around: &'a mut Around<'_>, index: u32) -> Option<Execution<'a>> {
         let connection = self.connections.at_mut(index)?;
+        let Around { ports, memory, telling } = around;
         Some(Execution { ports, connection, memory, backlog: &mut self.backlog, telling })
     }
 
-    fn run(&mut self, ports: &Ports<'_>, memory: &mut Memory, telling: &mut Telling, index: u32) {
-        if let Some(mut execution) = self.execution(ports, memory, telling, index) {
+    fn run(&mut self, around: &mut Around<'_>, index: u32) {
+        if let Some(mut execution) = self.execution(around, index) {
             execution.run();
         }
     }
 
     /// Continues with connections whose messages had no turn left.
-    fn run_busy(&mut self, ports: &Ports<'_>, memory: &mut Memory, telling: &mut Telling) {
+    fn run_busy(&mut self, around: &mut Around<'_>) {
         while let Some(index) = self.backlog.next() {
-            self.run(ports, memory, telling, index);
+            self.run(around, index);
             self.stir(index);
             // Pages that were found before may have been taken back meanwhile.
             if self.connections.at(index).is_some_and(Connection::lacks_pages) {
-                telling.tell(ports, DART_FIFO_MISSES | index);
+                around.telling.tell(around.ports, DART_FIFO_MISSES | index);
             }
         }
     }
 
     /// Continues with messages that waited for places in queues.
-    fn go_on(&mut self, ports: &Ports<'_>, memory: &mut Memory, telling: &mut Telling) {
+    fn go_on(&mut self, around: &mut Around<'_>) {
         self.backlog.retry();
-        self.run_busy(ports, memory, telling);
+        self.run_busy(around);
     }
 
-    fn note(&mut self, ports: &Ports<'_>, telling: &mut Telling, index: u32, told: Result<(), DmaFault>) {
+    fn note(&mut self, around: &mut Around<'_>, index: u32, told: Result<(), DmaFault>) {
         if let Some(connection) = self.connections.at_mut(index) {
-            connection.note(ports, &mut self.backlog, telling, told);
+            connection.note(around.ports, &mut self.backlog, around.telling, told);
         }
     }
 }

@@ -5,11 +5,9 @@ use hamlyn_abi::dart::connection::{
     DART_DROPPED_BROKEN, DART_PAGE_REGISTERS, DART_PAGE_SIZE, DART_SEND_CONTROL, DART_SEND_LENGTH,
     DART_SEND_OFFSET,
 };
-use hamlyn_card::ports::Ports;
 
-use super::Traffic;
+use super::{Around, Traffic};
 use crate::memory::Memory;
-use crate::telling::Telling;
 
 /// The value of a load from a place of a connection's page where nothing is.
 const ONES: u64 = u64::MAX;
@@ -22,13 +20,7 @@ fn place(offset: u64) -> (u32, u32) {
 
 impl Traffic {
     /// Handles a store to a connection's page.
-    pub(crate) fn page_write(
-        &mut self,
-        ports: &Ports<'_>,
-        memory: &mut Memory,
-        telling: &mut Telling,
-        (offset, width, value): (u64, u8, u64),
-    ) {
+    pub(crate) fn page_write(&mut self, around: &mut Around<'_>, offset: u64, width: u8, value: u64) {
         let (index, place) = place(offset);
         let Some(connection) = self.connections.at_mut(index) else { return };
         match (place, width) {
@@ -41,14 +33,14 @@ impl Traffic {
                 match if is_cut { Err(DART_DROPPED_BROKEN) } else { connection.put(length) } {
                     Ok(()) => self.stir(index),
                     Err(why) => {
-                        let told = connection.left(ports, telling, 1, Some(why));
-                        connection.note(ports, &mut self.backlog, telling, told);
+                        let told = connection.left(around.ports, around.telling, 1, Some(why));
+                        connection.note(around.ports, &mut self.backlog, around.telling, told);
                     }
                 }
             }
             (DART_PAGE_REGISTERS.., 8) => {
                 if let Some(register) = self.register(index, place) {
-                    memory.set_register(register, value);
+                    around.memory.set_register(register, value);
                 }
             }
             _ => tracing::debug!(offset, value, "a store to nothing of a connection's page"),
