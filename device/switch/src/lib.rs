@@ -2,7 +2,14 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`crossbar`] | routing and arbitration, without sockets or events |
+//! | [`crossbar`] | routing and arbitration, without sockets or events; its parts meet here |
+//! | `crossbar::inputs` | rings from the cards, and the queue of those that may have packets |
+//! | `crossbar::outputs` | outputs by port, and what each new one gets |
+//! | `crossbar::transit` | how packets get from inputs to outputs: `direct` or `meshed` |
+//! | `crossbar::direct` | the single step from ring to ring, with held packets |
+//! | `crossbar::meshed` | the way through a mesh |
+//! | `crossbar::groups` | copies of a packet for the members of a group |
+//! | `crossbar::stalls` | detection of cards that accept nothing |
 //! | [`bursts`] | packets that are cut while others wait, and joined again |
 //! | [`counters`] | counters for people to read |
 //! | [`owners`] | which user may have which port |

@@ -1,20 +1,12 @@
 //! One output: the ring to a card, the paths that lead to it, and the packets that wait for room.
 
-use hamlyn_fabric::{Header, Producer, RingError};
+use hamlyn_fabric::{Header, HostId, Producer, RingError};
 use vm_memory::VolatileSlice;
 
+use crate::bursts::Cutter;
 use crate::counters::PortCounters;
 use crate::held::{Bounds, Held, Packet};
 use crate::paths::Paths;
-
-/// State of an output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It has no packets that could leave, or its bell will ring when there is room.
-    Quiet,
-    /// In the list of outputs with packets that may leave.
-    Loaded,
-}
 
 /// The bytes that the card had taken when it last took enough, and the number of checks since then
 /// that found too little.
@@ -26,14 +18,15 @@ struct Watch {
 
 #[derive(Debug)]
 pub(crate) struct Output {
-    pub(crate) ring: Producer,
+    ring: Producer,
     /// `None` if there is only one path.
-    pub(crate) paths: Option<Paths>,
-    pub(crate) standing: Standing,
+    paths: Option<Paths>,
+    /// Whether it is in the list of outputs with packets that may leave.
+    is_loaded: bool,
     /// Whether the card was asked to ring when it has room and has not rung since.
-    pub(crate) asked: bool,
+    asked: bool,
     /// Packets for which there was no room.
-    pub(crate) held: Held,
+    held: Held,
     /// Whether each packet is held first, even if there is room.
     holds_all: bool,
     watch: Option<Watch>,
@@ -66,12 +59,72 @@ pub(crate) enum Step {
 
 impl Output {
     pub(crate) fn new(ring: Producer, paths: Option<Paths>, holds_all: bool) -> Output {
-        let (standing, held) = (Standing::Quiet, Held::default());
-        Output { ring, paths, standing, asked: false, held, holds_all, watch: None }
+        let held = Held::default();
+        Output { ring, paths, is_loaded: false, asked: false, held, holds_all, watch: None }
     }
 
-    pub(crate) fn has_packets(&self) -> bool {
-        !self.held.is_empty() || self.paths.as_ref().is_some_and(|paths| !paths.is_empty())
+    /// Returns the packets for which there was no room.
+    pub(crate) fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// Returns the sources of the packets on its paths.
+    pub(crate) fn sources_on_paths(&self) -> impl Iterator<Item = HostId> + '_ {
+        self.paths.iter().flat_map(Paths::sources)
+    }
+
+    /// Returns whether a packet that bypasses this output overtakes none in it.
+    pub(crate) fn may_be_bypassed(&self) -> bool {
+        self.paths.is_none() && self.held.is_empty()
+    }
+
+    /// Returns whether the card has taken all packets in the ring.
+    pub(crate) fn is_drained(&mut self) -> bool {
+        // A corrupt ring is detected when it is used.
+        self.ring.is_drained().unwrap_or(false)
+    }
+
+    /// Returns the number of packets in the ring that the card has not taken.
+    pub(crate) fn unread(&mut self) -> u64 {
+        self.ring.unread().unwrap_or(0)
+    }
+
+    /// Returns `true` if the output must be listed as loaded: it has packets that may leave, and is
+    /// not listed yet. If its bell will ring when they may, it need not be listed.
+    pub(crate) fn load(&mut self) -> bool {
+        let has_packets = !self.held.is_empty() || self.paths.as_ref().is_some_and(|paths| !paths.is_empty());
+        let is_new = !self.is_loaded && !self.asked && has_packets;
+        self.is_loaded |= is_new;
+        is_new
+    }
+
+    /// Records that the output was removed from the list of loaded ones.
+    pub(crate) fn unload(&mut self) {
+        self.is_loaded = false;
+    }
+
+    /// Asks the card to ring when it has room. Returns `false` if it already has room.
+    pub(crate) fn ask_for_room(&mut self) -> Result<bool, RingError> {
+        self.asked = self.ring.sleep_for_room()?;
+        Ok(self.asked)
+    }
+
+    /// Records that the card has rung.
+    pub(crate) fn wake(&mut self) {
+        self.asked = false;
+    }
+
+    /// Cuts or joins the held packet that is served next. `largest` returns the length of the
+    /// longest packet that a source has sent.
+    pub(crate) fn prepare(
+        &mut self,
+        cutter: &mut Cutter,
+        largest: impl FnOnce(usize) -> usize,
+        counters: &mut PortCounters,
+    ) {
+        if let Some(source) = self.held.turn() {
+            cutter.prepare(&mut self.held, largest(source), counters);
+        }
     }
 
     /// Takes a packet in, or holds it until there is room. `input` is the number of bytes held of
@@ -164,14 +217,14 @@ impl Output {
         Ok(Step::Left)
     }
 
-    /// Checks whether the card takes at least `least` bytes while packets wait for it, here or in
-    /// the mesh. Returns `true` if it took less for `most` checks in a row.
-    pub(crate) fn is_stuck(&mut self, most: u32, is_awaited: bool, least: u64) -> Result<bool, RingError> {
-        if self.held.is_empty() && !is_awaited {
+    /// Checks whether the card takes at least `demand` bytes while packets wait for it. Returns
+    /// `true` if it took less for `most` checks in a row.
+    pub(crate) fn is_stuck(&mut self, most: u32, demand: Option<u64>) -> Result<bool, RingError> {
+        let Some(least) = demand else {
             // Earlier checks, when no packet waited, do not count.
             self.watch = None;
             return Ok(false);
-        }
+        };
         let taken = self.ring.taken()?;
         let watch = match self.watch {
             Some(watch) if taken < watch.taken + least => Watch { looks: watch.looks + 1, ..watch },

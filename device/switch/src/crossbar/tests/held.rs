@@ -5,6 +5,7 @@ use std::time::Duration;
 use hamlyn_fabric::bell::Heard;
 
 use super::*;
+use crate::output::Output;
 
 /// Sends to a host that takes nothing, like a card that obeys stops. Returns how many packets were
 /// sent.
@@ -64,7 +65,7 @@ fn sender_is_stopped_and_later_resumed() {
     was_rung(&cards[0]);
     assert_eq!(take_all(&mut crossbar, &mut cards, 1).len(), 18);
     assert_eq!((stopped(&cards), was_rung(&cards[0])), ([false; 3], true));
-    assert_eq!((crossbar.all_held, sums(&crossbar).waiting), (0, 0));
+    assert_eq!((crossbar.transit.is_waiting(), sums(&crossbar).waiting), (false, 0));
 }
 
 #[test]
@@ -89,8 +90,8 @@ fn card_ignoring_stops_stays_within_its_bounds() {
     for round in 0..1000 {
         send(&mut cards[10], round % 10, &[0; 240]);
         wake_all(&mut crossbar, 12);
-        assert!(crossbar.held[10] <= 8 * SMALL.capacity);
-        let pair = |output: &Option<Output>| output.as_ref().map_or(0, |output| output.held.bytes_from(10));
+        assert!(crossbar.transit.held_from(10) <= 8 * SMALL.capacity);
+        let pair = |output: Option<&Output>| output.map_or(0, |output| output.held().bytes_from(10));
         assert!(crossbar.outputs.iter().all(|output| pair(output) <= 2 * SMALL.capacity));
     }
     assert!(!send(&mut cards[10], 11, b"late"), "it waits for itself");
@@ -113,7 +114,7 @@ fn packets_held_for_a_dead_card_are_dropped() {
     let counters = crossbar.counters();
     let (dropped, undelivered) = (counters.ports[0].dropped_absent, counters.ports[1].undelivered);
     assert_eq!((dropped + undelivered, undelivered), (sent.into(), 16));
-    assert_eq!((crossbar.all_held, crossbar.held[0]), (0, 0));
+    assert_eq!((crossbar.transit.is_waiting(), crossbar.transit.held_from(0)), (false, 0));
 }
 
 #[test]

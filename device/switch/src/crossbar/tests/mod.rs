@@ -1,16 +1,17 @@
 //! The crossbar alone, on links inside this process.
 
-#[path = "attaching_tests.rs"]
-mod attaching_tests;
-#[path = "held_tests.rs"]
-mod held_tests;
+mod attaching;
+mod groups;
+mod held;
+mod meshed;
 
 use std::collections::HashSet;
 
-use hamlyn_fabric::{Header, Link, Protocol};
+use hamlyn_fabric::{Link, Protocol};
 use proptest::prelude::*;
 
 use super::*;
+use crate::paths::MAX_PATHS;
 
 pub(crate) const SMALL: Geometry = Geometry { capacity: 4096, max_packet: 1000 };
 

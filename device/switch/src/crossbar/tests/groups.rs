@@ -6,8 +6,6 @@ use hamlyn_fabric::{Link, Protocol};
 use super::*;
 use crate::bursts::tests::bursts;
 use crate::bursts::{self, Policy};
-use crate::crossbar::tests::{SMALL, attach, send, settle, sums, take, wake_all};
-use crate::mesh::Shape;
 
 const GROUP: u16 = FIRST_GROUP + 5;
 const MEMBER: u64 = 1 << 5;
