@@ -8,6 +8,7 @@
 
 #include "clan.h"
 #include "hamlyn_records.h"
+#include "hamlyn_service.h"
 
 /* DMA requests of the driver's own endpoint; each has a place of its own for what it sends. */
 #define REQUESTS 256
@@ -23,6 +24,7 @@ static_assert(REQUESTS >= CLAN_MIN_REQUESTS && REQUESTS <= CLAN_MAX_REQUESTS);
 struct clan_own {
 	struct hamlyn_card *card;
 	struct hamlyn_records records;
+	struct peer_service service;
 	/* The owner of the objects that are opened. */
 	struct hamlyn_file file;
 	struct hamlyn_fifo fifo;
@@ -37,6 +39,11 @@ struct clan_own {
 static struct clan_own *own_of(struct peer_transport *transport)
 {
 	return container_of(transport, struct clan_own, records.transport);
+}
+
+static struct hamlyn_card *service_card(const struct peer_service *service)
+{
+	return container_of(service, struct clan_own, service)->card;
 }
 
 /* Returns the record that a request sends, and sets its offset in the aperture. */
@@ -104,28 +111,6 @@ static bool own_link(struct peer_transport *transport, u32 *host)
 	return card->link;
 }
 
-static void own_message(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
-			const u8 *data)
-{
-	clan_message(own_of(transport)->card, host, wire, data);
-}
-
-static void own_lost(struct peer_transport *transport, u32 host)
-{
-	clan_lost(own_of(transport)->card, host);
-}
-
-static void own_dropped(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
-			const u8 *data)
-{
-	clan_dropped(own_of(transport)->card, host, wire, data);
-}
-
-static bool own_depends(struct peer_transport *transport, u32 host)
-{
-	return clan_parts(own_of(transport)->card)->arranged[host];
-}
-
 static const struct peer_transport_ops own_transport = {
 	.link = own_link,
 	.post = own_post,
@@ -133,6 +118,32 @@ static const struct peer_transport_ops own_transport = {
 	.more = hamlyn_records_more,
 	.read = hamlyn_records_read,
 	.reopen = hamlyn_records_reopen,
+};
+
+static void own_message(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+			const u8 *data)
+{
+	clan_message(service_card(service), host, wire, data);
+}
+
+static void own_lost(struct peer_service *service, u32 host, u32 reason, bool restarted)
+{
+	clan_lost(service_card(service), host);
+}
+
+static void own_dropped(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+			const u8 *data)
+{
+	clan_dropped(service_card(service), host, wire, data);
+}
+
+static bool own_depends(const struct peer_service *service, u32 host)
+{
+	return clan_parts(service_card(service))->arranged[host];
+}
+
+static const struct peer_service_ops own_service = {
+	.kinds = BIT(HAMLYN_WIRE_CARD),
 	.message = own_message,
 	.lost = own_lost,
 	.dropped = own_dropped,
@@ -170,6 +181,7 @@ int clan_own_init(struct hamlyn_card *card)
 	own->file.drivers_own = true;
 	own->file.number = HAMLYN_OWN_NUMBER;
 	own->records.transport.ops = &own_transport;
+	own->service.ops = &own_service;
 	return 0;
 }
 
@@ -264,12 +276,14 @@ static int own_open(struct clan_own *own)
 	hamlyn_records_begin(&own->records, own->in);
 	ret = own_open_fifo(own) ?: own_open_apertures(own) ?: own_open_endpoint(own) ?:
 	      own_set_tripwire(own);
-	if (ret)
+	if (ret) {
 		/* The card must not keep what is released. */
 		hamlyn_card_fail(card);
-	else
-		hamlyn_system_open(card->system, &own->records.transport);
-	return ret;
+		return ret;
+	}
+	hamlyn_service_register(card->system, &own->service);
+	hamlyn_system_open(card->system, &own->records.transport);
+	return 0;
 }
 
 /* Allocates all memory that the card is told of. */

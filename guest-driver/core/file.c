@@ -33,7 +33,7 @@ static int file_join(struct hamlyn_file *file)
 			      GFP_KERNEL);
 	if (ret < 0)
 		return ret;
-	ret = hamlyn_share_join(file, &spare);
+	ret = hamlyn_holders_join(file, &spare);
 	if (ret) {
 		xa_erase(&card->numbers, file->number);
 		return ret;
@@ -251,7 +251,7 @@ static const struct card_call calls[] = {
 	{ HAMLYN_IOC_LISTEN, false, hamlyn_listen },
 	{ HAMLYN_IOC_CONNECT, false, hamlyn_connect },
 	{ HAMLYN_IOC_ASK, false, hamlyn_ask },
-	{ HAMLYN_IOC_SHARE, true, hamlyn_share_answer },
+	{ HAMLYN_IOC_SHARE, true, hamlyn_holders_answer },
 	{ HAMLYN_IOC_EXPRESS_CREATE, true, hamlyn_express_area, hamlyn_express_area_undo },
 	{ HAMLYN_IOC_EXPRESS_MAP, true, hamlyn_express_view, hamlyn_express_view_undo },
 	{ HAMLYN_IOC_EXPRESS_DESTROY, false, hamlyn_express_destroy },

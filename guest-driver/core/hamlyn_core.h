@@ -25,7 +25,7 @@
  * - a message that an export has gone ends all mappings to that export
  * - a new mapping of a SHRIMP card checks all mappings of the card
  * - messages about express memory are tried for each view that waits
- * A user's threads take the mutex one at a time, through the gate of the user's share (share.c). So
+ * A user's threads take the mutex one at a time, through the gate of the user's share (turn.c). So
  * a thread waits for at most as many others as there are users.
  *
  * Memory that the card may write is released in two steps. First, with the lock held, the card
@@ -58,7 +58,7 @@
 
 #include "hamlyn_family.h"
 #include "hamlyn_family_uapi.h"
-#include "hamlyn_share.h"
+#include "hamlyn_shares.h"
 #include "hamlyn_system.h"
 #include "hamlyn_wire.h"
 
@@ -297,9 +297,7 @@ struct hamlyn_card {
 	/* The files by number. */
 	struct xarray numbers;
 	u32 next_number;
-	/* Users' shares by user id, and the sum of what they hold. */
-	struct xarray shares;
-	u32 held[HAMLYN_KINDS];
+	struct hamlyn_shares shares;
 	/* This operating system, as others see it through this card (kernel/). */
 	struct hamlyn_system *system;
 	/* Memory that hosts share, in PCI functions beside the card. */
@@ -308,24 +306,6 @@ struct hamlyn_card {
 
 /* Number of the driver's own file; other files have larger numbers. */
 #define HAMLYN_OWN_NUMBER 1
-
-/* What a user holds of a card, through any number of files in any processes. */
-struct hamlyn_share {
-	struct hamlyn_card *card;
-	kuid_t user;
-	/* Held by one call at a time; taken before the card's lock. */
-	struct mutex gate;
-	/* Guarded by the card's lock: number of files and connections, and of objects by kind. */
-	unsigned int users;
-	u32 held[HAMLYN_KINDS];
-	/* The user's messages that wait for each host (kernel/peer.c). */
-	u16 said[HAMLYN_WELL_KNOWN_SLOTS];
-	/*
-	 * Pages of express memory by host: those of areas, including the ones that are leaving
-	 * (kernel/express.c).
-	 */
-	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
-};
 
 /*
  * An open file: a protection domain. The driver has one structure for itself, with no open file
@@ -527,11 +507,13 @@ static inline bool hamlyn_file_live(const struct hamlyn_file *file)
 	return file->card->live && !file->dead;
 }
 
-/* share.c */
-struct hamlyn_share *hamlyn_share_alloc(void);
-int hamlyn_share_join(struct hamlyn_file *file, struct hamlyn_share **spare);
-int hamlyn_share_answer(struct hamlyn_file *file, void *argument);
-ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text);
+/* holders.c */
+void hamlyn_holders_init(struct hamlyn_card *card);
+int hamlyn_holders_join(struct hamlyn_file *file, struct hamlyn_share **spare);
+int hamlyn_holders_answer(struct hamlyn_file *file, void *argument);
+ssize_t hamlyn_holders_list(struct hamlyn_card *card, char *text);
+
+/* turn.c */
 void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *share);
 void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *share);
 
@@ -589,7 +571,6 @@ u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 tak
 		     u32 *what);
 
 /* pages.c */
-void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer);
 struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
 struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length);
 int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_direction direction,

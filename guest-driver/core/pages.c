@@ -19,19 +19,6 @@
 #define PAGES_BATCH 512
 
 /*
- * Allocates zeroed memory charged to @payer instead of the current task's cgroup. Never waits for
- * memory, because callers hold the card's lock.
- */
-void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer)
-{
-	struct mem_cgroup *before = set_active_memcg(payer);
-	void *memory = kzalloc(size, GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
-
-	set_active_memcg(before);
-	return memory;
-}
-
-/*
  * Charges pages to the user of the calling process, and compares all that the user has with the
  * process's own limit, as io_uring does. If address spaces were counted separately, a process could
  * fork and have the child pin memory through the parent's file. It would get the limit once more.

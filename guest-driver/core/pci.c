@@ -9,7 +9,9 @@
 #include <linux/module.h>
 
 #include "hamlyn_cards.h"
+#include "hamlyn_connect.h"
 #include "hamlyn_core.h"
+#include "hamlyn_express.h"
 
 enum { BAR_REGISTERS = 0 };
 
@@ -19,9 +21,10 @@ static void card_release(struct device *dev)
 	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
 
 	xa_destroy(&card->numbers);
-	xa_destroy(&card->shares);
-	card->ops->free(card);
+	xa_destroy(&card->shares.users);
+	/* The card may have a service of the system. */
 	hamlyn_system_free(card->system);
+	card->ops->free(card);
 	kfree(card->express);
 	pci_dev_put(card->pdev);
 	kfree(card);
@@ -56,7 +59,7 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev, const struct card_o
 	INIT_DELAYED_WORK(&card->beat, hamlyn_handshake_beat);
 	hamlyn_mappings_init(card);
 	xa_init_flags(&card->numbers, XA_FLAGS_ALLOC);
-	xa_init(&card->shares);
+	hamlyn_holders_init(card);
 	ops->init(card);
 	for (i = 0; i < ARRAY_SIZE(card->vector); i++) {
 		card->vector[i].card = card;
@@ -148,9 +151,14 @@ static void system_cancel(void *system)
 /* Called once for a card, before it is started; the system is freed with the card's structure. */
 static int card_join_system(struct hamlyn_card *card)
 {
+	int ret;
+
 	card->system = hamlyn_system_create(card, &card->lock, card->number);
 	if (!card->system)
 		return -ENOMEM;
+	ret = hamlyn_connections_register(card->system) ?: hamlyn_express_register(card->system);
+	if (ret)
+		return ret;
 	return devm_add_action_or_reset(&card->pdev->dev, system_cancel, card->system);
 }
 

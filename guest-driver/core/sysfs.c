@@ -37,7 +37,7 @@ static DEVICE_ATTR_RO(link);
 static ssize_t holders_show(struct device *dev, struct device_attribute *attribute, char *text)
 {
 	guard(mutex)(&readers);
-	return hamlyn_share_list(container_of(dev, struct hamlyn_card, dev), text);
+	return hamlyn_holders_list(container_of(dev, struct hamlyn_card, dev), text);
 }
 /* For root: it names users. */
 static DEVICE_ATTR_ADMIN_RO(holders);

@@ -6,6 +6,7 @@
  */
 #include "dart.h"
 #include "hamlyn_records.h"
+#include "hamlyn_service.h"
 
 static_assert(DART_HOSTS == HAMLYN_RECORD_HOSTS);
 /* Places for messages to a host, after the pages that hosts write to. */
@@ -16,6 +17,7 @@ static_assert(DART_HOSTS * DART_STATE_SIZE <= HAMLYN_PAGE_SIZE);
 struct dart_own {
 	struct hamlyn_card *card;
 	struct hamlyn_records records;
+	struct peer_service service;
 	struct hamlyn_file file;
 	struct hamlyn_fifo fifo;
 	/* The connections' states. */
@@ -29,6 +31,11 @@ struct dart_own {
 static struct dart_own *own_of(struct peer_transport *transport)
 {
 	return container_of(transport, struct dart_own, records.transport);
+}
+
+static struct hamlyn_card *service_card(const struct peer_service *service)
+{
+	return container_of(service, struct dart_own, service)->card;
 }
 
 /* Number of sends to @host that the card has completed. */
@@ -72,22 +79,6 @@ static bool own_link(struct peer_transport *transport, u32 *host)
 	return card->link;
 }
 
-static void own_message(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
-			const u8 *data)
-{
-	dart_message(own_of(transport)->card, host, wire, data);
-}
-
-static void own_lost(struct peer_transport *transport, u32 host)
-{
-	dart_lost(own_of(transport)->card, host);
-}
-
-static bool own_depends(struct peer_transport *transport, u32 host)
-{
-	return dart_parts(own_of(transport)->card)->arranged[host];
-}
-
 static const struct peer_transport_ops own_transport = {
 	.link = own_link,
 	.post = own_post,
@@ -95,6 +86,26 @@ static const struct peer_transport_ops own_transport = {
 	.more = hamlyn_records_more,
 	.read = hamlyn_records_read,
 	.reopen = hamlyn_records_reopen,
+};
+
+static void own_message(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+			const u8 *data)
+{
+	dart_message(service_card(service), host, wire, data);
+}
+
+static void own_lost(struct peer_service *service, u32 host, u32 reason, bool restarted)
+{
+	dart_lost(service_card(service), host);
+}
+
+static bool own_depends(const struct peer_service *service, u32 host)
+{
+	return dart_parts(service_card(service))->arranged[host];
+}
+
+static const struct peer_service_ops own_service = {
+	.kinds = BIT(HAMLYN_WIRE_CARD),
 	.message = own_message,
 	.lost = own_lost,
 	.depends = own_depends,
@@ -127,6 +138,7 @@ int dart_own_init(struct hamlyn_card *card)
 	own->file.drivers_own = true;
 	own->file.number = HAMLYN_OWN_NUMBER;
 	own->records.transport.ops = &own_transport;
+	own->service.ops = &own_service;
 	return 0;
 }
 
@@ -208,6 +220,7 @@ static int own_open(struct dart_own *own)
 		return ret;
 	}
 	dart_pages_tell(card, true);
+	hamlyn_service_register(card->system, &own->service);
 	hamlyn_system_open(card->system, &own->records.transport);
 	return 0;
 }

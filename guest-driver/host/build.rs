@@ -5,7 +5,19 @@ use std::env;
 use std::path::Path;
 
 /// Files that are compiled unchanged.
-const KERNEL: [&str; 6] = ["system.c", "peer.c", "connect.c", "express.c", "expresstalk.c", "part.c"];
+const KERNEL: [&str; 11] = [
+    "connect.c",
+    "connecttalk.c",
+    "express.c",
+    "expresshost.c",
+    "expresstalk.c",
+    "expresstell.c",
+    "listener.c",
+    "part.c",
+    "peer.c",
+    "service.c",
+    "system.c",
+];
 const SHIM: [&str; 3] = ["services.c", "verbs.c", "memory.c"];
 
 fn main() {
@@ -14,12 +26,11 @@ fn main() {
     let mut build = cc::Build::new();
     build.files(KERNEL.map(|file| driver.join("kernel").join(file)));
     build.files(SHIM.map(|file| here.join("shim").join(file)));
-    // The shim's headers are found before the system's headers of the same names. Of the core, only
-    // hamlyn_share.h is included.
-    build.includes([here.join("shim"), driver.join("kernel"), driver.join("core"), driver.join("include")]);
-    for read in
-        [here.join("shim"), driver.join("kernel"), driver.join("core/hamlyn_share.h"), driver.join("include")]
-    {
+    // The shim's headers are found before those of the system, and of the driver's base, with the
+    // same names.
+    let headers = [here.join("shim"), driver.join("kernel"), driver.join("base"), driver.join("include")];
+    build.includes(&headers);
+    for read in headers {
         println!("cargo::rerun-if-changed={}", read.display());
     }
     // Only the tests compile it (tests/records.rs), because its licence is the kernel's alone.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /* Areas of express memory and views of them: how they begin and end. */
-#include <linux/nospec.h>
 #include <linux/random.h>
 
 #include "hamlyn_expresshost.h"
@@ -8,7 +7,7 @@
 int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_express_ops *ops,
 			 u32 own)
 {
-	struct hamlyn_express *express = system->express;
+	struct hamlyn_express *express = hamlyn_express_of(system);
 	unsigned int i;
 
 	lockdep_assert_held(system->lock);
@@ -21,7 +20,7 @@ int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_expre
 			INIT_LIST_HEAD(&express->hosts[i].ends);
 			INIT_LIST_HEAD(&express->hosts[i].untold);
 		}
-		system->express = express;
+		hamlyn_express_service_of(system)->express = express;
 	}
 	/* All parts belong to one host. */
 	for (i = 0; i < ARRAY_SIZE(express->hosts); i++)
@@ -34,7 +33,7 @@ int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_expre
 
 int hamlyn_express_part(struct hamlyn_system *system, u32 host, u64 memory, u32 pages)
 {
-	struct hamlyn_express *express = system->express;
+	struct hamlyn_express *express = hamlyn_express_of(system);
 	struct express_host *with;
 
 	lockdep_assert_held(system->lock);
@@ -49,7 +48,7 @@ int hamlyn_express_part(struct hamlyn_system *system, u32 host, u64 memory, u32 
 /* Ends all parts, after everything that was arranged has been lost. */
 void hamlyn_express_stop(struct hamlyn_system *system)
 {
-	struct hamlyn_express *express = system->express;
+	struct hamlyn_express *express = hamlyn_express_of(system);
 	unsigned int i;
 
 	if (!express)
@@ -65,99 +64,6 @@ void hamlyn_express_stop(struct hamlyn_system *system)
 		}
 		hamlyn_part_close(&express->hosts[i].part);
 	}
-}
-
-void hamlyn_express_free(struct hamlyn_system *system)
-{
-	struct hamlyn_express *express = system->express;
-	unsigned int i;
-
-	if (!express)
-		return;
-	for (i = 0; i < ARRAY_SIZE(express->hosts); i++)
-		hamlyn_part_close(&express->hosts[i].part);
-	xa_destroy(&express->ends);
-	kfree(express);
-}
-
-bool hamlyn_express_here(const struct hamlyn_system *system)
-{
-	struct peer_transport *transport = system->transport;
-	u32 host;
-
-	return system->express && system->open && transport->ops->link(transport, &host) &&
-	       host == system->express->own;
-}
-
-bool hamlyn_express_is(const struct hamlyn_system *system)
-{
-	unsigned int i;
-
-	if (!hamlyn_express_here(system))
-		return false;
-	for (i = 0; i < ARRAY_SIZE(system->express->hosts); i++)
-		if (system->express->hosts[i].part.pages)
-			return true;
-	return false;
-}
-
-struct express_host *hamlyn_express_with(const struct hamlyn_system *system, u32 host)
-{
-	struct express_host *with;
-
-	if (host >= ARRAY_SIZE(system->peers) || !hamlyn_express_here(system))
-		return NULL;
-	with = &system->express->hosts[array_index_nospec(host, ARRAY_SIZE(system->peers))];
-	return with->part.pages ? with : NULL;
-}
-
-struct hamlyn_express_end *hamlyn_express_find(const struct hamlyn_system *system, u32 number)
-{
-	return system->express ? xa_load(&system->express->ends, number) : NULL;
-}
-
-u32 hamlyn_express_place(const struct hamlyn_express_end *end, u32 page)
-{
-	const struct hamlyn_express_run *run = end->pages.run;
-
-	/* The caller has checked that the page is in range. */
-	for (; page >= run->count; run++)
-		page -= run->count;
-	return run->first + page;
-}
-
-static int express_join(struct hamlyn_system *system, struct hamlyn_express_end *end)
-{
-	struct hamlyn_express *express = system->express;
-	int ret;
-
-	ret = xa_alloc_cyclic(&express->ends, &end->number, end, XA_LIMIT(1, INT_MAX),
-			      &express->next_number, GFP_KERNEL);
-	if (ret < 0)
-		return ret == -EBUSY ? -ENOSPC : ret;
-	hamlyn_share_get(end->share);
-	if (!end->view)
-		hamlyn_share_express(end->share, end->host, end->count);
-	hamlyn_system_watch(system, end->host);
-	INIT_LIST_HEAD(&end->on_untold);
-	list_add_tail(&end->on_host, &express_host_of(system, end)->ends);
-	express->ops->hold(end);
-	return 0;
-}
-
-void hamlyn_express_forget(struct hamlyn_system *system, struct hamlyn_express_end *end)
-{
-	struct hamlyn_express *express = system->express;
-
-	xa_erase(&express->ends, end->number);
-	end->number = 0;
-	list_del_init(&end->on_untold);
-	list_del_init(&end->on_host);
-	if (!end->view)
-		hamlyn_share_express(end->share, end->host, -(s32)end->count);
-	hamlyn_share_put(end->share);
-	end->share = NULL;
-	express->ops->drop(end);
 }
 
 /* Checks whether the pages are free, and within the user's share of them. */
@@ -182,7 +88,7 @@ static int area_take(struct hamlyn_system *system, struct express_host *with,
 	ret = hamlyn_part_take(part, area->count, &area->pages);
 	if (ret)
 		return ret;
-	ret = express_join(system, area);
+	ret = hamlyn_express_add(system, area);
 	if (ret)
 		hamlyn_part_give(part, &area->pages);
 	return ret;
@@ -231,7 +137,7 @@ int hamlyn_express_map(struct hamlyn_system *system, struct hamlyn_express_end *
 	view->key = key;
 	view->share = share;
 	view->since = jiffies;
-	ret = express_join(system, view);
+	ret = hamlyn_express_add(system, view);
 	if (!ret)
 		hamlyn_express_state(system, view, HAMLYN_EXPRESS_SAY_MAP);
 	return ret;
@@ -241,12 +147,12 @@ void hamlyn_express_view_end(struct hamlyn_system *system, struct hamlyn_express
 			     int error)
 {
 	if (view->state == EXPRESS_OPEN) {
-		system->express->ops->withdraw(view);
+		hamlyn_express_of(system)->ops->withdraw(view);
 		hamlyn_part_unview(&express_host_of(system, view)->part, &view->pages);
 	}
 	view->state = EXPRESS_ENDED;
 	view->error = error;
-	system->express->ops->news(system);
+	hamlyn_express_of(system)->ops->news(system);
 }
 
 void hamlyn_express_view_cut(struct hamlyn_system *system, struct hamlyn_express_end *view,

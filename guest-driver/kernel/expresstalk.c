@@ -1,103 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /*
- * Messages between operating systems about areas of express memory and views of them.
+ * Messages from other operating systems about areas of express memory and views of them, as a
+ * service.
  *
  * Messages to a host come once and in order, or the host is lost. So a host that is told that a
  * view is gone can rely on it. A host that has lost another asks it to settle. If the other takes
  * this question, it knows a new incarnation of the asking host, or that host knows a new one of it.
- * By then it has ended all its views (hamlyn_express_lost()).
+ * By then it has ended all its views (express_lost()).
  */
+#include <linux/bitops.h>
+
 #include "hamlyn_expresshost.h"
 
 /* Time without an answer until a question is repeated, and until it fails. */
 #define ASK_AGAIN HZ
 #define ASK_PATIENCE (8 * HZ)
-
-/* Sends a message. It counts against the user's @share while it waits; NULL: it is the driver's. */
-static int express_say(struct hamlyn_peer *peer, struct hamlyn_share *share, u32 what, u32 from,
-		       u32 to, const void *data, u32 length)
-{
-	const struct hamlyn_wire wire = {
-		.kind = HAMLYN_WIRE_EXPRESS,
-		.reason = what,
-		.from = from,
-		.to = to,
-		.private_length = length,
-	};
-
-	return hamlyn_peer_say(peer, share, &wire, data);
-}
-
-static int express_say_of(struct hamlyn_system *system, const struct hamlyn_express_end *end)
-{
-	struct hamlyn_peer *peer = &system->peers[end->host];
-	struct hamlyn_express_ask ask;
-
-	switch (end->say) {
-	case HAMLYN_EXPRESS_SAY_MAP:
-		ask.key = end->key;
-		ask.memory = express_host_of(system, end)->part.memory;
-		return express_say(peer, end->share, end->say, end->number, end->other, &ask,
-				   sizeof(ask));
-	case HAMLYN_EXPRESS_SAY_PAGES:
-		return express_say(peer, end->share, end->say, end->number, end->other, &end->pages,
-				   sizeof(end->pages));
-	default:
-		return express_say(peer, end->share, end->say, end->number, end->other, NULL, 0);
-	}
-}
-
-/*
- * Sends messages to a host that are due, as far as there is room, for each user and in all. The
- * next tick sends the rest.
- */
-static void express_tell(struct hamlyn_system *system, struct express_host *with)
-{
-	struct hamlyn_express_end *end, *next;
-	int ret;
-
-	list_for_each_entry_safe(end, next, &with->untold, on_untold) {
-		ret = express_say_of(system, end);
-		if (ret == -ENOMEM)
-			return;
-		if (ret)
-			continue;
-		list_del_init(&end->on_untold);
-		if (end->say == HAMLYN_EXPRESS_SAY_MAP) {
-			end->said = true;
-			end->asked = jiffies;
-		}
-		/* This was the last message about a view that has ended. */
-		if (end->say == HAMLYN_EXPRESS_SAY_UNMAP)
-			hamlyn_express_forget(system, end);
-		else
-			end->say = 0;
-	}
-}
-
-/* Replaces the message about it that is due. */
-static void express_mean(struct hamlyn_system *system, struct hamlyn_express_end *end, u32 what)
-{
-	end->say = what;
-	if (list_empty(&end->on_untold))
-		list_add_tail(&end->on_untold, &express_host_of(system, end)->untold);
-}
-
-void hamlyn_express_state(struct hamlyn_system *system, struct hamlyn_express_end *end, u32 what)
-{
-	express_mean(system, end, what);
-	express_tell(system, express_host_of(system, end));
-}
-
-int hamlyn_express_ask_settle(struct hamlyn_peer *peer, struct express_host *with)
-{
-	int ret = express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
-
-	with->settling = !ret;
-	with->since = jiffies;
-	with->asked = jiffies;
-	return ret;
-}
 
 /* Finds the area, or the view, shared with a host, that the host's message refers to. */
 static struct hamlyn_express_end *express_meant(const struct hamlyn_system *system, u32 host,
@@ -106,12 +23,6 @@ static struct hamlyn_express_end *express_meant(const struct hamlyn_system *syst
 	struct hamlyn_express_end *end = hamlyn_express_find(system, number);
 
 	return end && end->host == host && end->view == view ? end : NULL;
-}
-
-/* Returns the data of a message, of this size; NULL: it carries something else. */
-static const void *wire_carries(const struct hamlyn_wire *wire, const u8 *data, u32 size)
-{
-	return wire->private_length == size && !wire->name_length ? data : NULL;
 }
 
 static u32 express_refusal(const struct hamlyn_system *system, struct hamlyn_peer *peer,
@@ -137,14 +48,14 @@ static void said_map(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, c
 	struct hamlyn_express_end *area;
 	struct hamlyn_express_ask ask;
 
-	if (!wire->from || !wire_carries(wire, data, sizeof(ask)))
+	if (!wire->from || wire->private_length != sizeof(ask))
 		return;
 	memcpy(&ask, data, sizeof(ask));
 	refused.why = express_refusal(system, peer, wire, &ask);
 	if (refused.why) {
 		/* If there is no room for it, the view's host will ask again. */
-		express_say(peer, NULL, HAMLYN_EXPRESS_SAY_REFUSED, wire->to, wire->from, &refused,
-			    sizeof(refused));
+		hamlyn_express_say(peer, NULL, HAMLYN_EXPRESS_SAY_REFUSED, wire->to, wire->from,
+				   &refused, sizeof(refused));
 		return;
 	}
 	area = express_meant(system, peer->host, wire->to, false);
@@ -167,7 +78,8 @@ static bool view_is_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wir
 	if (view && view->other == wire->from)
 		return false;
 	if (wire->to)
-		express_say(peer, NULL, HAMLYN_EXPRESS_SAY_UNMAP, wire->to, wire->from, NULL, 0);
+		hamlyn_express_say(peer, NULL, HAMLYN_EXPRESS_SAY_UNMAP, wire->to, wire->from, NULL,
+				   0);
 	return true;
 }
 
@@ -190,7 +102,7 @@ static void said_pages(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 
 	if (view_is_gone(peer, wire))
 		return;
-	if (!view || !wire_carries(wire, data, sizeof(view->pages)))
+	if (!view || wire->private_length != sizeof(view->pages))
 		return;
 	memcpy(&view->pages, data, sizeof(view->pages));
 	if (here)
@@ -201,7 +113,7 @@ static void said_pages(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 	}
 	view->count = count;
 	view->state = EXPRESS_OPEN;
-	system->express->ops->news(system);
+	hamlyn_express_of(system)->ops->news(system);
 }
 
 static void said_refused(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
@@ -209,7 +121,7 @@ static void said_refused(struct hamlyn_peer *peer, const struct hamlyn_wire *wir
 	struct hamlyn_express_end *view = view_asking(peer, wire);
 	struct hamlyn_express_refused refused;
 
-	if (!view || !wire_carries(wire, data, sizeof(refused)))
+	if (!view || wire->private_length != sizeof(refused))
 		return;
 	memcpy(&refused, data, sizeof(refused));
 	switch (refused.why) {
@@ -250,13 +162,13 @@ static void said_unmap(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 		return;
 	hamlyn_part_give(&express_host_of(system, area)->part, &area->pages);
 	hamlyn_express_forget(system, area);
-	system->express->ops->news(system);
+	hamlyn_express_of(system)->ops->news(system);
 }
 
 static void said_settled(struct hamlyn_peer *peer)
 {
 	struct hamlyn_system *system = peer->system;
-	struct express_host *with = &system->express->hosts[peer->host];
+	struct express_host *with = &hamlyn_express_of(system)->hosts[peer->host];
 	struct hamlyn_express_end *end;
 
 	if (!with->settling)
@@ -265,21 +177,23 @@ static void said_settled(struct hamlyn_peer *peer)
 	hamlyn_part_settle(&with->part);
 	list_for_each_entry(end, &with->ends, on_host)
 		end->astray = false;
-	system->express->ops->news(system);
+	hamlyn_express_of(system)->ops->news(system);
 }
 
-void hamlyn_express_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
-			    const u8 *data)
+static void express_message(struct peer_service *service, u32 host,
+			    const struct hamlyn_wire *wire, const u8 *data)
 {
+	struct hamlyn_peer *peer = &service->system->peers[host];
+
 	switch (wire->reason) {
 	case HAMLYN_EXPRESS_SAY_MAP:
 		said_map(peer, wire, data);
 		return;
 	case HAMLYN_EXPRESS_SAY_SETTLE:
-		express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLED, 0, 0, NULL, 0);
+		hamlyn_express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLED, 0, 0, NULL, 0);
 		return;
 	}
-	if (!peer->system->express)
+	if (!hamlyn_express_of(peer->system))
 		return;
 	switch (wire->reason) {
 	case HAMLYN_EXPRESS_SAY_PAGES:
@@ -316,16 +230,16 @@ static void area_lost(struct hamlyn_system *system, struct hamlyn_express_end *a
  * Forgets what was arranged with a host. It sees no pages that it did not see before, and this host
  * none of its pages. A host that has restarted is asked once more to settle, if it had been.
  */
-void hamlyn_express_lost(struct hamlyn_peer *peer, bool ask_again)
+static void express_lost(struct peer_service *service, u32 host, u32 reason, bool restarted)
 {
-	struct hamlyn_system *system = peer->system;
+	struct hamlyn_system *system = service->system;
 	struct hamlyn_express_end *end, *next;
 	struct express_host *with;
 
-	if (!system->express)
+	if (!hamlyn_express_of(system))
 		return;
-	with = &system->express->hosts[peer->host];
-	with->settling = with->settling && ask_again;
+	with = &hamlyn_express_of(system)->hosts[host];
+	with->settling = with->settling && restarted;
 	list_for_each_entry_safe(end, next, &with->ends, on_host) {
 		if (!end->view) {
 			area_lost(system, end);
@@ -335,7 +249,7 @@ void hamlyn_express_lost(struct hamlyn_peer *peer, bool ask_again)
 			hamlyn_express_view_end(system, end, -EHOSTDOWN);
 		hamlyn_express_forget(system, end);
 	}
-	system->express->ops->news(system);
+	hamlyn_express_of(system)->ops->news(system);
 }
 
 /* Handles a host that has not settled yet. */
@@ -345,46 +259,46 @@ static void express_ask_again(struct hamlyn_peer *peer, struct express_host *wit
 		return;
 	if (time_after(jiffies, with->since + ASK_PATIENCE)) {
 		with->settling = false;
-		peer->system->express->ops->news(peer->system);
+		hamlyn_express_of(peer->system)->ops->news(peer->system);
 	} else if (time_after(jiffies, with->asked + ASK_AGAIN)) {
 		with->asked = jiffies;
-		express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
+		hamlyn_express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
 	}
 }
 
-void hamlyn_express_tick(struct hamlyn_peer *peer)
+static void express_tick(struct peer_service *service, u32 host)
 {
-	struct hamlyn_system *system = peer->system;
+	struct hamlyn_system *system = service->system;
 	struct hamlyn_express_end *end, *next;
 	struct express_host *with;
 
-	if (!system->express)
+	if (!hamlyn_express_of(system))
 		return;
-	with = &system->express->hosts[peer->host];
+	with = &hamlyn_express_of(system)->hosts[host];
 	list_for_each_entry_safe(end, next, &with->ends, on_host) {
 		if (!end->view || end->state != EXPRESS_ASKING || !end->said)
 			continue;
 		/* The host is alive, but does not know such questions. */
 		if (time_after(jiffies, end->since + ASK_PATIENCE)) {
 			hamlyn_express_view_end(system, end, -EHOSTUNREACH);
-			express_mean(system, end, HAMLYN_EXPRESS_SAY_UNMAP);
+			hamlyn_express_mean(system, end, HAMLYN_EXPRESS_SAY_UNMAP);
 		} else if (time_after(jiffies, end->asked + ASK_AGAIN)) {
-			express_mean(system, end, HAMLYN_EXPRESS_SAY_MAP);
+			hamlyn_express_mean(system, end, HAMLYN_EXPRESS_SAY_MAP);
 		}
 	}
-	express_tell(system, with);
-	express_ask_again(peer, with);
+	hamlyn_express_tell(system, with);
+	express_ask_again(&system->peers[host], with);
 }
 
-bool hamlyn_express_depends(const struct hamlyn_peer *peer)
+static bool express_depends(const struct peer_service *service, u32 host)
 {
-	const struct hamlyn_express *express = peer->system->express;
+	const struct hamlyn_express *express = hamlyn_express_of(service->system);
 	const struct hamlyn_express_end *end;
 	const struct express_host *with;
 
 	if (!express)
 		return false;
-	with = &express->hosts[peer->host];
+	with = &express->hosts[host];
 	if (with->settling)
 		return true;
 	/*
@@ -395,4 +309,38 @@ bool hamlyn_express_depends(const struct hamlyn_peer *peer)
 		if (end->view || end->other)
 			return true;
 	return false;
+}
+
+static void express_free(struct peer_service *service)
+{
+	struct express_service *own = container_of(service, struct express_service, service);
+	struct hamlyn_express *express = own->express;
+	unsigned int i;
+
+	for (i = 0; express && i < ARRAY_SIZE(express->hosts); i++)
+		hamlyn_part_close(&express->hosts[i].part);
+	if (express)
+		xa_destroy(&express->ends);
+	kfree(express);
+	kfree(own);
+}
+
+static const struct peer_service_ops express_ops = {
+	.kinds = BIT(HAMLYN_WIRE_EXPRESS),
+	.message = express_message,
+	.lost = express_lost,
+	.depends = express_depends,
+	.tick = express_tick,
+	.free = express_free,
+};
+
+int hamlyn_express_register(struct hamlyn_system *system)
+{
+	struct express_service *own = kzalloc(sizeof(*own), GFP_KERNEL);
+
+	if (!own)
+		return -ENOMEM;
+	own->service.ops = &express_ops;
+	hamlyn_service_register(system, &own->service);
+	return 0;
 }

@@ -15,11 +15,8 @@
 #include "hamlyn_family_uapi.h"
 #include "hamlyn_wire.h"
 
-struct hamlyn_express;
-struct hamlyn_peer;
 struct hamlyn_share;
 struct hamlyn_system;
-struct hamlyn_wire;
 
 /* State of an area or a view. */
 enum express_state {
@@ -77,6 +74,8 @@ struct hamlyn_express_ops {
 	void (*news)(struct hamlyn_system *system);
 };
 
+/* Has a system answer about express memory; called once, when it has been created. -ENOMEM. */
+int hamlyn_express_register(struct hamlyn_system *system);
 /*
  * Begins express memory of host @own. Its parts follow (hamlyn_express_part()); there are none at
  * first. -ENOMEM; -EINVAL if there are parts of another id.
@@ -90,8 +89,6 @@ int hamlyn_express_begin(struct hamlyn_system *system, const struct hamlyn_expre
 int hamlyn_express_part(struct hamlyn_system *system, u32 host, u64 memory, u32 pages);
 /* Ends all express memory, and all connections too, so that other hosts learn of it. */
 void hamlyn_express_stop(struct hamlyn_system *system);
-/* Called when the system ends. */
-void hamlyn_express_free(struct hamlyn_system *system);
 /* Returns whether there is any, for the link's host id. */
 bool hamlyn_express_is(const struct hamlyn_system *system);
 
@@ -114,15 +111,5 @@ struct hamlyn_express_end *hamlyn_express_find(const struct hamlyn_system *syste
 u32 hamlyn_express_place(const struct hamlyn_express_end *end, u32 page);
 void hamlyn_express_describe(const struct hamlyn_system *system, const struct hamlyn_share *share,
 			     bool privileged, struct hamlyn_express_query *query);
-
-/*
- * For peer.c: a message about express memory has come; the host is lost, or has restarted
- * (@ask_again); a quarter of a second has passed; whether the host must be watched.
- */
-void hamlyn_express_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
-			    const u8 *data);
-void hamlyn_express_lost(struct hamlyn_peer *peer, bool ask_again);
-void hamlyn_express_tick(struct hamlyn_peer *peer);
-bool hamlyn_express_depends(const struct hamlyn_peer *peer);
 
 #endif /* _HAMLYN_EXPRESS_H */

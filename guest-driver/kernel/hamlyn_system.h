@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
  * This operating system as others see it through one card: the interface to the core and a card's
- * folder. Calls on connections come through their files (connectfile.c).
+ * folder. Calls on connections come through their files (core/connectfile.c).
  */
 #ifndef _HAMLYN_SYSTEM_H
 #define _HAMLYN_SYSTEM_H
@@ -52,6 +52,7 @@ void hamlyn_system_stop(struct hamlyn_system *system);
  * @hosts: number of the switch's ports, which host ids are below; 0: unknown
  */
 void hamlyn_system_set_hosts(struct hamlyn_system *system, u32 hosts);
+bool hamlyn_system_has_host(const struct hamlyn_system *system, u32 host);
 bool hamlyn_system_is_open(const struct hamlyn_system *system);
 struct hamlyn_card *hamlyn_system_card(const struct hamlyn_system *system);
 

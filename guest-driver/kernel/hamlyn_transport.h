@@ -26,17 +26,8 @@ struct peer_transport;
  * @more: returns whether there is one. If not, hamlyn_system_arrived() is called when one arrives
  * @read: copies a message's head, and returns its data. Both are the sender's, so unchecked
  * @reopen: lets a message into an entry again, after it has been read
- * @message: handles a message of hamlyn_system_say(). Each comes once and in order; the answer may
- * 	be sent at once
- * @lost: a host is lost, has restarted, or may have forgotten this one: nothing is arranged with it
- * 	now, and messages that waited for it have been dropped. It may be called for a host with
- * 	which nothing was arranged. Must not send anything
- * @dropped: a message of hamlyn_system_say() is dropped, as its host is lost; it may have arrived.
- * 	May be NULL. Must not send anything
- * @depends: returns whether something is arranged with a host, which is watched then
  *
- * The card's lock is held in all of them. @message, @lost and @depends are for cards whose
- * operating systems arrange more than connections: all of them or none.
+ * The card's lock is held in all of them.
  */
 struct peer_transport_ops {
 	bool (*link)(struct peer_transport *transport, u32 *host);
@@ -47,13 +38,6 @@ struct peer_transport_ops {
 	const u8 *(*read)(struct peer_transport *transport, u32 host, u32 entry,
 			  struct hamlyn_wire *wire);
 	void (*reopen)(struct peer_transport *transport, u32 host, u32 entry);
-
-	void (*message)(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
-			const u8 *data);
-	void (*lost)(struct peer_transport *transport, u32 host);
-	void (*dropped)(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
-			const u8 *data);
-	bool (*depends)(struct peer_transport *transport, u32 host);
 };
 
 /**

@@ -12,15 +12,14 @@
 #include <linux/cleanup.h>
 #include <linux/moduleparam.h>
 
-#include "hamlyn_connect.h"
-#include "hamlyn_express.h"
+#include "hamlyn_peer.h"
 
 /* Interval of checks of peers, and time until an unacknowledged message is sent again. */
 #define PEER_TICK (HZ / 4)
 /* Probes within the time after which a peer is given up: some may be late. */
 #define PEER_PROBES 8
 /*
- * Limit of messages that wait for a peer which does not take them, beside those of connections.
+ * Limit of messages that wait for a peer which does not take them, and were allocated for it.
  * Excess refusals are dropped; the card gets an error for an excess message of its own.
  */
 #define PEER_MAX_QUEUED 256
@@ -53,7 +52,6 @@ void hamlyn_peer_init(struct hamlyn_system *system, u32 host)
 	peer->system = system;
 	peer->host = host;
 	INIT_LIST_HEAD(&peer->queue);
-	INIT_LIST_HEAD(&peer->connections);
 }
 
 /* Lets a message into an entry again. */
@@ -90,14 +88,13 @@ static void peer_drop(struct hamlyn_peer *peer, struct hamlyn_message *message)
 {
 	list_del_init(&message->on_peer);
 	peer->queued--;
-	if (!message->connection) {
-		peer->loose--;
-		hamlyn_share_said(message->share, peer->host);
-		kfree(message);
+	if (message->ops) {
+		message->ops->done(message);
 		return;
 	}
-	hamlyn_connection_settle(message->connection);
-	hamlyn_connection_put(message->connection);
+	peer->loose--;
+	hamlyn_share_said(message->share, peer->host);
+	kfree(message);
 }
 
 /* Takes back a message that was never sent. False: it may have arrived, or is not queued. */
@@ -109,46 +106,37 @@ bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *messa
 	return true;
 }
 
-/* Tells the card's folder that a message of its own is dropped. */
+/* Tells a message's service that it is dropped. */
 static void peer_tell_dropped(struct hamlyn_peer *peer, const struct hamlyn_message *message)
 {
-	struct peer_transport *transport = peer->system->transport;
+	struct peer_service *service = hamlyn_service_find(peer->system, message->wire.kind);
 
-	if (message->wire.kind == HAMLYN_WIRE_CARD && transport->ops->dropped)
-		transport->ops->dropped(transport, peer->host, &message->wire, message->data);
+	if (service && service->ops->dropped)
+		service->ops->dropped(service, peer->host, &message->wire, message->data);
 }
 
-/* Voids what was arranged with the peer about express memory, and by the card's folder. */
-static void peer_tell_lost(struct hamlyn_peer *peer, bool ask_again)
+static bool message_lasts(const struct hamlyn_message *message)
 {
-	struct peer_transport *transport = peer->system->transport;
-
-	hamlyn_express_lost(peer, ask_again);
-	if (transport && transport->ops->lost)
-		transport->ops->lost(transport, peer->host);
+	return message->ops && message->ops->lasts && message->ops->lasts(message);
 }
 
 /*
- * Ends all connections with a peer, and drops the messages that wait for it. Unacknowledged
- * requests are kept if they may be sent to its next incarnation.
+ * Drops the messages that wait for a peer, and voids what was arranged with it. If the peer has
+ * restarted, messages are kept that may be sent to its next incarnation.
  */
-static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool ask_again)
+static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool restarted)
 {
-	struct hamlyn_connection *connection, *next_connection;
-	struct hamlyn_message *message, *next_message;
+	struct hamlyn_message *message, *next;
+	struct peer_service *service;
 
-	list_for_each_entry_safe(connection, next_connection, &peer->connections, on_peer)
-		if (!ask_again || connection->state != HAMLYN_CONNECTION_CONNECTING ||
-		    list_empty(&connection->opening.on_peer))
-			hamlyn_connection_end(connection, reason);
-	list_for_each_entry_safe(message, next_message, &peer->queue, on_peer)
-		if (!message->connection ||
-		    message->connection->state != HAMLYN_CONNECTION_CONNECTING) {
+	list_for_each_entry_safe(message, next, &peer->queue, on_peer)
+		if (!restarted || !message_lasts(message)) {
 			peer_tell_dropped(peer, message);
 			peer_drop(peer, message);
 		}
 	peer_restart(peer);
-	peer_tell_lost(peer, ask_again);
+	list_for_each_entry(service, &peer->system->services, on_system)
+		service->ops->lost(service, peer->host, reason, restarted);
 }
 
 /* Starts a new incarnation, as this side no longer knows what the peer has been told. */
@@ -201,11 +189,14 @@ static void peer_fly(struct hamlyn_peer *peer, u32 from)
 
 static bool peer_is_watched(const struct hamlyn_peer *peer)
 {
-	struct peer_transport *transport = peer->system->transport;
+	const struct peer_service *service;
 
-	return !list_empty(&peer->connections) || !list_empty(&peer->queue) ||
-	       hamlyn_express_depends(peer) ||
-	       (transport->ops->depends && transport->ops->depends(transport, peer->host));
+	if (!list_empty(&peer->queue))
+		return true;
+	list_for_each_entry(service, &peer->system->services, on_system)
+		if (service->ops->depends && service->ops->depends(service, peer->host))
+			return true;
+	return false;
 }
 
 /* Called before something depends on the peer. */
@@ -219,17 +210,15 @@ void hamlyn_peer_watch(struct hamlyn_peer *peer)
 		peer->system->ticked = jiffies;
 }
 
-/* Queues a message; one without a connection may be dropped. */
+/* Queues a message; one that was allocated for itself may be dropped. */
 void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 {
-	if (message->connection) {
-		kref_get(&message->connection->users);
-	} else if (peer->loose >= PEER_MAX_QUEUED) {
+	if (!message->ops && peer->loose >= PEER_MAX_QUEUED) {
 		kfree(message);
 		return;
-	} else {
-		peer->loose++;
 	}
+	if (!message->ops)
+		peer->loose++;
 	hamlyn_peer_watch(peer);
 	if (list_empty(&peer->queue))
 		peer->moved = jiffies;
@@ -239,7 +228,7 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 		peer_fly(peer, peer->flying);
 }
 
-/* Queues a message without a connection, unless too many wait, or too many of one user's. */
+/* Allocates and queues a message, unless too many wait, or too many of one user's. */
 int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
 		    const struct hamlyn_wire *wire, const void *data)
 {
@@ -333,14 +322,10 @@ static const u8 *peer_read(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wi
 
 static void peer_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
 {
-	struct peer_transport *transport = peer->system->transport;
+	struct peer_service *service = hamlyn_service_find(peer->system, wire->kind);
 
-	if (wire->kind == HAMLYN_WIRE_EXPRESS)
-		hamlyn_express_message(peer, wire, data);
-	else if (wire->kind != HAMLYN_WIRE_CARD)
-		hamlyn_connection_message(peer, wire, data);
-	else if (transport->ops->message && !wire->name_length)
-		transport->ops->message(transport, peer->host, wire, data);
+	if (service && (service->ops->named || !wire->name_length))
+		service->ops->message(service, peer->host, wire, data);
 }
 
 /* Takes the messages that are next, as far as they have arrived. */
@@ -406,6 +391,8 @@ static bool peer_is_lost(const struct hamlyn_peer *peer)
 
 static void peer_tick(struct hamlyn_peer *peer)
 {
+	struct peer_service *service;
+
 	if (peer_is_lost(peer)) {
 		hamlyn_peer_lost(peer, HAMLYN_END_HOST_LOST);
 		return;
@@ -417,7 +404,9 @@ static void peer_tick(struct hamlyn_peer *peer)
 		peer->probed = jiffies;
 		peer_post_ack(peer, HAMLYN_WIRE_PROBE);
 	}
-	hamlyn_express_tick(peer);
+	list_for_each_entry(service, &peer->system->services, on_system)
+		if (service->ops->tick)
+			service->ops->tick(service, peer->host);
 }
 
 /* Sends unacknowledged messages again, and detects peers that have died. */

@@ -8,8 +8,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "hamlyn_connect.h"
-#include "hamlyn_express.h"
+#include "hamlyn_peer.h"
 
 /* Messages handled in a row, with the card's lock held. */
 #define SYSTEM_BATCH 256
@@ -77,10 +76,7 @@ struct hamlyn_system *hamlyn_system_create(struct hamlyn_card *card, struct mute
 	system->origin = system_make_origin();
 	INIT_WORK(&system->look, system_look);
 	INIT_DELAYED_WORK(&system->tick, hamlyn_peers_tick);
-	hash_init(system->listeners);
-	hash_init(system->remotes);
-	system->hash_seed = get_random_u32();
-	xa_init_flags(&system->connections, XA_FLAGS_ALLOC1);
+	INIT_LIST_HEAD(&system->services);
 	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
 		hamlyn_peer_init(system, i);
 	return system;
@@ -94,10 +90,13 @@ void hamlyn_system_cancel(struct hamlyn_system *system)
 
 void hamlyn_system_free(struct hamlyn_system *system)
 {
-	if (system) {
-		hamlyn_express_free(system);
-		xa_destroy(&system->connections);
-	}
+	struct peer_service *service, *next;
+
+	if (!system)
+		return;
+	list_for_each_entry_safe(service, next, &system->services, on_system)
+		if (service->ops->free)
+			service->ops->free(service);
 	kfree(system);
 }
 
@@ -124,9 +123,13 @@ void hamlyn_system_lost(struct hamlyn_system *system, u32 reason)
 
 void hamlyn_system_stop(struct hamlyn_system *system)
 {
+	struct peer_service *service;
+
 	system->open = false;
 	hamlyn_system_lost(system, HAMLYN_END_CARD_RESET);
-	hamlyn_listeners_stop(system);
+	list_for_each_entry(service, &system->services, on_system)
+		if (service->ops->stop)
+			service->ops->stop(service);
 }
 
 int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *share, u32 host,

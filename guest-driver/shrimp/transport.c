@@ -7,6 +7,7 @@
 #include <linux/nospec.h>
 
 #include "hamlyn_records.h"
+#include "hamlyn_service.h"
 #include "shrimp.h"
 
 /* They fill one page. */
@@ -19,6 +20,7 @@ static_assert(sizeof(struct shrimp_arrival) == SHRIMP_ARRIVAL_SIZE);
 struct shrimp_own {
 	struct hamlyn_card *card;
 	struct hamlyn_records records;
+	struct peer_service service;
 	/* The owner of the objects that are opened. */
 	struct hamlyn_file file;
 	/* A page for each host, each way; and the arrival queue. */
@@ -31,6 +33,11 @@ struct shrimp_own {
 static struct shrimp_own *own_of(struct peer_transport *transport)
 {
 	return container_of(transport, struct shrimp_own, records.transport);
+}
+
+static struct hamlyn_card *service_card(const struct peer_service *service)
+{
+	return container_of(service, struct shrimp_own, service)->card;
 }
 
 static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
@@ -57,22 +64,6 @@ static bool own_link(struct peer_transport *transport, u32 *host)
 	return card->link;
 }
 
-static void own_message(struct peer_transport *transport, u32 host, const struct hamlyn_wire *wire,
-			const u8 *data)
-{
-	shrimp_message(own_of(transport)->card, host, wire, data);
-}
-
-static void own_lost(struct peer_transport *transport, u32 host)
-{
-	shrimp_lost(own_of(transport)->card, host);
-}
-
-static bool own_depends(struct peer_transport *transport, u32 host)
-{
-	return shrimp_parts(own_of(transport)->card)->arranged[host];
-}
-
 static const struct peer_transport_ops own_transport = {
 	.link = own_link,
 	.post = own_post,
@@ -80,6 +71,26 @@ static const struct peer_transport_ops own_transport = {
 	.more = hamlyn_records_more,
 	.read = hamlyn_records_read,
 	.reopen = hamlyn_records_reopen,
+};
+
+static void own_message(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+			const u8 *data)
+{
+	shrimp_message(service_card(service), host, wire, data);
+}
+
+static void own_lost(struct peer_service *service, u32 host, u32 reason, bool restarted)
+{
+	shrimp_lost(service_card(service), host);
+}
+
+static bool own_depends(const struct peer_service *service, u32 host)
+{
+	return shrimp_parts(service_card(service))->arranged[host];
+}
+
+static const struct peer_service_ops own_service = {
+	.kinds = BIT(HAMLYN_WIRE_CARD),
 	.message = own_message,
 	.lost = own_lost,
 	.depends = own_depends,
@@ -116,6 +127,7 @@ int shrimp_own_init(struct hamlyn_card *card)
 	hamlyn_file_init(&own->file, card);
 	own->file.drivers_own = true;
 	own->records.transport.ops = &own_transport;
+	own->service.ops = &own_service;
 	return 0;
 }
 
@@ -170,12 +182,14 @@ static int own_open(struct shrimp_own *own)
 	ret = hamlyn_command(card, SHRIMP_COMMAND_OPEN_ARRIVALS, 0, &arrivals, sizeof(arrivals));
 	for (host = 0; host < SHRIMP_HOSTS && !ret; host++)
 		ret = own_open_host(own, host);
-	if (ret)
+	if (ret) {
 		/* The card must not keep what is released. */
 		hamlyn_card_fail(card);
-	else
-		hamlyn_system_open(card->system, &own->records.transport);
-	return ret;
+		return ret;
+	}
+	hamlyn_service_register(card->system, &own->service);
+	hamlyn_system_open(card->system, &own->records.transport);
+	return 0;
 }
 
 /* Called when the card has been started. Without this there are no connections and no mappings. */

@@ -5,7 +5,7 @@
  * thread is calling.
  *
  *   services.c   kernel services for the driver: time, memory, work, and so on
- *   verbs.c      calls on a system, as connectfile.c and a card's folder make them
+ *   verbs.c      calls on a system, as core/connectfile.c and a card's folder make them
  *   memory.c     the same for express memory, as core/expressfile.c makes them
  *
  * src/foreign.rs is the Rust side, and follows this file line by line.
@@ -70,6 +70,7 @@ struct host {
 	const struct host_call *call;
 	struct mutex lock;
 	struct peer_transport transport;
+	struct peer_service service;
 	struct hamlyn_share shares[HOST_USERS];
 	struct hamlyn_share *asks;
 	/* Milliseconds. */

@@ -159,6 +159,11 @@ void wake_up_all(wait_queue_head_t *wait)
 
 /* Users' shares. */
 
+void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer)
+{
+	return kzalloc(size, GFP_KERNEL);
+}
+
 void hamlyn_share_get(struct hamlyn_share *share)
 {
 	share->users++;

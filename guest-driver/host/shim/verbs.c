@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
-/* Calls on a system, as a card's folder and connectfile.c make them. */
+/* Calls on a system, as a card's folder and core/connectfile.c make them. */
+#include <linux/bitops.h>
 #include <linux/cleanup.h>
 #include <stdlib.h>
 
@@ -57,28 +58,6 @@ static void transport_reopen(struct peer_transport *transport, u32 host, u32 ent
 	call->reopen(call->ports, host, entry);
 }
 
-static void transport_message(struct peer_transport *transport, u32 host,
-			      const struct hamlyn_wire *wire, const u8 *data)
-{
-	const struct host_call *call = host_of(transport)->call;
-
-	call->message(call->ports, host, wire, data);
-}
-
-static void transport_lost(struct peer_transport *transport, u32 host)
-{
-	const struct host_call *call = host_of(transport)->call;
-
-	call->lost(call->ports, host);
-}
-
-static bool transport_depends(struct peer_transport *transport, u32 host)
-{
-	const struct host_call *call = host_of(transport)->call;
-
-	return call->depends(call->ports, host);
-}
-
 static const struct peer_transport_ops transport_ops = {
 	.link = transport_link,
 	.post = transport_post,
@@ -86,9 +65,40 @@ static const struct peer_transport_ops transport_ops = {
 	.more = transport_more,
 	.read = transport_read,
 	.reopen = transport_reopen,
-	.message = transport_message,
-	.lost = transport_lost,
-	.depends = transport_depends,
+};
+
+static const struct host_call *service_call(const struct peer_service *service)
+{
+	return container_of(service, struct host, service)->call;
+}
+
+static void service_message(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+			    const u8 *data)
+{
+	const struct host_call *call = service_call(service);
+
+	call->message(call->ports, host, wire, data);
+}
+
+static void service_lost(struct peer_service *service, u32 host, u32 reason, bool restarted)
+{
+	const struct host_call *call = service_call(service);
+
+	call->lost(call->ports, host);
+}
+
+static bool service_depends(const struct peer_service *service, u32 host)
+{
+	const struct host_call *call = service_call(service);
+
+	return call->depends(call->ports, host);
+}
+
+static const struct peer_service_ops service_ops = {
+	.kinds = BIT(HAMLYN_WIRE_CARD),
+	.message = service_message,
+	.lost = service_lost,
+	.depends = service_depends,
 };
 
 /* Records the peers for which our incarnation changed during the call. */
@@ -124,6 +134,20 @@ void host_verb_end(struct verb *verb)
 	host_leave(verb->host, verb->before);
 }
 
+static struct hamlyn_system *host_create_system(struct host *host, int number)
+{
+	struct hamlyn_system *system = hamlyn_system_create(NULL, &host->lock, number);
+
+	if (!system)
+		return NULL;
+	if (hamlyn_connections_register(system) || hamlyn_express_register(system)) {
+		hamlyn_system_free(system);
+		return NULL;
+	}
+	hamlyn_service_register(system, &host->service);
+	return system;
+}
+
 struct host *host_create(const struct host_call *call, int number, u32 peer_timeout)
 {
 	struct host *host = calloc(1, sizeof(*host)), *before;
@@ -131,6 +155,7 @@ struct host *host_create(const struct host_call *call, int number, u32 peer_time
 	if (!host)
 		return NULL;
 	host->transport.ops = &transport_ops;
+	host->service.ops = &service_ops;
 	host->peer_timeout = peer_timeout;
 	INIT_LIST_HEAD(&host->work);
 	INIT_LIST_HEAD(&host->memory);
@@ -138,7 +163,7 @@ struct host *host_create(const struct host_call *call, int number, u32 peer_time
 	host_express_user(host, 1, UINT_MAX);
 	host_express_user(host, 0, UINT_MAX);
 	before = host_enter(host, call);
-	host->system = hamlyn_system_create(NULL, &host->lock, number);
+	host->system = host_create_system(host, number);
 	host->pieces = 0;
 	host_leave(host, before);
 	if (host->system)
@@ -240,11 +265,6 @@ void host_set_hosts(struct host *host, const struct host_call *call, u32 hosts)
 {
 	VERB(host, call, true);
 	hamlyn_system_set_hosts(host->system, hosts);
-}
-
-struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener)
-{
-	return kzalloc(sizeof(struct hamlyn_connection), GFP_KERNEL);
 }
 
 void host_watch(struct host *host, const struct host_call *call, u32 peer)
@@ -363,12 +383,12 @@ void host_describe(const struct hamlyn_connection *connection,
 /* Does not count pages that wait until a host is asked to settle: they may wait forever. */
 static void express_sizes(const struct host *host, struct host_sizes *sizes)
 {
-	const struct hamlyn_system *system = host->system;
+	const struct hamlyn_express *express = hamlyn_express_of(host->system);
 	const struct express_part *part;
 	unsigned int i, user;
 
-	for (i = 0; system->express && i < HAMLYN_WELL_KNOWN_SLOTS; i++) {
-		part = &system->express->hosts[i].part;
+	for (i = 0; express && i < HAMLYN_WELL_KNOWN_SLOTS; i++) {
+		part = &express->hosts[i].part;
 		sizes->used += part->used;
 		sizes->leaving += part->leaving;
 		sizes->viewed += part->viewed;
@@ -379,17 +399,17 @@ static void express_sizes(const struct host *host, struct host_sizes *sizes)
 
 void host_sizes(const struct host *host, struct host_sizes *sizes)
 {
-	const struct hamlyn_system *system = host->system;
+	const struct hamlyn_connections *connections = hamlyn_connections_of(host->system);
 	const struct hamlyn_listener *listener;
 	unsigned int i;
 
 	memset(sizes, 0, sizeof(*sizes));
-	sizes->connections = system->connections.count;
-	for (i = 0; i < ARRAY_SIZE(system->listeners); i++)
-		hlist_for_each_entry(listener, &system->listeners[i], by_name)
+	sizes->connections = connections->numbers.count;
+	for (i = 0; i < ARRAY_SIZE(connections->listeners); i++)
+		hlist_for_each_entry(listener, &connections->listeners[i], by_name)
 			sizes->listeners++;
-	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
-		sizes->messages += system->peers[i].queued;
+	for (i = 0; i < ARRAY_SIZE(host->system->peers); i++)
+		sizes->messages += host->system->peers[i].queued;
 	sizes->pieces = host->pieces;
 	for (i = 0; i < HOST_USERS; i++) {
 		sizes->held += host->shares[i].held[HAMLYN_CONNECTIONS];

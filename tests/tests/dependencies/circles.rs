@@ -118,16 +118,20 @@ fn reached(arrows: &BTreeMap<Module, BTreeSet<Module>>, from: &str) -> BTreeSet<
     found
 }
 
-/// Returns the circles of a crate: the sets of modules that can all reach each other.
-fn circles(folder: &Path) -> BTreeSet<String> {
-    let arrows = arrows(folder);
-    let reached: BTreeMap<&Module, _> = arrows.keys().map(|name| (name, reached(&arrows, name))).collect();
+/// Returns the circles among files: the sets of those that can all reach each other.
+pub(crate) fn circles_of(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<String> {
+    let reached: BTreeMap<&Module, _> = arrows.keys().map(|name| (name, reached(arrows, name))).collect();
     let circle = |name: &Module| {
         let members =
             arrows.keys().filter(|other| reached[name].contains(*other) && reached[*other].contains(name));
         members.cloned().collect::<Vec<_>>().join(" ")
     };
     arrows.keys().filter(|name| reached[name].contains(*name)).map(circle).collect()
+}
+
+/// Returns the circles of a crate's modules.
+fn circles(folder: &Path) -> BTreeSet<String> {
+    circles_of(&arrows(folder))
 }
 
 /// Returns the source folders of the workspace's crates. The package of examples has none.

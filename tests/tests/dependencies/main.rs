@@ -1,5 +1,6 @@
 //! Dependencies point in one direction (docs/ARCHITECTURE.md).
 
+mod c_circles;
 mod circles;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,6 +4,9 @@
 
 #include <linux/types.h>
 
+#define BITS_PER_LONG (CHAR_BIT * sizeof(long))
+#define BIT(bit) (1ul << (bit))
+
 static inline void __set_bit(unsigned int bit, unsigned long *word)
 {
 	*word |= 1ul << bit;

@@ -11,13 +11,13 @@
  * The user that opened the file is charged, not the caller: a file that was passed on, or
  * inherited, is still the opener's.
  */
-#include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/moduleparam.h>
-#include <linux/sysfs.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
 #include <linux/user_namespace.h>
 
-#include "hamlyn_core.h"
+#include "hamlyn_shares.h"
 
 static unsigned int share = 50;
 module_param(share, uint, 0644);
@@ -32,16 +32,9 @@ MODULE_PARM_DESC(reserve,
 #define LEAST_RESERVED_OF 4
 
 /* Returns how many objects there are for processes. */
-static u32 share_total(const struct hamlyn_card *card, unsigned int kind)
+static u32 share_total(const struct hamlyn_shares *all, unsigned int kind)
 {
-	return kind == HAMLYN_CONNECTIONS ? HAMLYN_MAX_CONNECTIONS :
-					    card->ops->shares(card, kind);
-}
-
-/* Returns whether the card has such objects. */
-static bool share_is(const struct hamlyn_card *card, unsigned int kind)
-{
-	return kind == HAMLYN_CONNECTIONS || card->ops->shared[kind];
+	return kind == HAMLYN_CONNECTIONS ? HAMLYN_MAX_CONNECTIONS : all->total(all, kind);
 }
 
 /* Returns how many of @all a user may hold if the others hold @others. */
@@ -64,11 +57,10 @@ static u32 share_part(u32 all, u32 others, bool privileged)
 }
 
 /* Returns how many of a kind a user may hold now; the card's lock is held. */
-static u32 share_limit(const struct hamlyn_share *of, unsigned int kind, bool privileged)
+u32 hamlyn_share_limit(const struct hamlyn_share *of, unsigned int kind, bool privileged)
 {
-	const struct hamlyn_card *card = of->card;
-
-	return share_part(share_total(card, kind), card->held[kind] - of->held[kind], privileged);
+	return share_part(share_total(of->all, kind), of->all->held[kind] - of->held[kind],
+			  privileged);
 }
 
 /*
@@ -79,12 +71,12 @@ int hamlyn_share_take_some(struct hamlyn_share *of, unsigned int kind, u32 count
 {
 	if (!of)
 		return 0;
-	lockdep_assert_held(&of->card->lock);
-	if ((u64)of->held[kind] + count > share_limit(of, kind, privileged))
-		return (u64)of->card->held[kind] + count > share_total(of->card, kind) ? -ENOSPC :
-											 -EDQUOT;
+	lockdep_assert_held(of->all->lock);
+	if ((u64)of->held[kind] + count > hamlyn_share_limit(of, kind, privileged))
+		return (u64)of->all->held[kind] + count > share_total(of->all, kind) ? -ENOSPC :
+										       -EDQUOT;
 	of->held[kind] += count;
-	of->card->held[kind] += count;
+	of->all->held[kind] += count;
 	return 0;
 }
 
@@ -92,9 +84,9 @@ void hamlyn_share_give_some(struct hamlyn_share *of, unsigned int kind, u32 coun
 {
 	if (!of)
 		return;
-	lockdep_assert_held(&of->card->lock);
+	lockdep_assert_held(of->all->lock);
 	of->held[kind] -= count;
-	of->card->held[kind] -= count;
+	of->all->held[kind] -= count;
 }
 
 int hamlyn_share_take(struct hamlyn_share *of, unsigned int kind, bool privileged)
@@ -164,7 +156,7 @@ void hamlyn_share_put(struct hamlyn_share *of)
 {
 	if (!of || --of->users)
 		return;
-	xa_erase(&of->card->shares, __kuid_val(of->user));
+	xa_erase(&of->all->users, __kuid_val(of->user));
 	kfree(of);
 }
 
@@ -182,135 +174,53 @@ static kuid_t share_user(void)
 	return user;
 }
 
+void hamlyn_shares_init(struct hamlyn_shares *all, struct mutex *lock,
+			u32 (*total)(const struct hamlyn_shares *all, unsigned int kind))
+{
+	all->lock = lock;
+	all->total = total;
+	xa_init(&all->users);
+}
+
 struct hamlyn_share *hamlyn_share_alloc(void)
 {
 	return kzalloc(sizeof(struct hamlyn_share), GFP_KERNEL_ACCOUNT);
 }
 
-/* Gives a file its user's share, which is @spare if there is none yet; the card's lock is held. */
-int hamlyn_share_join(struct hamlyn_file *file, struct hamlyn_share **spare)
+/* Finds the share of the user that opens a file, which is @spare if there is none yet. */
+int hamlyn_share_join(struct hamlyn_shares *all, struct hamlyn_share **spare,
+		      struct hamlyn_share **joined)
 {
-	struct hamlyn_card *card = file->card;
 	kuid_t user = share_user();
 	struct hamlyn_share *of;
 	int ret;
 
-	lockdep_assert_held(&card->lock);
-	of = xa_load(&card->shares, __kuid_val(user));
+	lockdep_assert_held(all->lock);
+	of = xa_load(&all->users, __kuid_val(user));
 	if (!of) {
 		of = *spare;
-		of->card = card;
+		of->all = all;
 		of->user = user;
 		mutex_init(&of->gate);
-		ret = xa_insert(&card->shares, __kuid_val(user), of, GFP_KERNEL);
+		ret = xa_insert(&all->users, __kuid_val(user), of, GFP_KERNEL);
 		if (ret)
 			return ret;
 		*spare = NULL;
 	}
 	hamlyn_share_get(of);
-	file->share = of;
-	file->privileged = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
+	*joined = of;
 	return 0;
-}
-
-int hamlyn_share_answer(struct hamlyn_file *file, void *argument)
-{
-	struct hamlyn_share_query *query = argument;
-	unsigned int kind;
-
-	static_assert(ARRAY_SIZE(query->held) == HAMLYN_KINDS);
-	if (memchr_inv(query, 0, sizeof(*query)))
-		return -EINVAL;
-	CLASS(hamlyn_entry, entry)(file);
-	if (entry.error)
-		return entry.error;
-	query->user = from_kuid_munged(current_user_ns(), file->share->user);
-	for (kind = 0; kind < HAMLYN_KINDS; kind++) {
-		if (!share_is(file->card, kind))
-			continue;
-		query->held[kind] = file->share->held[kind];
-		query->limit[kind] = share_limit(file->share, kind, file->privileged);
-	}
-	return 0;
-}
-
-/* Appends a word for each kind of shared object to @text. */
-static int share_words(const struct hamlyn_card *card, const struct hamlyn_share *of, char *text,
-		       int length)
-{
-	unsigned int kind;
-
-	for (kind = 0; kind < HAMLYN_KINDS; kind++) {
-		if (!share_is(card, kind))
-			continue;
-		if (of)
-			length += sysfs_emit_at(text, length, " %u", of->held[kind]);
-		else
-			length += sysfs_emit_at(text, length, " %s",
-						kind == HAMLYN_CONNECTIONS ?
-							"connections" :
-							card->ops->shared[kind]);
-	}
-	return length + sysfs_emit_at(text, length, "\n");
-}
-
-/* Lists users that have the card open, one a line, as many as fit into a page of text. */
-ssize_t hamlyn_share_list(struct hamlyn_card *card, char *text)
-{
-	struct hamlyn_share *of;
-	unsigned long user;
-	int length;
-
-	guard(mutex)(&card->lock);
-	length = share_words(card, NULL, text, sysfs_emit(text, "user"));
-	xa_for_each(&card->shares, user, of) {
-		if (length >= PAGE_SIZE - 1)
-			break;
-		length += sysfs_emit_at(text, length, "%lu", user);
-		length = share_words(card, of, text, length);
-	}
-	return length;
 }
 
 /*
- * Takes the card's lock for a user. Its other threads wait at its gate, not ahead of other users.
- * The driver itself has no share, and no gate.
+ * Allocates zeroed memory charged to @payer instead of the current task's cgroup. Never waits for
+ * memory, because callers hold the card's lock.
  */
-void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *of)
+void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer)
 {
-	if (of)
-		mutex_lock(&of->gate);
-	mutex_lock(&card->lock);
-}
+	struct mem_cgroup *before = set_active_memcg(payer);
+	void *memory = kzalloc(size, GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);
 
-void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *of)
-{
-	mutex_unlock(&card->lock);
-	if (of)
-		mutex_unlock(&of->gate);
-}
-
-/* A thread that is killed stops waiting. */
-struct hamlyn_turn hamlyn_wait_turn(struct hamlyn_card *card, struct hamlyn_share *of)
-{
-	struct hamlyn_turn turn = { .card = card, .share = of, .error = -EINTR };
-
-	if (of && mutex_lock_killable(&of->gate))
-		return turn;
-	turn.error = mutex_lock_killable(&card->lock);
-	if (turn.error && of)
-		mutex_unlock(&of->gate);
-	return turn;
-}
-
-/* Fails if the file has lost its objects. */
-struct hamlyn_turn hamlyn_enter(struct hamlyn_file *file)
-{
-	struct hamlyn_turn turn = hamlyn_wait_turn(file->card, file->share);
-
-	if (!turn.error && !hamlyn_file_live(file)) {
-		hamlyn_share_unlock(file->card, file->share);
-		turn.error = -ENODEV;
-	}
-	return turn;
+	set_active_memcg(before);
+	return memory;
 }

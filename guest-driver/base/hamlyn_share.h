@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT */
 /*
- * Counters of what a user may hold a share of (share.c). Call all of these with the card's lock
- * held. All of them accept NULL as the share.
+ * Counters of what a user may hold a share of, and memory that is charged to it (share.c). Call all
+ * of these with the card's lock held. All of them accept NULL as the share.
  */
 #ifndef _HAMLYN_SHARE_H
 #define _HAMLYN_SHARE_H
@@ -11,6 +11,7 @@
 #include "hamlyn_family_uapi.h"
 
 struct hamlyn_share;
+struct mem_cgroup;
 
 /* Lower numbers are the card's own (card_ops.shared). */
 enum {
@@ -56,5 +57,8 @@ u32 hamlyn_share_express_held(const struct hamlyn_share *share, u32 host);
 /* Returns how many of @all pages the user may hold, while all users together hold @held. */
 u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 held, u32 all,
 			       bool privileged);
+
+/* Allocates zeroed memory, charged to a memory cgroup instead of the caller's. */
+void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer);
 
 #endif /* _HAMLYN_SHARE_H */

@@ -244,12 +244,6 @@ static void listener_free(struct hamlyn_listener *listener)
 	kfree(listener);
 }
 
-/* Charges a request to the listener: a worker allocates it, and peers decide how many there are. */
-struct hamlyn_connection *hamlyn_listener_alloc_request(const struct hamlyn_listener *listener)
-{
-	return hamlyn_zalloc_charged(sizeof(struct hamlyn_connection), listener->memcg);
-}
-
 static int listener_release(struct inode *inode, struct file *filp)
 {
 	struct hamlyn_listener *listener = filp->private_data;
