@@ -6,10 +6,12 @@
  *   aperture.c   memory here that other hosts may reach
  *   window.c     pages of the card through which others' memory is reached
  *   endpoint.c   endpoints: Tripwires, DMA requests, messages
+ *   lookup.c     endpoints by number and by port
  *   events.c     event queues
  *   fifo.c       what the card reports, and the sleepers that it wakes
  *   message.c    out-of-band messages, and peers
  *   farewell.c   peers that must still be told of an end
+ *   request.c    endpoints whose requests the driver makes
  *   kick.c       DMA requests that the driver carries out
  *   transport.c  how operating systems reach each other
  *
@@ -153,6 +155,17 @@ struct clan_window_object {
 	u32 pages;
 };
 
+/* lookup.c */
+void clan_endpoints_without(struct hamlyn_file *file, u32 events);
+struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index);
+struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port);
+resource_size_t clan_endpoint_page(const struct hamlyn_card *card, u32 index);
+
+/* request.c */
+void __iomem *clan_endpoint_registers(struct hamlyn_card *card, u32 endpoint);
+void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
+		      u32 *put);
+
 /* aperture.c */
 extern const struct card_kind clan_aperture_kind;
 int clan_aperture_open(struct hamlyn_file *file, void *argument);
@@ -164,7 +177,6 @@ extern const struct card_kind clan_window_kind;
 int clan_window_open(struct hamlyn_file *file, void *argument);
 int clan_window_close(struct hamlyn_file *file, void *argument);
 void clan_window_undo(struct hamlyn_file *file, void *argument);
-bool clan_target_is_sound(u32 host, u32 aperture);
 
 /* endpoint.c */
 extern const struct card_kind clan_endpoint_kind;
@@ -173,10 +185,14 @@ int clan_endpoint_close(struct hamlyn_file *file, void *argument);
 void clan_endpoint_undo(struct hamlyn_file *file, void *argument);
 int clan_endpoint_wait(struct hamlyn_file *file, void *argument);
 int clan_endpoint_set_events(struct hamlyn_file *file, void *argument);
-void clan_endpoints_without(struct hamlyn_file *file, u32 events);
-struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index);
-struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port);
-resource_size_t clan_endpoint_page(const struct hamlyn_card *card, u32 index);
+
+/* Returns whether there can be such an aperture at all. */
+static inline bool clan_target_is_sound(u32 host, u32 aperture)
+{
+	if (host < CLAN_GROUP_HOST)
+		return true;
+	return host - CLAN_GROUP_HOST < CLAN_GROUPS && !aperture;
+}
 
 /* Returns whether what could not be sent may be sent later. */
 static inline bool clan_is_busy(int ret)
@@ -261,8 +277,6 @@ void clan_engine_unmap(struct clan_engine *engine);
 void clan_engine_free(struct clan_engine *engine);
 
 /* transport.c */
-void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
-		      u32 *put);
 int clan_own_init(struct hamlyn_card *card);
 void clan_own_free(struct hamlyn_card *card);
 void clan_own_start(struct hamlyn_card *card);

@@ -52,30 +52,6 @@ static const struct hamlyn_expected endpoint_news = {
 	.arm = endpoint_arm,
 };
 
-/* Returns NULL if it is not the file's. The card's lock is held. */
-struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index)
-{
-	void *entry = xa_load(&clan_parts(file->card)->endpoints, index);
-	struct clan_endpoint_object *endpoint = entry;
-
-	/* An entry with a tag is the driver's. */
-	return entry && !xa_pointer_tag(entry) && endpoint->object.file == file ? endpoint : NULL;
-}
-
-/* Returns the endpoint that has a port, if there is one; the card's lock is held. */
-struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port)
-{
-	void *entry = xa_load(&clan_parts(card)->ports, port);
-
-	return xa_is_value(entry) ? NULL : entry;
-}
-
-/* Returns the bus address of an endpoint's page. */
-resource_size_t clan_endpoint_page(const struct hamlyn_card *card, u32 index)
-{
-	return clan_parts(card)->memory + (u64)index * CLAN_ENDPOINT_SIZE;
-}
-
 static void endpoint_free(struct kref *users)
 {
 	struct clan_endpoint_object *endpoint =
@@ -391,16 +367,6 @@ int clan_endpoint_set_events(struct hamlyn_file *file, void *argument)
 	/* Give back the reservation in the queue that is not used. */
 	clan_events_give(file, ret ? of->events : before, endpoint_sources(endpoint));
 	return ret;
-}
-
-/* An event queue of the file is closed: events of its endpoints go nowhere. */
-void clan_endpoints_without(struct hamlyn_file *file, u32 events)
-{
-	struct card_object *object;
-
-	list_for_each_entry(object, &file->objects[CLAN_KIND_ENDPOINT], on_file)
-		if (endpoint_of(object)->events == events)
-			endpoint_of(object)->events = CLAN_NO_EVENTS;
 }
 
 static int endpoint_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,

@@ -54,29 +54,6 @@ static struct hamlyn_record *own_place(struct clan_own *own, u32 request, u64 *o
 	       *offset % HAMLYN_PAGE_SIZE;
 }
 
-/* Returns the page through which the driver controls an endpoint. */
-static void __iomem *endpoint_page(struct hamlyn_card *card, u32 endpoint)
-{
-	return clan_parts(card)->pages + (u64)endpoint * CLAN_ENDPOINT_SIZE;
-}
-
-/*
- * Has the card carry out the request that was written after @put others, at an endpoint of the
- * driver. The card is told only if it is idle.
- */
-void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
-		      u32 *put)
-{
-	const u32 *idle = clan_state(memory, CLAN_STATE_IDLE);
-	u32 *word = clan_state(memory, CLAN_STATE_PUT);
-
-	/* The card reads the whole request when it sees the count. */
-	smp_store_release(word, ++*put);
-	mb(); /* Either the card sees the count, or the driver sees it idle. */
-	if (READ_ONCE(*idle))
-		writel(1, endpoint_page(card, endpoint) + CLAN_ENDPOINT_GO);
-}
-
 static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 		     const struct hamlyn_wire *wire, const void *data, u32 length)
 {
@@ -106,7 +83,7 @@ static bool own_link(struct peer_transport *transport, u32 *host)
 {
 	struct hamlyn_card *card = own_of(transport)->card;
 
-	hamlyn_card_report_link(card);
+	hamlyn_link_report(card);
 	*host = card->host;
 	return card->link;
 }
@@ -246,7 +223,7 @@ static int own_open_endpoint(struct clan_own *own)
 /* Makes it fire for all that comes from other hosts. */
 static int own_set_tripwire(struct clan_own *own)
 {
-	void __iomem *tripwire = endpoint_page(own->card, CLAN_OWN_ENDPOINT) +
+	void __iomem *tripwire = clan_endpoint_registers(own->card, CLAN_OWN_ENDPOINT) +
 				 TRIPWIRE * CLAN_TRIPWIRE_STRIDE;
 	const u32 *answer = clan_state(own->memory, CLAN_STATE_TRIPWIRES);
 	u32 control = SERIAL << 16 | TRIPWIRE_FLAGS, said;

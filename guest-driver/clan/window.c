@@ -24,14 +24,6 @@ static void window_free(struct kref *users)
 
 DEFINE_FREE(window_put, struct clan_window_object *, if (_T) hamlyn_object_put(&_T->object))
 
-/* Returns whether there can be such an aperture at all. */
-bool clan_target_is_sound(u32 host, u32 aperture)
-{
-	if (host < CLAN_GROUP_HOST)
-		return true;
-	return host - CLAN_GROUP_HOST < CLAN_GROUPS && !aperture;
-}
-
 /* Takes pages that follow each other. */
 static int window_take_pages(struct hamlyn_card *card, struct clan_window_object *window)
 {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The card as a whole: identity, start, stop, counters. */
+/* The card as a whole: identity, start, counters. */
 #include "hamlyn_core.h"
-#include "hamlyn_trace.h"
 
 #define MAJOR_OF(version) ((version) >> 16)
 #define MINOR_OF(version) ((version) & 0xffff)
 /* Interval of the check whether the card is still present. */
 #define WATCH_INTERVAL (5 * HZ)
-/* The link may change while it is read. It is then read again at once, up to this limit. */
-#define LINK_TRIES 3
 
 static u32 card_register(struct hamlyn_card *card, u32 offset)
 {
@@ -130,52 +127,8 @@ void hamlyn_card_watch(struct work_struct *work)
 	if (!hamlyn_card_answers(card))
 		return;
 	/* An interrupt may have come while the card did not answer. */
-	hamlyn_card_report_link(card);
+	hamlyn_link_report(card);
 	queue_delayed_work(system_freezable_wq, &card->watch, WATCH_INTERVAL);
-}
-
-/*
- * Reports the link if it has changed since the last report; the card's lock is held. A link that
- * was up at the last report has been down since, even if it is up now: messages in flight are lost.
- */
-void hamlyn_card_report_link(struct hamlyn_card *card)
-{
-	unsigned int tries = LINK_TRIES;
-	u32 changes, link, host;
-	bool lost, was_up;
-
-	if (!card->live)
-		return;
-	/* Read both values at one moment, if possible. Each later change raises an interrupt. */
-	do {
-		changes = card_register(card, HAMLYN_REG_LINK_CHANGES);
-		link = card_register(card, HAMLYN_REG_LINK);
-		host = card_register(card, HAMLYN_REG_HOST_ID);
-	} while (changes != card_register(card, HAMLYN_REG_LINK_CHANGES) && --tries);
-	/* The card did not answer in time: the next check or interrupt reads the link. */
-	if (PCI_POSSIBLE_ERROR(link))
-		return;
-	/* A card that was recreated in the meantime may have reached the same count. */
-	if (changes == card->link_changes && (link == 1) == card->link &&
-	    (!card->link || host == card->host))
-		return;
-	/* A link that was down and came up once has lost nothing. Any other change may have. */
-	lost = card->link || link != 1 || changes != card->link_changes + 1;
-	was_up = card->link;
-	card->link_changes = changes;
-	card->link = link == 1;
-	/* A card older than version 2.4 returns 0. */
-	hamlyn_system_set_hosts(card->system, card_register(card, HAMLYN_REG_PORTS));
-	if (was_up)
-		dev_info_ratelimited(&card->dev, "link %s down\n", card->link ? "was" : "is");
-	if (lost)
-		hamlyn_system_lost(card->system, HAMLYN_END_LINK_LOST);
-	if (card->link) {
-		card->host = host;
-		dev_info_ratelimited(&card->dev, "link is up, host %u\n", card->host);
-	}
-	trace_hamlyn_link(card->number, card->link, host);
-	hamlyn_sysfs_link(card);
 }
 
 /* Brings the card from any state to one with nothing open, and enables it; its lock is held. */
@@ -204,42 +157,9 @@ int hamlyn_card_start(struct hamlyn_card *card)
 	}
 	writel(HAMLYN_CONTROL_ENABLE, card->registers + HAMLYN_REG_CONTROL);
 	hamlyn_handshake_start(card);
-	hamlyn_card_report_link(card);
+	hamlyn_link_report(card);
 	queue_delayed_work(system_freezable_wq, &card->watch, WATCH_INTERVAL);
 	return 0;
-}
-
-/*
- * Stops the card's DMA for good, whether or not it answers, and wakes all threads that wait for it;
- * its lock is held. Afterwards all memory known to the card may be unmapped and unpinned.
- */
-void hamlyn_card_stop(struct hamlyn_card *card)
-{
-	struct hamlyn_file *file;
-
-	lockdep_assert_held(&card->lock);
-	hamlyn_handshake_stop(card);
-	if (card->live)
-		writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
-	pci_clear_master(card->pdev);
-	/* Data of pending reads comes too late to be deposited, but memory may still be read. */
-	if (!pci_channel_offline(card->pdev) && !pci_wait_for_pending_transaction(card->pdev))
-		dev_err(&card->dev,
-			"the card still waits for memory, and may read what is given back\n");
-	WRITE_ONCE(card->live, false);
-	card->ready = false;
-	hamlyn_system_stop(card->system);
-	card->ops->stop(card);
-	list_for_each_entry(file, &card->files, on_card)
-		wake_up_all(&file->wait);
-}
-
-/* Stops a card that misbehaves, until it is reset or bound again. */
-void hamlyn_card_fail(struct hamlyn_card *card)
-{
-	if (card->live)
-		dev_err(&card->pdev->dev, "the card is stopped; reset it to use it again\n");
-	hamlyn_card_stop(card);
 }
 
 /*

@@ -84,7 +84,7 @@ static void function_attach(struct express_function *function, struct hamlyn_car
 	guard(mutex)(&card->lock);
 	if (!function_belongs(function, card))
 		return;
-	ret = hamlyn_express_begin(card->system, &hamlyn_express_file_ops, function->host);
+	ret = hamlyn_express_begin(card->system, card->express->ops, function->host);
 	for (host = 0; host < function->hosts && !ret; host++)
 		ret = function_take(function, card, host);
 	if (ret)
@@ -171,8 +171,8 @@ static void card_leave(void *data)
 			function->card = NULL;
 }
 
-/* Adds a card and its system. Its express memory may be present, come later, or never. */
-int hamlyn_express_join(struct hamlyn_card *card)
+/* Adds a card, and what its files do. Its express memory may be present, come later, or never. */
+int hamlyn_express_join(struct hamlyn_card *card, const struct hamlyn_express_ops *ops)
 {
 	struct hamlyn_express_memory *express;
 	struct express_function *function;
@@ -182,6 +182,7 @@ int hamlyn_express_join(struct hamlyn_card *card)
 	if (!express)
 		return -ENOMEM;
 	express->card = card;
+	express->ops = ops;
 	init_waitqueue_head(&express->wait);
 	card->express = express;
 	scoped_guard(rwsem_write, &functions_lock) {

@@ -4,18 +4,6 @@
 
 #include "hamlyn_core.h"
 
-void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
-{
-	unsigned int kind;
-
-	file->card = card;
-	address_space_init_once(&file->mapping);
-	for (kind = 0; kind < HAMLYN_CARD_KINDS; kind++)
-		INIT_LIST_HEAD(&file->objects[kind]);
-	file->mappable = RB_ROOT;
-	init_waitqueue_head(&file->wait);
-}
-
 /* Adds the file to its card and to its user's share. */
 static int file_join(struct hamlyn_file *file)
 {
@@ -70,121 +58,6 @@ static int file_open(struct inode *inode, struct file *filp)
 	__free_page(file->spent);
 	kfree(file);
 	return ret;
-}
-
-/**
- * hamlyn_object_init() - initialise an object that the card does not know yet
- * @object: memory that is all zero
- * @file: the file that will own it
- * @kind: its kind
- */
-void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
-			const struct card_kind *kind)
-{
-	kref_init(&object->users);
-	object->card = file->card;
-	object->file = file;
-	object->kind = kind;
-}
-
-/**
- * hamlyn_object_put() - drop a reference
- * @object: the object
- */
-void hamlyn_object_put(struct card_object *object)
-{
-	kref_put(&object->users, object->kind->free);
-}
-
-static bool offset_is_less(struct rb_node *one, const struct rb_node *other)
-{
-	return rb_entry(one, struct card_object, by_offset)->offset <
-	       rb_entry(other, struct card_object, by_offset)->offset;
-}
-
-/**
- * hamlyn_object_join() - give an object to its file, once the card has opened it
- * @object: the object; the card's lock is held
- * @kind: index into the file's lists
- */
-void hamlyn_object_join(struct card_object *object, unsigned int kind)
-{
-	struct hamlyn_file *file = object->file;
-
-	lockdep_assert_held(&object->card->lock);
-	if (object->kind->mmap) {
-		object->offset = file->next_offset;
-		file->next_offset += HAMLYN_MAP_STRIDE;
-		rb_add(&object->by_offset, &file->mappable, offset_is_less);
-	}
-	object->open = true;
-	list_add_tail(&object->on_file, &file->objects[kind]);
-}
-
-/**
- * hamlyn_object_leave() - remove a closed object from its file
- * @object: the object; the card's lock is held
- */
-void hamlyn_object_leave(struct card_object *object)
-{
-	lockdep_assert_held(&object->card->lock);
-	if (object->kind->mmap)
-		rb_erase(&object->by_offset, &object->file->mappable);
-	list_del(&object->on_file);
-	/* The file may be freed before the object is released. */
-	object->file = NULL;
-}
-
-void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)
-{
-	unsigned int kind;
-
-	closed->ops = card->ops;
-	for (kind = 0; kind < HAMLYN_CARD_KINDS; kind++)
-		INIT_LIST_HEAD(&closed->objects[kind]);
-}
-
-/**
- * hamlyn_file_close_next() - close one of a file's objects, before any that it names
- * @file: the file; the card's lock is held
- * @closed: gets the object, to be released
- *
- * Return: false if the file has no objects left.
- */
-bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed)
-{
-	const struct card_ops *ops = file->card->ops;
-	struct card_object *object;
-	unsigned int kind;
-
-	lockdep_assert_held(&file->card->lock);
-	for (kind = 0; kind < ops->kinds_count; kind++) {
-		object =
-			list_first_entry_or_null(&file->objects[kind], struct card_object, on_file);
-		if (!object)
-			continue;
-		ops->kinds[kind]->close(object);
-		list_add(&object->on_file, &closed->objects[kind]);
-		return true;
-	}
-	return false;
-}
-
-/**
- * hamlyn_closed_release() - release the memory of closed objects
- * @closed: the objects; the card's lock is not held, as this may take long
- */
-void hamlyn_closed_release(struct hamlyn_closed *closed)
-{
-	struct card_object *object, *next;
-	unsigned int kind;
-
-	for (kind = 0; kind < closed->ops->kinds_count; kind++) {
-		list_for_each_entry_safe(object, next, &closed->objects[kind], on_file)
-			closed->ops->kinds[kind]->release(object);
-		INIT_LIST_HEAD(&closed->objects[kind]);
-	}
-	cond_resched();
 }
 
 /*
@@ -267,40 +140,6 @@ static const struct card_call *call_find(const struct card_call *of, unsigned in
 		if (hamlyn_is_call(code, call->code))
 			return call;
 	return NULL;
-}
-
-/**
- * hamlyn_argument_get() - copy the argument of an ioctl from its caller
- * @argument: gets the argument
- * @own: code of the call, with the size of @argument
- * @user: structure of the caller
- * @code: code that the caller used, with the size of its structure
- *
- * A program may be older or newer than the driver. Missing members of a shorter structure are zero.
- *
- * Return: 0; -E2BIG if the caller's structure is longer and the rest is not zero; -EFAULT.
- */
-int hamlyn_argument_get(void *argument, unsigned int own, const void __user *user,
-			unsigned int code)
-{
-	return copy_struct_from_user(argument, _IOC_SIZE(own), user, _IOC_SIZE(code));
-}
-
-/**
- * hamlyn_argument_put() - copy the answer of an ioctl to its caller
- * @user: structure of the caller
- * @code: code that the caller used, with the size of its structure
- * @argument: the answer
- * @own: code of the call, with the size of @argument
- *
- * Return: 0 or -EFAULT.
- */
-int hamlyn_argument_put(void __user *user, unsigned int code, const void *argument,
-			unsigned int own)
-{
-	size_t size = min(_IOC_SIZE(code), _IOC_SIZE(own));
-
-	return copy_to_user(user, argument, size) ? -EFAULT : 0;
 }
 
 static long file_ioctl(struct file *filp, unsigned int code, unsigned long address)

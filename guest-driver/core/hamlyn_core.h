@@ -83,6 +83,7 @@ struct hamlyn_model;
 struct hamlyn_card;
 struct hamlyn_closed;
 struct hamlyn_express_memory;
+struct hamlyn_express_ops;
 struct hamlyn_file;
 
 /* Maximum number of kinds of objects of a card. */
@@ -441,12 +442,16 @@ bool hamlyn_card_changed(struct hamlyn_card *card);
 int hamlyn_card_start(struct hamlyn_card *card);
 bool hamlyn_card_answers(struct hamlyn_card *card);
 void hamlyn_card_watch(struct work_struct *work);
-void hamlyn_card_report_link(struct hamlyn_card *card);
-void hamlyn_card_stop(struct hamlyn_card *card);
-void hamlyn_card_fail(struct hamlyn_card *card);
 void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *closed);
 int hamlyn_card_query(struct hamlyn_file *file, void *argument);
 int hamlyn_card_statistics(struct hamlyn_file *file, void *argument);
+
+/* link.c */
+void hamlyn_link_report(struct hamlyn_card *card);
+
+/* stop.c */
+void hamlyn_card_stop(struct hamlyn_card *card);
+void hamlyn_card_fail(struct hamlyn_card *card);
 
 /* models.c */
 int hamlyn_models_load(void);
@@ -455,7 +460,7 @@ const struct card_ops *hamlyn_model_first(void);
 int hamlyn_model_join(struct hamlyn_card *card);
 void hamlyn_model_leave(struct hamlyn_card *card);
 
-/* pci.c */
+/* function.c */
 bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least);
 int hamlyn_bar_check(struct pci_dev *pdev, int bar, u64 least);
 int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state);
@@ -479,6 +484,8 @@ int hamlyn_interrupts_request(struct hamlyn_card *card);
 
 /* file.c */
 extern const struct file_operations hamlyn_fops;
+
+/* object.c */
 void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card);
 void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
 			const struct card_kind *kind);
@@ -489,6 +496,7 @@ void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card);
 bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed);
 void hamlyn_closed_release(struct hamlyn_closed *closed);
 
+/* argument.c */
 /* Returns whether a caller's code is that of a call, for any size of the argument. */
 static inline bool hamlyn_is_call(unsigned int code, unsigned int own)
 {
@@ -595,11 +603,12 @@ int hamlyn_ask(struct hamlyn_file *file, void *argument);
 /* expressmemory.c */
 int hamlyn_express_load(void);
 void hamlyn_express_unload(void);
-int hamlyn_express_join(struct hamlyn_card *card);
+int hamlyn_express_join(struct hamlyn_card *card, const struct hamlyn_express_ops *ops);
 void hamlyn_express_retry(struct hamlyn_card *card);
 
 /* expressfile.c */
 extern const struct card_kind hamlyn_express_kind;
+extern const struct hamlyn_express_ops hamlyn_express_file_ops;
 bool hamlyn_express_offers(const struct hamlyn_card *card);
 int hamlyn_express_area(struct hamlyn_file *file, void *argument);
 void hamlyn_express_area_undo(struct hamlyn_file *file, void *argument);
@@ -616,6 +625,5 @@ int hamlyn_selftest(struct hamlyn_file *file, void *argument);
 /* sysfs.c */
 extern const struct attribute_group hamlyn_group;
 extern const struct attribute_group *hamlyn_groups[];
-void hamlyn_sysfs_link(struct hamlyn_card *card);
 
 #endif /* _HAMLYN_CORE_H */

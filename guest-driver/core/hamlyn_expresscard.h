@@ -19,6 +19,7 @@ struct express_place {
 
 struct hamlyn_express_memory {
 	struct hamlyn_card *card;
+	const struct hamlyn_express_ops *ops;
 	struct list_head on_cards;
 	/* Threads that wait for other hosts' answers. */
 	wait_queue_head_t wait;
@@ -41,7 +42,5 @@ struct express_object {
  */
 void hamlyn_express_hold(void);
 void hamlyn_express_let_go(void);
-
-extern const struct hamlyn_express_ops hamlyn_express_file_ops;
 
 #endif /* _HAMLYN_CORE_EXPRESS_H */

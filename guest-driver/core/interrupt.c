@@ -70,7 +70,7 @@ static irqreturn_t interrupt_link_changed(int irq, void *data)
 	struct hamlyn_vector *vector = data;
 
 	guard(mutex)(&vector->card->lock);
-	hamlyn_card_report_link(vector->card);
+	hamlyn_link_report(vector->card);
 	return IRQ_HANDLED;
 }
 

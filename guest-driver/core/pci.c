@@ -74,24 +74,6 @@ static struct hamlyn_card *card_create(struct pci_dev *pdev, const struct card_o
 	return ret ? ERR_PTR(ret) : card;
 }
 
-/* Returns whether a BAR is memory of at least this size: it is mapped, for processes too. */
-bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least)
-{
-	return (pci_resource_flags(pdev, bar) & IORESOURCE_MEM) &&
-	       pci_resource_len(pdev, bar) >= least;
-}
-
-int hamlyn_bar_check(struct pci_dev *pdev, int bar, u64 least)
-{
-	u64 length = pci_resource_len(pdev, bar);
-
-	if (hamlyn_bar_holds(pdev, bar, least))
-		return 0;
-	dev_err(&pdev->dev, "BAR %d has %llu bytes, %llu of memory wanted%s\n", bar, length, least,
-		length ? "" : " (a hot-plug port needs pref64-reserve)");
-	return -ENODEV;
-}
-
 static int card_map_registers(struct hamlyn_card *card)
 {
 	struct pci_dev *pdev = card->pdev;
@@ -117,30 +99,6 @@ static int card_allocate_page(struct hamlyn_card *card)
 			return -ENOMEM;
 	}
 	return 0;
-}
-
-static void state_free(void *state)
-{
-	kfree(state);
-}
-
-/* Saves a function's configuration, in case the bus loses it; freed with the device. */
-int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state)
-{
-	int ret = pci_save_state(pdev);
-
-	if (ret)
-		return ret;
-	*state = pci_store_saved_state(pdev);
-	if (!*state)
-		return -ENOMEM;
-	return devm_add_action_or_reset(&pdev->dev, state_free, *state);
-}
-
-void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state)
-{
-	pci_load_saved_state(pdev, state);
-	pci_restore_state(pdev);
 }
 
 static void system_cancel(void *system)
@@ -176,7 +134,8 @@ static int card_prepare(struct hamlyn_card *card)
 	ret = card_map_registers(card) ?: hamlyn_card_identify(card) ?: card->ops->prepare(card);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "not a card that can be used\n");
-	return card_allocate_page(card) ?: card_join_system(card) ?: hamlyn_express_join(card) ?:
+	return card_allocate_page(card) ?: card_join_system(card) ?:
+	       hamlyn_express_join(card, &hamlyn_express_file_ops) ?:
 	       hamlyn_interrupts_request(card) ?: hamlyn_state_keep(pdev, &card->state) ?:
 	       devm_delayed_work_autocancel(&pdev->dev, &card->watch, hamlyn_card_watch);
 }

@@ -42,16 +42,6 @@ static ssize_t holders_show(struct device *dev, struct device_attribute *attribu
 /* For root: it names users. */
 static DEVICE_ATTR_ADMIN_RO(holders);
 
-/* Reports that the link has changed; the card's lock is held. */
-void hamlyn_sysfs_link(struct hamlyn_card *card)
-{
-	lockdep_assert_held(&card->lock);
-	if (!card->shown)
-		return;
-	sysfs_notify(&card->dev.kobj, NULL, "host_id");
-	sysfs_notify(&card->dev.kobj, NULL, "link");
-}
-
 static struct attribute *hamlyn_attributes[] = {
 	&dev_attr_host_id.attr,
 	&dev_attr_link.attr,

@@ -138,13 +138,15 @@ bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass);
 const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *queue, u32 *cursor,
 						    u32 *pass);
 
+/* room.c */
+u32 hamlyn_wellknown_slots(const struct hamlyn_card *card);
+void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query);
+
 /* wellknown.c */
 int hamlyn_wellknown_init(struct hamlyn_card *card);
 void hamlyn_wellknown_free(struct hamlyn_card *card);
 void hamlyn_wellknown_start(struct hamlyn_card *card);
 void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
 void hamlyn_wellknown_doorbell(struct hamlyn_card *card);
-u32 hamlyn_wellknown_slots(const struct hamlyn_card *card);
-void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query);
 
 #endif /* _HAMLYN_H */

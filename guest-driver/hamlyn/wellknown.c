@@ -47,46 +47,6 @@ static struct hamlyn_wellknown *wellknown_of(struct peer_transport *transport)
 	return container_of(transport, struct hamlyn_wellknown, transport);
 }
 
-/*
- * Returns whether the card has memory for the driver's objects and one of each kind for processes.
- */
-static bool wellknown_fits(const struct hamlyn_query *limits)
-{
-	const struct hamlyn_sram_query *sram = (const void *)limits->card;
-
-	/* Cards older than version 2.6 have a table for each kind. */
-	return !sram->room || sram->room >= (HAMLYN_WELL_KNOWN_SLOTS + 1) * HAMLYN_SRAM_SLOT +
-						    2 * (HAMLYN_SRAM_TERMINUS + HAMLYN_SRAM_QUEUE);
-}
-
-/*
- * Returns whether the card has room for the driver's own objects and for at least one of each kind
- * for processes. Also, a message must fit into one packet, so that it cannot be lost in part.
- */
-static bool wellknown_has_room(const struct hamlyn_query *limits)
-{
-	return limits->termini > 1 && limits->queues > 1 &&
-	       limits->slots > HAMLYN_WELL_KNOWN_SLOTS && wellknown_fits(limits) &&
-	       limits->packet_size >= HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE;
-}
-
-u32 hamlyn_wellknown_slots(const struct hamlyn_card *card)
-{
-	return wellknown_has_room(&card->limits) ? HAMLYN_WELL_KNOWN_SLOTS : 0;
-}
-
-/* Subtracts the driver's own objects from what processes are told of the card. */
-void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query)
-{
-	if (!wellknown_has_room(&card->limits))
-		return;
-	query->termini--;
-	query->queues--;
-	query->slots -= HAMLYN_WELL_KNOWN_SLOTS;
-	if (hamlyn_system_is_open(card->system))
-		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_QUESTIONS;
-}
-
 /* Sends one packet to the operating system of a host; false if the work queue is full. */
 static bool wellknown_post(struct peer_transport *transport, u32 host, u32 entry,
 			   const struct hamlyn_wire *wire, const void *data, u32 length)
@@ -176,7 +136,7 @@ static bool wellknown_link(struct peer_transport *transport, u32 *host)
 {
 	struct hamlyn_card *card = wellknown_of(transport)->card;
 
-	hamlyn_card_report_link(card);
+	hamlyn_link_report(card);
 	*host = card->host;
 	return card->link;
 }
@@ -317,7 +277,7 @@ static int wellknown_open(struct hamlyn_wellknown *own)
 void hamlyn_wellknown_start(struct hamlyn_card *card)
 {
 	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
-	int ret = wellknown_has_room(&card->limits) ? wellknown_open(own) : -ENOSPC;
+	int ret = hamlyn_wellknown_slots(card) ? wellknown_open(own) : -ENOSPC;
 	struct hamlyn_closed closed;
 
 	if (!ret)

@@ -59,7 +59,7 @@ static bool own_link(struct peer_transport *transport, u32 *host)
 {
 	struct hamlyn_card *card = own_of(transport)->card;
 
-	hamlyn_card_report_link(card);
+	hamlyn_link_report(card);
 	*host = card->host;
 	return card->link;
 }

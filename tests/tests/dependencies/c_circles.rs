@@ -23,19 +23,11 @@ const FLOORS: &[(&str, &[&str])] = &[
 /// Circles that are left: a folder, and the files of each of its circles.
 const LEFT: &[(&str, &[&str])] = &[
     (
-        "core",
-        &[
-            "core/card core/command core/connectfile core/expressfile core/expressmemory core/file core/holders core/interrupt core/mmap core/models core/pci core/selftest core/sysfs",
-        ],
-    ),
-    (
         "shrimp",
         &[
             "shrimp/answers shrimp/export shrimp/import shrimp/mapping shrimp/paging shrimp/protocol shrimp/withdraw",
         ],
     ),
-    ("clan", &["clan/endpoint clan/events clan/kick clan/message clan/transport clan/window"]),
-    ("hamlyn", &["hamlyn/slot hamlyn/wellknown"]),
 ];
 
 /// Returns a text without comments, string literals and lines for the preprocessor.
@@ -109,15 +101,16 @@ fn defined(item: &str) -> Option<&str> {
     let is_definition = item.contains('{') || item.contains('=') || !head.contains('(');
     let before = head.split(['(', '[', ';']).next().unwrap_or_default();
     let (_, name) = words(before).last()?;
-    let is_name_of_a_type = words(before).count() < 3 && words(before).any(|(_, word)| word == "struct");
-    (!is_local && is_definition && !is_name_of_a_type && words(before).count() > 1).then_some(name)
+    let count = words(before).count();
+    let is_type = count < 3 && words(before).any(|(_, word)| ["struct", "union", "enum"].contains(&word));
+    (!is_local && is_definition && !is_type && count > 1).then_some(name)
 }
 
 /// Returns the words of a file that may name a function or a variable of another.
 fn used(code: &str) -> BTreeSet<&str> {
     let is_use = |at: usize| {
         let before = code[..at].trim_end();
-        !before.ends_with(['.', '>']) && !before.ends_with("struct")
+        !before.ends_with(['.', '>']) && !["struct", "union", "enum"].iter().any(|of| before.ends_with(of))
     };
     words(code).filter(|(at, _)| is_use(*at)).map(|(_, word)| word).collect()
 }
@@ -220,7 +213,10 @@ fn circles_in_c_are_found() {
     fs::create_dir(driver.path().join("core")).unwrap();
     let write = |name: &str, text: &str| fs::write(driver.path().join("core").join(name), text).unwrap();
     write("a.c", "#define X \\\n c()\n/* c() */\nint a(int x)\n{\n\tputs(\"c\");\n\treturn b.c;\n}\n");
-    write("b.c", "struct a;\nstatic int e(void)\n{\n\treturn a(1);\n}\nconst struct ops b = { .run = e };\n");
+    write(
+        "b.c",
+        "struct a;\nunion d {\n\tint a;\n};\nstatic int e(void)\n{\n\treturn a(1);\n}\nconst struct ops b = { .run = e };\n",
+    );
     write("c.c", "DEFINE_FREE(x, y, d(z))\nint c(void)\n{\n\treturn '\"';\n}\nint d;\nint a(int);\n");
     assert_eq!(circles(driver.path(), "core"), BTreeSet::from(["core/a core/b".to_owned()]));
     write("a.c", "int a(int x)\n{\n\treturn x;\n}\n");
