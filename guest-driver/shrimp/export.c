@@ -39,6 +39,23 @@ static void export_free(struct kref *users)
 	kfree(export);
 }
 
+/* Tells the mappers of an export that it is gone; false: not all of them yet. */
+static bool export_say_gone(struct hamlyn_card *card, struct shrimp_due *due)
+{
+	struct shrimp_export_object *export =
+		container_of(due, struct shrimp_export_object, ending);
+	struct hamlyn_wire wire = { .reason = SHRIMP_SAY_GONE, .from = export->object.index };
+	u32 host;
+
+	for (host = 0; host < SHRIMP_HOSTS; host++)
+		if (export->untold & BIT_ULL(host) &&
+		    !shrimp_is_busy(hamlyn_system_say(card->system, host, &wire, NULL)))
+			export->untold &= ~BIT_ULL(host);
+	if (!export->untold)
+		list_del_init(&due->on_card);
+	return !export->untold;
+}
+
 /* Allocates an export that is not known yet, of pinned memory: pages that may leave do so later. */
 static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
 						 const struct shrimp_export *argument)
@@ -52,8 +69,8 @@ static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
 		return ERR_PTR(-ENOMEM);
 	hamlyn_object_init(&export->object, file, &shrimp_export_kind);
 	INIT_LIST_HEAD(&export->imports);
-	INIT_LIST_HEAD(&export->on_untold);
-	INIT_LIST_HEAD(&export->on_telling);
+	shrimp_due_init(&export->ending, export_say_gone);
+	shrimp_due_init(&export->telling, shrimp_imports_tell);
 	init_waitqueue_head(&export->wait);
 	export->card = file->card;
 	export->memcg = get_mem_cgroup_from_mm(current->mm);
@@ -134,23 +151,6 @@ int shrimp_export(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-/* No host stores to it now: its pages and its number may get another owner. */
-void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *export)
-{
-	list_del_init(&export->on_untold);
-	list_del_init(&export->on_telling);
-	shrimp_disclaim(card, export->memory, SHRIMP_IN, export);
-	/*
-	 * Not later: work that waits for a page may hold the export, and unbinding waits for this.
-	 */
-	hamlyn_pages_unmap(export->memory);
-	xa_erase(&shrimp_parts(card)->exports, export->object.index);
-	hamlyn_share_give(export->share, SHRIMP_SHARE_EXPORTS);
-	hamlyn_share_put(export->share);
-	WRITE_ONCE(export->gone, true);
-	wake_up_all(&export->wait);
-}
-
 static void export_close(struct card_object *object)
 {
 	struct shrimp_export_object *export = export_of(object);
@@ -174,7 +174,7 @@ static void export_close(struct card_object *object)
 		export->untold |= BIT_ULL(import->host);
 	/* Held until the last import is gone. */
 	kref_get(&object->users);
-	list_add_tail(&export->on_untold, &shrimp_parts(card)->untold_exports);
+	shrimp_due_add(&shrimp_parts(card)->endings, &export->ending);
 	shrimp_tell(card);
 	shrimp_answers_expect(card);
 }

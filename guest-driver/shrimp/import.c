@@ -12,13 +12,6 @@
 /* Limit for an export. */
 #define MAX_IMPORTS 256
 
-/* Returns whether a mapping may store to a page of the export. */
-static bool import_stores(const struct shrimp_import *import, u32 page)
-{
-	return page - import->first < import->count &&
-	       test_bit(page - import->first, import->stores);
-}
-
 /* Returns the hosts that may store to a page. */
 static u64 export_nodes(const struct shrimp_export_object *export, u32 page)
 {
@@ -28,20 +21,9 @@ static u64 export_nodes(const struct shrimp_export_object *export, u32 page)
 	if (!export->object.open)
 		return 0;
 	list_for_each_entry(import, &export->imports, on_export)
-		if (import_stores(import, page))
+		if (shrimp_import_stores(import, page))
 			nodes |= BIT_ULL(import->host);
 	return nodes;
-}
-
-/* Returns whether stores to a page may still be in flight. */
-bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page)
-{
-	const struct shrimp_import *import;
-
-	list_for_each_entry(import, &export->imports, on_export)
-		if (import_stores(import, page))
-			return true;
-	return false;
 }
 
 /* Shows the imports of a page to the card; shrimp_send_entries() completes it. */
@@ -156,14 +138,6 @@ static u32 export_allows(const struct shrimp_export_object *export, u32 host,
 	return ask->first < *count ? 0 : SHRIMP_REFUSED_RANGE;
 }
 
-/* Something must be told to mappings of an export, for which there was no room. */
-static void export_tell_later(struct hamlyn_card *card, struct shrimp_export_object *export)
-{
-	if (list_empty(&export->on_telling))
-		list_add_tail(&export->on_telling, &shrimp_parts(card)->telling_exports);
-	shrimp_tell_again(card);
-}
-
 /*
  * Tells a mapping why it gets no pages; false: not now. A mapping that never had all of them is
  * removed.
@@ -245,45 +219,7 @@ void shrimp_imports_answer(struct hamlyn_card *card, struct shrimp_export_object
 
 	list_for_each_entry_safe(import, next, &export->imports, on_export)
 		if (import->asked_count && !import_answer(card, export, import))
-			export_tell_later(card, export);
-}
-
-/* Refuses a page that is unavailable: imports that have asked for it are told why. */
-void shrimp_imports_refuse(struct shrimp_export_object *export, u32 page, u32 why)
-{
-	struct shrimp_import *import;
-
-	list_for_each_entry(import, &export->imports, on_export)
-		if (page - import->first - import->asked_first < import->asked_count)
-			import->refused = why;
-}
-
-/*
- * Returns the first page that was asked for and is not in memory, or the number of pages if none.
- */
-u32 shrimp_imports_wanted(const struct shrimp_export_object *export)
-{
-	const struct shrimp_import *import;
-	u32 first, i;
-
-	list_for_each_entry(import, &export->imports, on_export) {
-		first = import->first + import->asked_first;
-		for (i = first; i < first + import->asked_count && !import->refused; i++)
-			if (!export->memory->page[i])
-				return i;
-	}
-	return export->memory->count;
-}
-
-/* Returns whether an import waits for an answer about a page. */
-bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page)
-{
-	const struct shrimp_import *import;
-
-	list_for_each_entry(import, &export->imports, on_export)
-		if (page - import->first - import->asked_first < import->asked_count)
-			return true;
-	return false;
+			shrimp_tell_soon(card, &export->telling);
 }
 
 /*
@@ -317,7 +253,7 @@ u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
 	import->asked_first = ask->first;
 	import->asked_count = min(SHRIMP_PIECE, count - ask->first);
 	if (!import_answer(card, export, import))
-		export_tell_later(card, export);
+		shrimp_tell_soon(card, &export->telling);
 	return 0;
 }
 
@@ -353,30 +289,7 @@ void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapp
 	import->asked_first = part->first;
 	import->asked_count = part->count;
 	if (!import_answer(card, export, import))
-		export_tell_later(card, export);
-}
-
-/* Mappings that may store to a page must be told not to. */
-void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export,
-			       u32 page)
-{
-	struct shrimp_import *import;
-
-	list_for_each_entry(import, &export->imports, on_export)
-		if (import_stores(import, page) && !test_bit(page - import->first, import->told))
-			__set_bit(page - import->first, import->untold);
-	if (list_empty(&export->on_telling))
-		list_add_tail(&export->on_telling, &shrimp_parts(card)->telling_exports);
-}
-
-/* The page stays: mappings that have not been told yet go on. */
-void shrimp_imports_revalidate(struct shrimp_export_object *export, u32 page)
-{
-	struct shrimp_import *import;
-
-	list_for_each_entry(import, &export->imports, on_export)
-		if (page - import->first < import->count)
-			__clear_bit(page - import->first, import->untold);
+		shrimp_tell_soon(card, &export->telling);
 }
 
 /* Tells a mapping of the pages that it may not store to; false: not of all yet. */
@@ -401,8 +314,10 @@ static bool import_tell(struct hamlyn_card *card, struct shrimp_export_object *e
 }
 
 /* Tells the mappings of an export what is due; false: not all of it yet. */
-bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_export_object *export)
+bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_due *due)
 {
+	struct shrimp_export_object *export =
+		container_of(due, struct shrimp_export_object, telling);
 	struct shrimp_import *import, *next;
 	bool all = true;
 
@@ -412,7 +327,7 @@ bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_export_object *
 			all = import_answer(card, export, import) && all;
 	}
 	if (all)
-		list_del_init(&export->on_telling);
+		list_del_init(&due->on_card);
 	return all;
 }
 

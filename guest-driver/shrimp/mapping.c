@@ -38,6 +38,54 @@ static void mapping_free(struct kref *users)
 DEFINE_FREE(mapping_put, struct shrimp_mapping_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
+/* Asks for the next pages of a mapping. */
+int shrimp_mapping_ask(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
+{
+	struct shrimp_ask ask = {
+		.key = mapping->key,
+		.offset = mapping->offset,
+		.length = mapping->memory->length,
+		.first = mapping->known,
+		.place = mapping->memory->first,
+	};
+	struct hamlyn_wire wire = {
+		.reason = SHRIMP_SAY_MAP,
+		.from = mapping->object.index,
+		.to = mapping->export,
+		.private_length = sizeof(ask),
+	};
+
+	return hamlyn_system_say_for(card->system, mapping->object.file->share, mapping->host,
+				     &wire, &ask);
+}
+
+/* The exporter has been told, or need not be. Then the number may get another owner. */
+void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+{
+	list_del_init(&mapping->ending.on_card);
+	mapping->tell = false;
+	if (!mapping->object.open)
+		xa_erase(&shrimp_parts(card)->mappings, mapping->object.index);
+	hamlyn_object_put(&mapping->object);
+}
+
+/* Tells an exporter that a mapping is gone; false: not yet. */
+static bool mapping_say_unmap(struct hamlyn_card *card, struct shrimp_due *due)
+{
+	struct shrimp_mapping_object *mapping =
+		container_of(due, struct shrimp_mapping_object, ending);
+	struct hamlyn_wire wire = {
+		.reason = SHRIMP_SAY_UNMAP,
+		.from = mapping->object.index,
+		.to = mapping->export,
+	};
+
+	if (shrimp_is_busy(hamlyn_system_say(card->system, mapping->host, &wire, NULL)))
+		return false;
+	shrimp_mapping_told(card, mapping);
+	return true;
+}
+
 /* Allocates a mapping that is not known yet, of pinned memory. */
 static struct shrimp_mapping_object *mapping_alloc(struct hamlyn_file *file,
 						   const struct shrimp_map *argument)
@@ -50,8 +98,8 @@ static struct shrimp_mapping_object *mapping_alloc(struct hamlyn_file *file,
 	if (!mapping)
 		return ERR_PTR(-ENOMEM);
 	hamlyn_object_init(&mapping->object, file, &shrimp_mapping_kind);
-	INIT_LIST_HEAD(&mapping->on_untold);
-	INIT_LIST_HEAD(&mapping->on_telling);
+	shrimp_due_init(&mapping->ending, mapping_say_unmap);
+	shrimp_due_init(&mapping->telling, shrimp_withdraw_tell);
 	init_waitqueue_head(&mapping->wait);
 	mapping->host = argument->node;
 	mapping->export = argument->export;
@@ -97,7 +145,7 @@ give_back:
 }
 
 /* The request has ended: another may take its turn. */
-static void mapping_answered(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
+void shrimp_mapping_answered(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 
@@ -125,7 +173,7 @@ static bool mapping_may_ask(struct hamlyn_card *card, const struct shrimp_mappin
 }
 
 /* Ends a mapping or its request: stores go nowhere. Returns false if it had ended before. */
-static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+bool shrimp_mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
 			 u32 state)
 {
 	static const struct shrimp_out nowhere;
@@ -139,7 +187,7 @@ static bool mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object 
 		shrimp_set_out(card, shrimp_pfn(mapping->memory, i), mapping, &nowhere);
 	shrimp_send_entries(card);
 	if (mapping->progress == SHRIMP_ASKING)
-		mapping_answered(card, mapping);
+		shrimp_mapping_answered(card, mapping);
 	parts->arranged[mapping->host]--;
 	mapping->error = error;
 	mapping->state = state;
@@ -154,17 +202,7 @@ static void mapping_tell(struct hamlyn_card *card, struct shrimp_mapping_object 
 {
 	mapping->tell = true;
 	kref_get(&mapping->object.users);
-	list_add_tail(&mapping->on_untold, &shrimp_parts(card)->untold_mappings);
-}
-
-/* The exporter has been told, or need not be. Then the number may get another owner. */
-void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
-{
-	list_del_init(&mapping->on_untold);
-	mapping->tell = false;
-	if (!mapping->object.open)
-		xa_erase(&shrimp_parts(card)->mappings, mapping->object.index);
-	hamlyn_object_put(&mapping->object);
+	shrimp_due_add(&shrimp_parts(card)->endings, &mapping->ending);
 }
 
 /* Asks the exporter. -EAGAIN: too many wait already, until parts->turns is not @turns. */
@@ -193,12 +231,20 @@ static int mapping_begin(struct shrimp_mapping_object *mapping, u32 *turns)
 	parts->asking[mapping->host]++;
 	kref_get(&mapping->object.users);
 	hamlyn_object_join(&mapping->object, SHRIMP_KIND_MAPPING);
-	ret = shrimp_say_map(card, mapping);
+	ret = shrimp_mapping_ask(card, mapping);
 	if (ret)
-		mapping_stop(card, mapping, ret, SHRIMP_STATE_LOST);
+		shrimp_mapping_stop(card, mapping, ret, SHRIMP_STATE_LOST);
 	else
 		shrimp_answers_expect(card);
 	return 0;
+}
+
+/* Ends a mapping from this side, and tells the exporter. */
+void shrimp_mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+			u32 state)
+{
+	if (shrimp_mapping_stop(card, mapping, error, state))
+		mapping_tell(card, mapping);
 }
 
 static void mapping_close(struct card_object *object)
@@ -208,7 +254,7 @@ static void mapping_close(struct card_object *object)
 
 	hamlyn_unmap_card(object,
 			  SHRIMP_MEMORY_OFFSET + (u64)mapping->memory->count * HAMLYN_PAGE_SIZE);
-	if (mapping_stop(card, mapping, -ENODEV, SHRIMP_STATE_LOST))
+	if (shrimp_mapping_stop(card, mapping, -ENODEV, SHRIMP_STATE_LOST))
 		mapping_tell(card, mapping);
 	shrimp_disclaim(card, mapping->memory, SHRIMP_OUT, mapping);
 	hamlyn_share_give(object->file->share, SHRIMP_SHARE_MAPPINGS);
@@ -270,7 +316,7 @@ static int map_finish(struct shrimp_mapping_object *mapping)
 				     READ_ONCE(mapping->progress) != SHRIMP_ASKING ||
 					     !READ_ONCE(card->live)))
 		return -EINTR;
-	/* What ended it was stored before: mapping_stop(). */
+	/* What ended it was stored before: shrimp_mapping_stop(). */
 	switch (smp_load_acquire(&mapping->progress)) {
 	case SHRIMP_ASKING:
 		return -ENODEV;
@@ -342,147 +388,6 @@ int shrimp_state(struct hamlyn_file *file, void *argument)
 		return -ENOENT;
 	answer->state = mapping->progress == SHRIMP_ENDED ? mapping->state : SHRIMP_STATE_MAPPED;
 	return 0;
-}
-
-/* Finds the mapping that a host's message means; NULL if it is not to that host, or has ended. */
-static struct shrimp_mapping_object *mapping_meant(struct hamlyn_card *card, u32 host, u32 index)
-{
-	struct shrimp_mapping_object *mapping = xa_load(&shrimp_parts(card)->mappings, index);
-
-	return mapping && mapping->host == host && mapping->progress != SHRIMP_ENDED ? mapping :
-										       NULL;
-}
-
-/* Ends a mapping from this side, and tells the exporter. */
-static void mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
-			u32 state)
-{
-	if (mapping_stop(card, mapping, error, state))
-		mapping_tell(card, mapping);
-}
-
-/* Called when the exporter has not answered in time (answers.c). */
-void shrimp_mapping_late(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
-{
-	mapping_cut(card, mapping, -ETIMEDOUT, SHRIMP_STATE_LOST);
-}
-
-/* Maps a page out to one that the exporter has named. shrimp_send_entries() completes it. */
-int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page,
-		   u64 to)
-{
-	struct shrimp_out out = { .page = to, .node = mapping->host, .mode = mapping->mode };
-
-	/* That page is for the operating system alone. */
-	if (to >= SHRIMP_SYSTEM_PAGE)
-		return -EPROTO;
-	return shrimp_set_out(card, shrimp_pfn(mapping->memory, page), mapping, &out);
-}
-
-/* Takes the next pages of a mapping that is being made. */
-static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
-			const struct shrimp_pages *pages)
-{
-	int ret = 0, sent;
-	u32 i;
-
-	mapping->looks = 0;
-	if (pages->first != mapping->known || !pages->count || pages->count > SHRIMP_PIECE ||
-	    pages->count > mapping->memory->count - mapping->known)
-		return -EPROTO;
-	for (i = 0; i < pages->count && !ret; i++)
-		ret = shrimp_map_out(card, mapping, mapping->known++, pages->pages[i]);
-	sent = shrimp_send_entries(card);
-	ret = ret ?: sent;
-	if (!ret && mapping->known < mapping->memory->count)
-		ret = shrimp_say_map(card, mapping);
-	if (ret || mapping->known < mapping->memory->count)
-		return ret;
-	mapping_answered(card, mapping);
-	/* A caller that sees this sees what the mapping has become: shrimp_map(). */
-	smp_store_release(&mapping->progress, SHRIMP_MAPPED);
-	wake_up_all(&mapping->wait);
-	/* A thread may have touched what was withdrawn meanwhile. */
-	shrimp_withdraw_look(card, mapping);
-	return 0;
-}
-
-/* The exporter has named pages: maps those of this host out to them. */
-void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
-			  const struct shrimp_pages *pages)
-{
-	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
-	int ret;
-
-	if (!mapping)
-		return;
-	ret = mapping->progress == SHRIMP_ASKING ? mapping_take(card, mapping, pages) :
-						   shrimp_withdraw_undo(card, mapping, pages);
-	if (!ret)
-		return;
-	mapping_cut(card, mapping, ret, SHRIMP_STATE_LOST);
-	shrimp_tell(card);
-}
-
-/*
- * There are no pages for a mapping, or not again for one that had them, which reports that it ends.
- */
-void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 why)
-{
-	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
-	static const int errors[] = {
-		[SHRIMP_REFUSED_ACCESS] = -EACCES,
-		[SHRIMP_REFUSED_RANGE] = -ERANGE,
-		[SHRIMP_REFUSED_PLACE] = -EDOM,
-		[SHRIMP_REFUSED_ROOM] = -ENOSPC,
-	};
-
-	if (!mapping)
-		return;
-	if (mapping->progress == SHRIMP_ASKING) {
-		mapping_stop(card, mapping, why && why < ARRAY_SIZE(errors) ? errors[why] : -EPROTO,
-			     SHRIMP_STATE_LOST);
-		return;
-	}
-	mapping_cut(card, mapping, -EACCES, SHRIMP_STATE_TAKEN_BACK);
-	shrimp_tell(card);
-}
-
-/* Called when the exporter wants to use pages for something else. */
-void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
-			       const struct shrimp_part *part)
-{
-	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
-
-	if (mapping && mapping->export == export)
-		shrimp_withdraw(card, mapping, part);
-}
-
-/* The exporter has taken an export back, and waits until this host has released it. */
-void shrimp_mappings_gone(struct hamlyn_card *card, u32 host, u32 export)
-{
-	struct shrimp_mapping_object *mapping;
-	unsigned long index;
-
-	xa_for_each(&shrimp_parts(card)->mappings, index, mapping)
-		if (mapping->host == host && mapping->export == export)
-			mapping_cut(card, mapping, -EACCES, SHRIMP_STATE_TAKEN_BACK);
-	shrimp_tell(card);
-}
-
-/* Called when the host knows no mapping now, and nothing can be sent to it. */
-void shrimp_mappings_lost(struct hamlyn_card *card, u32 host)
-{
-	struct shrimp_mapping_object *mapping;
-	unsigned long index;
-
-	xa_for_each(&shrimp_parts(card)->mappings, index, mapping) {
-		if (mapping->host != host)
-			continue;
-		mapping_stop(card, mapping, -EHOSTUNREACH, SHRIMP_STATE_LOST);
-		if (mapping->tell)
-			shrimp_mapping_told(card, mapping);
-	}
 }
 
 static int mapping_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,

@@ -347,3 +347,15 @@ int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes)
 	now->nodes = nodes;
 	return page_set(card, pfn, page, before & ~nodes);
 }
+
+/* Maps a page out to one that the exporter has named. shrimp_send_entries() completes it. */
+int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page,
+		   u64 to)
+{
+	struct shrimp_out out = { .page = to, .node = mapping->host, .mode = mapping->mode };
+
+	/* That page is for the operating system alone. */
+	if (to >= SHRIMP_SYSTEM_PAGE)
+		return -EPROTO;
+	return shrimp_set_out(card, shrimp_pfn(mapping->memory, page), mapping, &out);
+}

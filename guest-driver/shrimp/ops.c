@@ -19,10 +19,8 @@ static void ops_init(struct hamlyn_card *card)
 	xa_init_flags(&parts->exports, XA_FLAGS_ALLOC);
 	xa_init_flags(&parts->mappings, XA_FLAGS_ALLOC);
 	init_waitqueue_head(&parts->turn);
-	INIT_LIST_HEAD(&parts->untold_exports);
-	INIT_LIST_HEAD(&parts->untold_mappings);
-	INIT_LIST_HEAD(&parts->telling_exports);
-	INIT_LIST_HEAD(&parts->telling_mappings);
+	INIT_LIST_HEAD(&parts->telling);
+	INIT_LIST_HEAD(&parts->endings);
 }
 
 static void ops_free(struct hamlyn_card *card)

@@ -50,55 +50,6 @@ static bool paging_unmapped(struct mmu_interval_notifier *notifier,
 
 static const struct mmu_interval_notifier_ops paging_notifier = { .invalidate = paging_unmapped };
 
-/* Has the export's work check for something to do. */
-static void paging_start(struct shrimp_export_object *export)
-{
-	kref_get(&export->object.users);
-	if (!queue_work(shrimp_parts(export->card)->paging, &export->work))
-		hamlyn_object_put(&export->object);
-}
-
-/* Returns a page that must leave and that no host stores to, or the number of pages if none. */
-static u32 paging_left(const struct shrimp_export_object *export)
-{
-	u32 page;
-
-	for_each_set_bit(page, export->leaving, export->memory->count)
-		if (!shrimp_export_is_held(export, page))
-			return page;
-	return export->memory->count;
-}
-
-/* Called when a host has stopped storing to some page. */
-void shrimp_paging_look(struct shrimp_export_object *export)
-{
-	if (export->leaving && paging_left(export) < export->memory->count)
-		paging_start(export);
-}
-
-/* Returns whether pages are in memory; if not, they are brought there and the imports answered. */
-bool shrimp_paging_has(struct shrimp_export_object *export, u32 first, u32 count)
-{
-	u32 i;
-
-	for (i = first; i < first + count; i++) {
-		if (!export->memory->page[i]) {
-			paging_start(export);
-			return false;
-		}
-	}
-	return true;
-}
-
-/* Keeps a page that was to leave, as it is wanted. */
-void shrimp_paging_stay(struct shrimp_export_object *export, u32 page)
-{
-	if (!export->leaving || !__test_and_clear_bit(page, export->leaving))
-		return;
-	atomic_long_inc(&shrimp_parts(export->card)->pageable);
-	shrimp_imports_revalidate(export, page);
-}
-
 /* Gives up one page that no host stores to; false: there is none. */
 static bool paging_release(struct shrimp_export_object *export)
 {
@@ -109,7 +60,7 @@ static bool paging_release(struct shrimp_export_object *export)
 	scoped_guard(mutex, &card->lock) {
 		if (!card->live || !export->object.open)
 			return false;
-		left = paging_left(export);
+		left = shrimp_paging_left(export);
 		if (left == export->memory->count)
 			return false;
 		__clear_bit(left, export->leaving);
@@ -246,7 +197,7 @@ static void paging_work(struct work_struct *work)
 	}
 	/* Then it is the turn of other exports. */
 	if (steps == BATCH)
-		paging_start(export);
+		shrimp_paging_start(export);
 	hamlyn_object_put(&export->object);
 }
 
@@ -308,7 +259,7 @@ void shrimp_paging_end(struct shrimp_export_object *export)
 {
 	u32 i;
 
-	list_del_init(&export->on_telling);
+	list_del_init(&export->telling.on_card);
 	for (i = 0; export->leaving && i < export->memory->count; i++)
 		if (export->memory->page[i] && !test_bit(i, export->leaving))
 			atomic_long_dec(&shrimp_parts(export->card)->pageable);

@@ -4,14 +4,19 @@
  *
  *   ops.c        operations that the core calls
  *   nipt.c       the page table: the driver's own copy, and the owners of the parts of a page
- *   export.c     buffers that other hosts may map
- *   import.c     hosts that have
+ *   tell.c       what must be told to other hosts' drivers
+ *   answers.c    checks for their answers, and hosts that take too little
+ *   held.c       pages of exports that other hosts hold or have asked for
+ *   leaving.c    pages of exports that are to leave or have left
+ *   import.c     hosts that have mapped an export
  *   paging.c     exports whose pages come and go
+ *   export.c     buffers that other hosts may map
+ *   withdraw.c   pages of mappings whose page there is gone for a while
  *   mapping.c    buffers here that are mapped to other hosts' exports
- *   withdraw.c   pages of these whose page there is gone for a while
- *   answers.c    how long other hosts may take to answer, and those that take too little
+ *   mappingtalk.c  answers of exporters about mappings
+ *   late.c       hosts that do not answer in time
+ *   protocol.c   messages of other hosts' drivers about exports and mappings
  *   knobs.c      thresholds and times that the operator sets
- *   protocol.c   messages between drivers about exports and mappings
  *   arrival.c    reported arrivals, and threads that sleep until there is one
  *   transport.c  how operating systems reach each other: a page for each host, each way
  *
@@ -67,12 +72,12 @@ struct shrimp_parts {
 	struct delayed_work answers;
 	/* Hosts that the card was seen to have cut off, a bit each. */
 	u64 cut_off;
-	/* Exports and mappings whose end must still be told, as there was no room for it. */
-	struct list_head untold_exports;
-	struct list_head untold_mappings;
-	/* Those with something to be told about some of their pages. */
-	struct list_head telling_exports;
-	struct list_head telling_mappings;
+	/*
+	 * What must still be told to other hosts: about pages of exports and mappings, and their
+	 * ends.
+	 */
+	struct list_head telling;
+	struct list_head endings;
 	struct delayed_work tell;
 	/*
 	 * Pages of exports that the kernel may ask for, and how many it has asked for (paging.c).
@@ -121,6 +126,13 @@ struct shrimp_import {
 	unsigned long bits[];
 };
 
+/* Something that must be told to other hosts (tell.c). */
+struct shrimp_due {
+	struct list_head on_card;
+	/* Tells it, and removes it from the list; false: there is no room for all of it yet. */
+	bool (*tell)(struct hamlyn_card *card, struct shrimp_due *due);
+};
+
 struct shrimp_export_object {
 	struct card_object object;
 	/* Also valid when its file has gone. */
@@ -143,9 +155,9 @@ struct shrimp_export_object {
 	/* Number of checks by answers.c since it was closed. */
 	u8 looks;
 	bool gone;
-	struct list_head on_untold;
-	/* On the list while its imports must be told something. */
-	struct list_head on_telling;
+	struct shrimp_due ending;
+	/* Its imports must be told something. */
+	struct shrimp_due telling;
 	/*
 	 * If pages may leave: those about to; addresses that the process has unmapped since; the
 	 * first page's address in its process; what reports unmapping, and what brings pages back.
@@ -182,7 +194,7 @@ struct shrimp_mapping_object {
 	wait_queue_head_t wait;
 	/* The exporter must be told of the end, and has not been. */
 	bool tell;
-	struct list_head on_untold;
+	struct shrimp_due ending;
 	/*
 	 * If pages may be withdrawn, by page: it is; the card must still be told; the exporter must
 	 * be; it must be asked for; a thread waits for the answer. And what has been asked for.
@@ -193,7 +205,7 @@ struct shrimp_mapping_object {
 	unsigned long *wanted;
 	unsigned long *awaited;
 	struct shrimp_part asked;
-	struct list_head on_telling;
+	struct shrimp_due telling;
 };
 
 /* Offsets for mmap(2), relative to a mapping's own; a third is SHRIMP_MEMORY_OFFSET. */
@@ -206,6 +218,13 @@ static inline bool shrimp_next_part(const unsigned long *pages, u32 count, struc
 	part->first = find_first_bit(pages, count);
 	part->count = find_next_zero_bit(pages, count, part->first) - part->first;
 	return part->first < count;
+}
+
+/* Returns whether a mapping may store to a page of the export. */
+static inline bool shrimp_import_stores(const struct shrimp_import *import, u32 page)
+{
+	return page - import->first < import->count &&
+	       test_bit(page - import->first, import->stores);
 }
 
 /* Returns whether what could not be sent may be sent later. */
@@ -240,7 +259,35 @@ int shrimp_page_take_back(struct hamlyn_card *card, struct hamlyn_pages *memory,
 			  struct page *page, void *owner);
 struct page *shrimp_page_give_up(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
 				 void *owner);
+int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page,
+		   u64 to);
 bool shrimp_page_is_only(struct hamlyn_card *card, u32 pfn, const void *owner);
+
+/* tell.c */
+void shrimp_due_init(struct shrimp_due *due,
+		     bool (*tell)(struct hamlyn_card *card, struct shrimp_due *due));
+void shrimp_due_add(struct list_head *dues, struct shrimp_due *due);
+void shrimp_tell(struct hamlyn_card *card);
+void shrimp_tell_again(struct hamlyn_card *card);
+void shrimp_tell_soon(struct hamlyn_card *card, struct shrimp_due *due);
+void shrimp_tell_later(struct work_struct *work);
+
+/* held.c */
+void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *export);
+void shrimp_imports_refuse(struct shrimp_export_object *export, u32 page, u32 why);
+u32 shrimp_imports_wanted(const struct shrimp_export_object *export);
+bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page);
+void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export,
+			       u32 page);
+void shrimp_imports_revalidate(struct shrimp_export_object *export, u32 page);
+bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page);
+
+/* leaving.c */
+void shrimp_paging_start(struct shrimp_export_object *export);
+u32 shrimp_paging_left(const struct shrimp_export_object *export);
+bool shrimp_paging_has(struct shrimp_export_object *export, u32 first, u32 count);
+void shrimp_paging_stay(struct shrimp_export_object *export, u32 page);
+void shrimp_paging_look(struct shrimp_export_object *export);
 
 /* export.c */
 extern const struct card_kind shrimp_export_kind;
@@ -248,7 +295,6 @@ int shrimp_export(struct hamlyn_file *file, void *argument);
 void shrimp_export_undo(struct hamlyn_file *file, void *argument);
 int shrimp_unexport(struct hamlyn_file *file, void *argument);
 struct shrimp_export_object *shrimp_export_get(struct hamlyn_file *file, u32 index);
-void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *export);
 DEFINE_FREE(shrimp_export_put, struct shrimp_export_object *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
 
@@ -261,15 +307,8 @@ void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u3
 			       const struct shrimp_part *part);
 void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mapping);
 void shrimp_imports_lost(struct hamlyn_card *card, u32 host);
-bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_export_object *export);
+bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_due *due);
 void shrimp_imports_answer(struct hamlyn_card *card, struct shrimp_export_object *export);
-void shrimp_imports_refuse(struct shrimp_export_object *export, u32 page, u32 why);
-u32 shrimp_imports_wanted(const struct shrimp_export_object *export);
-bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page);
-void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export,
-			       u32 page);
-void shrimp_imports_revalidate(struct shrimp_export_object *export, u32 page);
-bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page);
 
 /* paging.c */
 extern const struct attribute_group *shrimp_groups[];
@@ -280,9 +319,6 @@ int shrimp_paging_check(const struct shrimp_export_object *export);
 void shrimp_paging_forget(struct shrimp_export_object *export);
 void shrimp_paging_begin(struct shrimp_export_object *export);
 void shrimp_paging_end(struct shrimp_export_object *export);
-bool shrimp_paging_has(struct shrimp_export_object *export, u32 first, u32 count);
-void shrimp_paging_stay(struct shrimp_export_object *export, u32 page);
-void shrimp_paging_look(struct shrimp_export_object *export);
 int shrimp_paging_bring(struct shrimp_export_object *export, u32 page);
 
 /* mapping.c */
@@ -291,17 +327,22 @@ int shrimp_map(struct hamlyn_file *file, void *argument);
 void shrimp_map_undo(struct hamlyn_file *file, void *argument);
 int shrimp_unmap(struct hamlyn_file *file, void *argument);
 int shrimp_state(struct hamlyn_file *file, void *argument);
+int shrimp_mapping_ask(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping);
+void shrimp_mapping_answered(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping);
+bool shrimp_mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+			 u32 state);
+void shrimp_mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+			u32 state);
+void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
+
+/* mappingtalk.c */
 void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
 			  const struct shrimp_pages *pages);
 void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 why);
 void shrimp_mappings_gone(struct hamlyn_card *card, u32 host, u32 export);
 void shrimp_mappings_lost(struct hamlyn_card *card, u32 host);
-void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
 void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
 			       const struct shrimp_part *part);
-void shrimp_mapping_late(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
-int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page,
-		   u64 to);
 
 /* withdraw.c */
 int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping);
@@ -310,25 +351,25 @@ void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *map
 int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
 			 const struct shrimp_pages *pages);
 void shrimp_withdraw_look(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
-bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
+bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_due *due);
 void shrimp_withdraw_end(struct shrimp_mapping_object *mapping);
 bool shrimp_withdraw_ready(struct card_object *object, u64 offset);
 void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int state);
 
 /* answers.c */
+#define SHRIMP_LOOKS 8
 void shrimp_answers_expect(struct hamlyn_card *card);
-void shrimp_answers_look(struct work_struct *work);
+void shrimp_lose(struct hamlyn_card *card, u64 hosts, const char *why);
 bool shrimp_is_cut_off(struct hamlyn_card *card, u32 host);
 void shrimp_cut_off(struct hamlyn_card *card);
+
+/* late.c */
+void shrimp_answers_look(struct work_struct *work);
 
 /* protocol.c */
 void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
 		    const u8 *data);
 void shrimp_lost(struct hamlyn_card *card, u32 host);
-int shrimp_say_map(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping);
-void shrimp_tell(struct hamlyn_card *card);
-void shrimp_tell_again(struct hamlyn_card *card);
-void shrimp_tell_later(struct work_struct *work);
 
 /* arrival.c */
 int shrimp_wait(struct hamlyn_file *file, void *argument);

@@ -110,24 +110,23 @@ static bool withdraw_ask(struct hamlyn_card *card, struct shrimp_mapping_object 
 }
 
 /* Tells the exporter what is due; false: not all of it yet. */
-bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_due *due)
 {
+	struct shrimp_mapping_object *mapping =
+		container_of(due, struct shrimp_mapping_object, telling);
 	/* Nothing is asked for before all is told that may be about the same pages. */
 	bool all = withdraw_close(card, mapping) && withdraw_acknowledge(card, mapping) &&
 		   withdraw_ask(card, mapping);
 
 	if (all)
-		list_del_init(&mapping->on_telling);
+		list_del_init(&due->on_card);
 	return all;
 }
 
 void shrimp_withdraw_look(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
 {
-	if (!mapping->withdrawn || shrimp_withdraw_tell(card, mapping))
-		return;
-	if (list_empty(&mapping->on_telling))
-		list_add_tail(&mapping->on_telling, &shrimp_parts(card)->telling_mappings);
-	shrimp_tell_again(card);
+	if (mapping->withdrawn && !shrimp_withdraw_tell(card, &mapping->telling))
+		shrimp_tell_soon(card, &mapping->telling);
 }
 
 /* Called when the exporter wants to use pages for something else. */
@@ -182,7 +181,7 @@ int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object 
 /* The mapping has ended: drops its messages about pages; no thread waits for any. */
 void shrimp_withdraw_end(struct shrimp_mapping_object *mapping)
 {
-	list_del_init(&mapping->on_telling);
+	list_del_init(&mapping->telling.on_card);
 	mapping->asked.count = 0;
 }
 

@@ -21,14 +21,7 @@ const FLOORS: &[(&str, &[&str])] = &[
 ];
 
 /// Circles that are left: a folder, and the files of each of its circles.
-const LEFT: &[(&str, &[&str])] = &[
-    (
-        "shrimp",
-        &[
-            "shrimp/answers shrimp/export shrimp/import shrimp/mapping shrimp/paging shrimp/protocol shrimp/withdraw",
-        ],
-    ),
-];
+const LEFT: &[(&str, &[&str])] = &[];
 
 /// Returns a text without comments, string literals and lines for the preprocessor.
 fn code(text: &str) -> String {
