@@ -284,4 +284,7 @@ void clan_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
 void clan_own_arrived(struct hamlyn_card *card);
 struct hamlyn_fifo *clan_own_fifo(struct hamlyn_card *card);
 
+/* ops.c */
+extern const struct card_ops clan_card_ops;
+
 #endif /* _CLAN_H */

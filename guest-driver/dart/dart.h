@@ -201,4 +201,7 @@ void dart_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
 void dart_own_arrived(struct hamlyn_card *card, u32 connection);
 struct hamlyn_fifo *dart_own_fifo(struct hamlyn_card *card);
 
+/* ops.c */
+extern const struct card_ops dart_card_ops;
+
 #endif /* _DART_H */

@@ -36,6 +36,8 @@ void echo_mailbox_undo(struct hamlyn_file *file, void *argument);
 int echo_mailbox_wait(struct hamlyn_file *file, void *argument);
 
 /* ops.c */
+extern const struct card_ops echo_card_ops;
+
 static inline u32 echo_mailboxes(const struct hamlyn_card *card)
 {
 	return ((const struct echo_query *)card->limits.card)->mailboxes;

@@ -149,4 +149,7 @@ void hamlyn_wellknown_start(struct hamlyn_card *card);
 void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
 void hamlyn_wellknown_doorbell(struct hamlyn_card *card);
 
+/* ops.c */
+extern const struct card_ops hamlyn_card_ops;
+
 #endif /* _HAMLYN_H */

@@ -80,7 +80,7 @@ static bool paging_release(struct shrimp_export_object *export)
  */
 static bool paging_may_fault(const struct shrimp_export_object *export, struct mm_struct *mm, u32 i)
 {
-	const struct vm_area_struct *vma = vma_lookup(mm, export_address(export, i));
+	struct vm_area_struct *vma = vma_lookup(mm, export_address(export, i));
 
 	if (!vma || test_bit(i, export->unmapped))
 		return false;

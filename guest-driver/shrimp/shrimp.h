@@ -384,6 +384,8 @@ void shrimp_own_arrived(struct hamlyn_card *card, u32 host);
 const struct shrimp_arrival *shrimp_own_arrivals(struct hamlyn_card *card, u32 *count, u32 **taken);
 
 /* ops.c */
+extern const struct card_ops shrimp_card_ops;
+
 static inline u32 shrimp_table(const struct hamlyn_card *card)
 {
 	return ((const struct shrimp_query *)card->limits.card)->pages;

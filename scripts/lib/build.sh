@@ -127,7 +127,18 @@ build_module() {
     step module "build the kernel module" make_module
 }
 
-# Built in a copy, so that the sources' folder stays clean. Files that a plain "make" left in it do no harm.
+# copy_module FOLDER: the module's sources, to build them there: the sources' folder stays clean. Files that a plain "make" left
+# in it do no harm.
+copy_module() {
+    # A source that is gone must not be left.
+    find "$1" -name '*.[ch]' ! -name '*.mod.c' -delete
+    (cd guest-driver && find . \( -name '*.[ch]' ! -name '*.mod.c' -o -name Makefile -o -name Kbuild \) \
+        -exec cp -p --parents -t "$1" {} +)
+}
+
+# in_kernel FOLDER ARGUMENT...: build the module's sources there, for the guests' kernel.
+in_kernel() { in_root make -C "/usr/lib/modules/$(kernel_version)/build" M="$1" -j "$(nproc)" "${@:2}" modules; }
+
 make_module() {
     local objects
     objects=$GUEST/module/$(kernel_version)
@@ -135,15 +146,28 @@ make_module() {
     if ! newer "$objects/started" "${KERNEL_STAMPS[@]}"; then rm -rf "$objects"; fi
     mkdir -p "$objects"
     touch "$objects/started"
-    # A source that is gone must not be left.
-    find "$objects" -name '*.[ch]' ! -name '*.mod.c' -delete
-    (cd guest-driver && find . \( -name '*.[ch]' ! -name '*.mod.c' -o -name Makefile -o -name Kbuild \) \
-        -exec cp -p --parents -t "$objects" {} +)
-    in_root make -C "/usr/lib/modules/$(kernel_version)/build" M="$objects" -j "$(nproc)" modules
+    copy_module "$objects"
+    in_kernel "$objects"
     cp "$objects/hamlyn.ko" "$MODULE.partial"
     # The module gets the time at which the build began: a source that was edited meanwhile is newer.
     touch -r "$objects/started" "$MODULE.partial"
     mv "$MODULE.partial" "$MODULE"
+}
+
+# check_module: compile the module with warnings of the kernel's level 1, and check it with sparse. Either fails on a warning.
+check_module() {
+    local objects=$GUEST/sparse sources
+    rm -rf "$objects"
+    mkdir -p "$objects"
+    copy_module "$objects"
+    # Not C=2, which needs a script that is not in Debian's headers.
+    in_kernel "$objects" W=1 KCFLAGS=-Werror KBUILD_CHECKSRC=2 CHECK=sparse \
+        CF="-Wsparse-error -D__CHECK_ENDIAN__ -include $REPO/scripts/lib/sparse.h" >"$objects/log" || {
+        cat "$objects/log"
+        return 1
+    }
+    sources=$(find guest-driver/*/ -name '*.c' ! -path 'guest-driver/host/*' | wc -l)
+    (($(grep -c '^  CHECK ' "$objects/log") == sources)) || die "sparse has not seen all $sources sources: $objects/log"
 }
 
 build_image() { "$REPO/images/build"; }
