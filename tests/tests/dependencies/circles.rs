@@ -10,19 +10,17 @@ use crate::{packages, root};
 
 /// Circles that are left: a crate's source folder, and the files of each of its circles. Remove an
 /// entry when its circle is gone.
-const LEFT: &[(&str, &[&str])] = &[
-    (
-        "tests/sim/src",
-        &[
-            "clan/crediting clan/model clan/processor",
-            "dart/model dart/opening dart/paging",
-            "echo/model echo/owner echo/post",
-            "hamlyn/express hamlyn/machine",
-            "shrimp/ledger shrimp/mapping",
-            "shrimp/model shrimp/processor",
-        ],
-    ),
-];
+const LEFT: &[(&str, &[&str])] = &[(
+    "tests/sim/src",
+    &[
+        "clan/crediting clan/model clan/processor",
+        "dart/model dart/opening dart/paging",
+        "echo/model echo/owner echo/post",
+        "hamlyn/express hamlyn/machine",
+        "shrimp/ledger shrimp/mapping",
+        "shrimp/model shrimp/processor",
+    ],
+)];
 
 /// A module's path from the crate's root, joined by `/`. The root's is empty.
 type Module = String;
