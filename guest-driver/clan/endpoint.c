@@ -19,7 +19,7 @@ static_assert(MAP_MEMORY + CLAN_STATE_SIZE + CLAN_MAX_REQUESTS * CLAN_REQUEST_SI
 /* The bits that CLAN_REG_ARM has room for. */
 #define ARM_SHIFT 16
 #define WAITABLE (U64_MAX >> ARM_SHIFT)
-static_assert(CLAN_BITS == BITS_PER_TYPE(u64) - ARM_SHIFT);
+static_assert(CLAN_BITS + ARM_SHIFT == BITS_PER_TYPE(u64));
 
 #define FIRST_FREE_PORT 1024
 #define LAST_PORT 0xffff

@@ -123,14 +123,14 @@ struct card_object {
  * struct card_kind - kind of objects that the files of a card have
  * @close: removes an object from its file and the card, with the card's lock held
  * @release: releases the object's memory after @close, without the lock: the card can no longer
- * 	reach it. Must not use the object's file
+ *	reach it. Must not use the object's file
  * @poll: returns the events that the object was armed for and that have occurred, with the card's
- * 	lock held. NULL: the object cannot be polled
+ *	lock held. NULL: the object cannot be polled
  * @mmap: maps @size bytes from byte @offset of the object. NULL: the kind cannot be mapped
  * @place: returns the bus address of byte @offset, for hamlyn_mmap_card(), with the card's lock
- * 	held
+ *	held
  * @ready: returns whether that byte may be accessed now, with the card's lock held. If not, the
- * 	program waits in @await and retries the access. NULL: always
+ *	program waits in @await and retries the access. NULL: always
  * @await: waits in task state @state, without any lock, until @ready may have changed
  * @free: frees the object after its last reference. Must not use the object's file
  */
@@ -148,7 +148,7 @@ struct card_kind {
 /**
  * struct card_call - ioctl of a card
  * @code: the request code, with the size of the driver's own argument; a caller's code may have
- * 	another size
+ *	another size
  * @answers: the argument is copied back to the caller
  * @run: carries out the call; the argument has been copied in
  * @undo: reverts @run if the answer cannot be copied to the caller
@@ -191,9 +191,9 @@ struct card_call {
  * @query: describes what processes can use, from the limits. May be NULL
  * @reset: clears the words that the card shares, after a reset, with the card's lock held
  * @raised: handles a vector other than the link's, in its thread, without locks. NULL: wakes
- * 	sleepers (sleepers.c)
+ *	sleepers (sleepers.c)
  * @start: opens the driver's own objects on a card that has been started and has no files yet. May
- * 	be NULL, with @end
+ *	be NULL, with @end
  * @stop: wakes all sleepers after the card's DMA has been stopped, with the card's lock held
  * @end: closes the driver's own objects, after @stop, with the card's lock held
  */
@@ -236,11 +236,9 @@ struct hamlyn_vector {
 	unsigned int number;
 	/* Number of arrivals. */
 	atomic_t arrived;
+	/* Guards the members below. */
 	spinlock_t lock;
-	/*
-	 * Guarded by lock: sleepers that the card may have fired (hamlyn_sleepers.on_armed), and
-	 * how many.
-	 */
+	/* Sleepers that the card may have fired (hamlyn_sleepers.on_armed), and how many. */
 	struct list_head armed;
 	unsigned int armed_count;
 };

@@ -230,11 +230,10 @@ int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
 		return -ENOTCONN;
 	hamlyn_connection_send(connection, &connection->opening, kind,
 			       accepted ? 0 : HAMLYN_END_REJECTED, private);
-	if (accepted) {
+	if (accepted)
 		hamlyn_connection_establish(connection);
-	} else {
+	else
 		hamlyn_connection_end(connection, HAMLYN_END_REJECTED);
-	}
 	return 0;
 }
 
@@ -251,7 +250,7 @@ int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
 	     !hamlyn_peer_withdraw(connection->peer, &connection->opening)) &&
 	    !connection->question)
 		hamlyn_connection_send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason,
-				private);
+				       private);
 	hamlyn_connection_end(connection, reason);
 	return 0;
 }

@@ -107,6 +107,7 @@ struct hamlyn_peer {
 struct hamlyn_system {
 	/* The card, which its connections' files hold. */
 	struct hamlyn_card *card;
+	/* The card's lock. */
 	struct mutex *lock;
 	int number;
 	/* Others can be reached through the transport. */

@@ -21,12 +21,12 @@ struct peer_service;
  * @kinds: the kinds of its messages: bits by HAMLYN_WIRE_*
  * @named: its messages may have a name. Of other services, such messages are ignored
  * @message: handles a message. Each comes once and in order; the answer may be sent at once. Its
- * 	lengths have been checked, and nothing else
+ *	lengths have been checked, and nothing else
  * @lost: a host is lost, has restarted (@restarted), or may have forgotten this one: nothing is
- * 	arranged with it now, and messages that waited for it have been dropped. It may be called
- * 	for a host with which nothing was arranged. Must not send anything
+ *	arranged with it now, and messages that waited for it have been dropped. It may be called
+ *	for a host with which nothing was arranged. Must not send anything
  * @dropped: a message of hamlyn_peer_say() is dropped, as its host is lost; it may have arrived.
- * 	Must not send anything
+ *	Must not send anything
  * @depends: returns whether something is arranged with a host, which is watched then
  * @tick: a quarter of a second has passed for a host that is watched
  * @stop: the card has stopped; all hosts have been reported as lost

@@ -19,10 +19,10 @@ struct peer_transport;
 /**
  * struct peer_transport_ops - how messages get to and from other operating systems
  * @link: returns whether the link is up, and this host's id then. Losses that it detects are
- * 	reported by hamlyn_system_lost() before it returns
+ *	reported by hamlyn_system_lost() before it returns
  * @post: posts a message for @entry of another host; false: there is no room now
  * @take: takes the next message that has arrived: its sender, below HAMLYN_WELL_KNOWN_SLOTS, and
- * 	its entry; false: there is none
+ *	its entry; false: there is none
  * @more: returns whether there is one. If not, hamlyn_system_arrived() is called when one arrives
  * @read: copies a message's head, and returns its data. Both are the sender's, so unchecked
  * @reopen: lets a message into an entry again, after it has been read

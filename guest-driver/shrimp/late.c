@@ -37,13 +37,14 @@ static bool look_at_mappings(struct hamlyn_card *card)
 	return more;
 }
 
-/* Adds hosts that keep exports from ending to @late. Returns whether any export still has time. */
+/* Sets @late to hosts that keep exports from ending. Returns whether any export still has time. */
 static bool look_at_exports(struct hamlyn_card *card, u64 *late)
 {
 	struct shrimp_export_object *export;
 	const struct shrimp_import *import;
 	unsigned long index;
 	bool more = false;
+	u64 hosts = 0;
 
 	xa_for_each(&shrimp_parts(card)->exports, index, export) {
 		if (export->object.open)
@@ -53,8 +54,9 @@ static bool look_at_exports(struct hamlyn_card *card, u64 *late)
 			continue;
 		}
 		list_for_each_entry(import, &export->imports, on_export)
-			*late |= BIT_ULL(import->host);
+			hosts |= BIT_ULL(import->host);
 	}
+	*late = hosts;
 	return more;
 }
 
@@ -63,7 +65,7 @@ void shrimp_answers_look(struct work_struct *work)
 	struct shrimp_parts *parts =
 		container_of(to_delayed_work(work), struct shrimp_parts, answers);
 	struct hamlyn_card *card = &parts->card;
-	u64 late = 0;
+	u64 late;
 	bool more;
 
 	guard(mutex)(&card->lock);
