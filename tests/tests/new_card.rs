@@ -51,7 +51,7 @@ const OWN: [&str; 15] = [
     "guest-driver/include/echo_uapi.h",
     "guest-lib/src/echo/",
     "guest-lib/examples/echo-card.rs",
-    "guest-lib/tools/src/echo/",
+    "guest-lib/tools/src/info/echo.rs",
     "device/cli/src/commands/demo/echo.rs",
     "tests/sim/src/echo/",
     "tests/sim/tests/echo.rs",

@@ -199,7 +199,7 @@ impl Sender {
         let room = if self.ring.shared().remote.wait_for_room(Some(Duration::ZERO))? {
             self.with(|ring| ring.reserve(length))?
         } else {
-            // A look at the peer's words all the same: it may have left, or stored nonsense.
+            // The peer's words are checked here, too: it may have left, or stored nonsense.
             self.with(Writer::behind)?;
             None
         };

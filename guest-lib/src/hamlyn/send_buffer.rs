@@ -14,10 +14,10 @@ use crate::hamlyn::terminus::inner::TerminusInner;
 
 /// One of a terminus' eight send buffers.
 ///
-/// The memory is the library's, or the application's own ([`crate::Terminus::lend`]). While a request that
-/// gathers from some of its bytes is in flight, those bytes cannot be changed. If the buffer is
-/// dropped while such a request is in flight, it is deregistered from the card. The card then
-/// refuses what it has not gathered yet.
+/// The memory is the library's, or the application's own ([`crate::Terminus::lend`]). While a
+/// request that gathers from some of its bytes is in flight, those bytes cannot be changed. If the
+/// buffer is dropped while such a request is in flight, it is deregistered from the card. The card
+/// then refuses what it has not gathered yet.
 #[derive(Debug)]
 pub struct SendBuffer {
     // Declared first: the card must release the memory before it is freed.
@@ -58,8 +58,8 @@ impl SendBuffer {
     /// Gives back the memory that was passed to [`crate::Terminus::lend`].
     ///
     /// # Errors
-    /// [`crate::Error::InFlight`] while the card may still gather from it, [`crate::Error::Invalid`] if the type
-    /// is another one. On error the buffer is given back.
+    /// [`crate::Error::InFlight`] while the card may still gather from it,
+    /// [`crate::Error::Invalid`] if the type is another one. On error the buffer is given back.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         match self.memory.may_take_back::<T>().and_then(|()| self.check_idle(0, self.len())) {
             Ok(()) => {
@@ -75,8 +75,8 @@ impl SendBuffer {
     /// byte is stored separately.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from one of these
-    /// bytes.
+    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from
+    /// one of these bytes.
     pub fn cells(&mut self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         self.cells_of(offset, length)
     }
@@ -136,8 +136,8 @@ impl SendBuffer {
     /// Copies bytes in, starting at `offset`.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from one of these
-    /// bytes.
+    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from
+    /// one of these bytes.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.store(offset, bytes)
     }

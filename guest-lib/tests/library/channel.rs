@@ -136,7 +136,7 @@ fn late_message_stops_its_followers_at_the_window() {
 }
 
 #[test]
-fn sender_at_the_window_notices_that_the_receiver_left() {
+fn sender_at_the_window_notices_receivers_end() {
     let [mut here, there] = open(&Fake::default(), Options::default());
     let Channel { sender: _sender, receiver } = there;
     while here.sender.try_send(&[1]).is_ok() {}

@@ -98,7 +98,7 @@ fn a_timeout_gives_the_buffer_back() {
 }
 
 #[test]
-fn tag_in_flight_is_not_given_to_another_buffer() {
+fn tag_in_flight_is_not_reused() {
     let (fake, terminus, _slot, ticket) = bench();
     let buffer = terminus.create_send_buffer(4096).unwrap();
     let tag = buffer.tag();

@@ -5,8 +5,8 @@
 //! (through a link), the program is that tool. Started as `hamlyn-tools`, it takes the tool's name
 //! as its first argument.
 //!
-//! `hamlyn-ping` and `hamlyn-perf` exchange messages over channels, which are the same on all cards.
-//! `hamlyn-info` has a file for each model.
+//! `hamlyn-ping` and `hamlyn-perf` exchange messages over channels, which are the same on all
+//! cards. `hamlyn-info` has a file for each model.
 
 mod card;
 mod end;

@@ -59,7 +59,8 @@ fn perf(lab: &Lab) -> Result<()> {
     ensure!(said(lab, &both_ways)?[0]["iterations"] == 100);
     ensure!(lab.card_counters(0)?["card"]["requests_done"].as_u64() >= Some(1600), "by DMA");
     let card = &lab.card_counters(1)?["card"];
-    // A channel's two ends may each be the first to go, and then its peer's last store finds nothing.
+    // A channel's two ends may each be the first to go, and then its peer's last store finds
+    // nothing.
     for refused in ["refused_access", "refused_range", "over_credit"] {
         ensure!(card[refused] == 0, "{refused}: {card}");
     }

@@ -166,7 +166,7 @@ impl Inputs {
         mem::take(&mut self.empty)
     }
 
-    /// Asks an empty input's link to ring. Makes the input ready if it is no longer empty.
+    /// Asks an empty input's link to ring. Makes the input ready if it has a packet by then.
     pub(super) fn sleep(&mut self, port: usize) -> Result<(), RingError> {
         let Some(input) = self.get_mut(port).filter(|input| input.state == State::Empty) else {
             return Ok(());

@@ -13,7 +13,8 @@ impl Terminus {
     /// sleeps. `None` waits forever.
     ///
     /// # Errors
-    /// [`crate::Error::TimedOut`], [`crate::Error::System`]. The handles report which requests were refused.
+    /// [`crate::Error::TimedOut`], [`crate::Error::System`]. The handles report which requests were
+    /// refused.
     pub fn finish(&self, timeout: Option<Duration>) -> Result<()> {
         let idle = || self.inner.observe().queue.is_idle().then_some(());
         let last = |queue: &WorkQueue| Some(queue.posted());
@@ -21,8 +22,8 @@ impl Terminus {
     }
 
     /// Waits until the card has completed the request at a position ([`Handle::request`],
-    /// [`crate::Error::InFlight`]), and so all requests before it. Busy-polls for a while, then sleeps.
-    /// `None` waits forever.
+    /// [`crate::Error::InFlight`]), and so all requests before it. Busy-polls for a while, then
+    /// sleeps. `None` waits forever.
     ///
     /// # Errors
     /// [`crate::Error::TimedOut`], [`crate::Error::System`].
@@ -32,8 +33,8 @@ impl Terminus {
     }
 
     /// Waits until the card has completed half of the requests in flight. For callers that found no
-    /// room for a request ([`crate::Error::WouldBlock`], [`crate::Error::InFlight`]). Returns at once if nothing
-    /// is in flight.
+    /// room for a request ([`crate::Error::WouldBlock`], [`crate::Error::InFlight`]). Returns at
+    /// once if nothing is in flight.
     ///
     /// # Errors
     /// The errors of [`Terminus::wait_completed`].
@@ -71,7 +72,8 @@ impl Terminus {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] if the driver or card has no wake-up for this.
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] if the driver or card has no wake-up
+    /// for this.
     pub fn arm_room(&self) -> Result<bool> {
         let wanted = {
             let state = self.inner.observe();
