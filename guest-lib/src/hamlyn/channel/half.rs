@@ -431,11 +431,14 @@ impl Remote for ReceivingHalf {
     }
 
     fn load(&self, word: Word) -> u64 {
+        if word == Word::Ended {
+            // The notification of the end is taken with those of messages.
+            return self.filled.borrow().end();
+        }
         self.take_messages();
         // The next call that posts or sleeps reports a failure.
         let _ = self.try_report();
-        let filled = self.filled.borrow();
-        if word == Word::Ended { filled.end() } else { filled.until() }
+        self.filled.borrow().until()
     }
 
     fn arm(&self) -> Result<()> {
