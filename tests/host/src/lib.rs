@@ -12,7 +12,9 @@
 //! | `driver` | the family's page lists and command page |
 //! | `host` | a card with all of these, enabled by its driver |
 //! | `hamlyn` | driver and library operations on a Hamlyn card |
+//! | `dart` | the specified effects of a DART card's messages |
 
+pub mod dart;
 mod driver;
 pub mod hamlyn;
 mod host;

@@ -37,7 +37,6 @@
 //! |---|---|
 //! | `machine` | a card's station, its driver's pages, and the ranges that the card may access |
 //! | `packet` | the packet format |
-//! | `interpreter` | the effects of a message on registers, from the card's own tests |
 //! | `effects` | its effects on memory, and its traps |
 //! | `ledger` | what each card was told and has taken in |
 //! | `explaining` | the messages that a card has executed, and their order |
@@ -49,12 +48,8 @@
 //! | `model` | the engine's interface |
 
 mod acting;
-#[path = "../../../../device/cards/dart/tests/operation_logic/calling.rs"]
-mod calling;
 mod effects;
 mod explaining;
-#[path = "../../../../device/cards/dart/tests/operation_logic/interpreter.rs"]
-mod interpreter;
 mod ledger;
 mod machine;
 mod model;
@@ -63,6 +58,8 @@ mod packet;
 mod paging;
 mod receiving;
 mod sending;
+
+use hamlyn_test_host::dart::{calling, interpreter};
 
 use crate::engine::rng::Rng;
 use crate::engine::run::{Report, run};

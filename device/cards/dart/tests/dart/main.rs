@@ -2,17 +2,11 @@
 
 mod answers;
 mod breaking;
-#[path = "../operation_logic/calling.rs"]
-mod calling;
 mod commands;
 mod credits;
-#[path = "../operation_logic/drawing.rs"]
-mod drawing;
 mod exceptions;
 mod filtering;
 mod hostile;
-#[path = "../operation_logic/interpreter.rs"]
-mod interpreter;
 mod operations;
 mod reference;
 mod semantics;
@@ -22,3 +16,5 @@ mod translations;
 mod traps;
 mod turns;
 mod virtual_memory;
+
+use hamlyn_test_host::dart::{calling, drawing, interpreter};

@@ -4,7 +4,7 @@
 mod agreement;
 mod both;
 mod compound;
-mod drawing;
 mod endpoint;
-mod interpreter;
 mod opcodes;
+
+use hamlyn_test_host::dart::{drawing, interpreter};

@@ -1,6 +1,7 @@
 //! Messages that are made of arbitrary plain numbers.
 
-pub(crate) const CALL: u32 = 6;
+/// The main operation of a CALL.
+pub const CALL: u32 = 6;
 
 const EDGES: [u64; 10] = [0, 1, 63, 64, 65, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
 
@@ -8,7 +9,7 @@ const EDGES: [u64; 10] = [0, 1, 63, 64, 65, (1 << 63) - 1, 1 << 63, (1 << 63) + 
 // time.
 
 /// Returns an operand or a register: at the edges, small so that two are often equal, or any.
-pub(crate) fn number(any: u64) -> u64 {
+pub fn number(any: u64) -> u64 {
     match any % 3 {
         0 => EDGES[(any >> 8) as usize % EDGES.len()],
         1 => (any >> 8) % 8,
@@ -17,7 +18,7 @@ pub(crate) fn number(any: u64) -> u64 {
 }
 
 /// Returns an index, mostly of few registers, so that two are often the same.
-pub(crate) fn index(any: u8) -> u8 {
+pub fn index(any: u8) -> u8 {
     match any % 8 {
         0 => any,
         1 | 2 => any / 8 % 9,
@@ -44,7 +45,7 @@ fn comparison(any: u32) -> u32 {
 }
 
 /// Returns an opcode that is executed, field by field: neither CALL nor EXCEPTION.
-pub(crate) fn opcode(any: u32) -> u32 {
+pub fn opcode(any: u32) -> u32 {
     let main = (any & 7) % CALL;
     let addressing = (any >> 3 & 3) % 3;
     let place = if main == 0 || main == 5 { 0 } else { addressing << 3 | any & 0x60 };

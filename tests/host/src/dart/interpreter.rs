@@ -12,29 +12,37 @@ const EXCEPTION: u32 = 7;
 
 /// The parts of a message that the Operation Logic uses.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Message {
-    pub(crate) opcode: u32,
+pub struct Message {
+    /// The opcode.
+    pub opcode: u32,
     /// `i`, `j` and `k`.
-    pub(crate) indices: [u8; 3],
-    pub(crate) operand: u64,
+    pub indices: [u8; 3],
+    /// The operand.
+    pub operand: u64,
 }
 
+/// Why a message has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trap {
+pub enum Trap {
+    /// The card does not have the opcode.
     Unimplemented,
+    /// An index names no register of the window.
     Index,
+    /// Its comparison holds, and the opcode says that it is refused then.
     Refused,
 }
 
 /// The result of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Made {
-    pub(crate) registers: Vec<u64>,
+pub struct Made {
+    /// The registers of the window afterwards.
+    pub registers: Vec<u64>,
     /// The address, if the message uses memory.
-    pub(crate) address: Option<u64>,
-    pub(crate) event: bool,
+    pub address: Option<u64>,
+    /// Whether its comparison holds.
+    pub event: bool,
     /// Register `i` before and after, if the message is an ANSWER.
-    pub(crate) answer: Option<[u64; 2]>,
+    pub answer: Option<[u64; 2]>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,7 +54,7 @@ enum Step {
 }
 
 /// Returns bits `low` to `high` of a word.
-pub(crate) fn bits(word: u32, low: u32, high: u32) -> u32 {
+pub(super) fn bits(word: u32, low: u32, high: u32) -> u32 {
     word >> low & ((1 << (high - low + 1)) - 1)
 }
 
@@ -56,7 +64,7 @@ fn signed(number: u64) -> u64 {
 }
 
 /// Returns whether an opcode is the card's, and not the software's.
-pub(crate) fn is_implemented(opcode: u32) -> bool {
+pub fn is_implemented(opcode: u32) -> bool {
     let main = bits(opcode, 0, 2);
     if main == CALL {
         let has_operand = bits(opcode, 4, 4) == 1;
@@ -203,7 +211,7 @@ impl Latches {
 
 /// Interprets a message other than a CALL or an EXCEPTION. A CALL is another message, and nothing
 /// of an EXCEPTION is executed.
-pub(crate) fn interpret(message: Message, registers: &[u64]) -> Result<Made, Trap> {
+pub fn interpret(message: Message, registers: &[u64]) -> Result<Made, Trap> {
     let opcode = message.opcode;
     if !is_implemented(opcode) {
         return Err(Trap::Unimplemented);
