@@ -1,6 +1,7 @@
 //! Shared parts of the guest programs: one JSON object per line on standard output, one ticket per
 //! line on standard input.
 
+pub mod calls;
 pub mod meet;
 pub mod pages;
 

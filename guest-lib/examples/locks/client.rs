@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hamlyn::Ticket;
+use hamlyn_examples::calls::{CallError, Client};
 
-use crate::calls::{CallError, Client};
 use crate::common::Outcome;
 use crate::table::Mode;
 

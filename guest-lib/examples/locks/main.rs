@@ -7,11 +7,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use calls::{Client, Server};
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::Card;
 use hamlyn_examples as common;
+use hamlyn_examples::calls::{Client, Server};
 use hamlyn_examples::meet;
 use meet::MeetOption;
 use serde_json::json;
@@ -20,8 +20,6 @@ use crate::guard::Guard;
 use crate::manager::LockManager;
 use crate::table::Mode;
 
-#[path = "../rpc/calls/mod.rs"]
-mod calls;
 mod client;
 mod guard;
 mod manager;

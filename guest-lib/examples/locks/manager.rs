@@ -1,8 +1,8 @@
 //! A lock manager: a table of locks, and a server that answers a call once the lock is free.
 
 use hamlyn::Ticket;
+use hamlyn_examples::calls::{Asker, Call, Event, Server};
 
-use crate::calls::{Asker, Call, Event, Server};
 use crate::table::{Grant, Mode, Table};
 
 /// The longest name of a lock, in bytes.

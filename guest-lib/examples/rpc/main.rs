@@ -4,16 +4,14 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use calls::{CallError, Client, Event, Server};
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
 use hamlyn::Card;
 use hamlyn_examples as common;
+use hamlyn_examples::calls::{CallError, Client, Event, Server};
 use hamlyn_examples::meet;
 use meet::MeetOption;
 use serde_json::json;
-
-mod calls;
 
 /// Calls procedures of another process
 #[derive(Debug, Parser)]

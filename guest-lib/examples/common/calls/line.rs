@@ -8,12 +8,12 @@ use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::{Card, Manager, Seed};
 
 use super::frame::{Frame, Kind};
-use crate::common::Outcome;
+use crate::Outcome;
 use crate::meet::{Door, MeetOption, Met, Watch};
 
 /// Why a line is unusable.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Lost {
+pub enum Lost {
     /// The peer left gracefully.
     #[error("it has closed")]
     Closed,

@@ -7,12 +7,12 @@ use hamlyn::{Card, Manager};
 
 use super::frame::Kind;
 use super::line::{Line, Lost};
-use crate::common::Outcome;
+use crate::Outcome;
 use crate::meet::{self, MeetOption};
 
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CallError {
+pub enum CallError {
     /// The server has refused the call, with this reason.
     #[error("{0}")]
     Refused(String),
@@ -28,7 +28,7 @@ pub(crate) enum CallError {
 }
 
 /// A client of one server. Several calls may be in flight; their results arrive in any order.
-pub(crate) struct Client {
+pub struct Client {
     manager: Manager,
     line: Line,
     last: u32,
@@ -38,14 +38,14 @@ pub(crate) struct Client {
 
 impl Client {
     /// Finds the server.
-    pub(crate) fn connect(meet: &MeetOption, card: &Card, host: u32, name: &str) -> Outcome<Self> {
+    pub fn connect(meet: &MeetOption, card: &Card, host: u32, name: &str) -> Outcome<Self> {
         let manager = Manager::create(card)?;
         let line = Line::connect(meet, card, &manager, (host, name))?;
         Ok(Self { manager, line, last: 0, calls: HashMap::new() })
     }
 
     /// Calls a procedure, and waits for the result.
-    pub(crate) fn call(
+    pub fn call(
         &mut self,
         procedure: &str,
         arguments: &[u8],
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// Starts a call without waiting. The number is for [`Client::finish`].
-    pub(crate) fn begin(&mut self, procedure: &str, arguments: &[u8]) -> Result<u32, CallError> {
+    pub fn begin(&mut self, procedure: &str, arguments: &[u8]) -> Result<u32, CallError> {
         let number = self.last.wrapping_add(1);
         self.line.post(number, &Kind::Call(procedure.to_owned()), arguments)?;
         self.last = number;
@@ -67,7 +67,7 @@ impl Client {
 
     /// Waits for a call's result. After a time-out, the call may still be executed; its result is
     /// dropped.
-    pub(crate) fn finish(&mut self, number: u32, timeout: Duration) -> Result<Vec<u8>, CallError> {
+    pub fn finish(&mut self, number: u32, timeout: Duration) -> Result<Vec<u8>, CallError> {
         let begun = Instant::now();
         loop {
             self.look()?;
@@ -87,7 +87,7 @@ impl Client {
     }
 
     /// Leaves. The server learns that no more calls come.
-    pub(crate) fn close(self, timeout: Duration) -> Result<(), CallError> {
+    pub fn close(self, timeout: Duration) -> Result<(), CallError> {
         Ok(self.line.close(timeout)?)
     }
 

@@ -9,14 +9,14 @@ use hamlyn::{Card, Manager};
 
 use super::frame::{Frame, Kind};
 use super::line::{Line, Lost};
-use crate::common::Outcome;
+use crate::Outcome;
 use crate::meet::{self, Door, MeetOption};
 
 /// Poll interval for events without a file to poll.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// A server.
-pub(crate) struct Server {
+pub struct Server {
     manager: Manager,
     door: Door,
     /// The clients, by number.
@@ -27,46 +27,53 @@ pub(crate) struct Server {
 
 /// An event to be handled.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub enum Event {
     /// A client calls.
     Called(Call),
     /// A client is gone, for this reason. Its calls need no answer.
-    Gone { client: u64, reason: String },
+    Gone {
+        /// The client's number.
+        client: u64,
+        /// Why it is gone.
+        reason: String,
+    },
 }
 
 /// A call.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub struct Call {
     /// The destination of the answer.
-    pub(crate) asker: Asker,
-    pub(crate) procedure: String,
-    pub(crate) arguments: Vec<u8>,
+    pub asker: Asker,
+    /// The name of what is called.
+    pub procedure: String,
+    /// The caller's bytes.
+    pub arguments: Vec<u8>,
 }
 
 /// Identifies the client and the call of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub struct Asker {
     /// The client's number, which a server never reuses.
-    pub(crate) client: u64,
+    pub client: u64,
     /// The client's number for the call.
-    pub(crate) call: u32,
+    pub call: u32,
 }
 
 impl Server {
     /// Opens a server with this name.
-    pub(crate) fn open(meet: &MeetOption, card: &Card, name: &str) -> Outcome<Self> {
+    pub fn open(meet: &MeetOption, card: &Card, name: &str) -> Outcome<Self> {
         let manager = Manager::create(card)?;
         let door = meet.listen(card, name)?;
         Ok(Self { manager, door, lines: BTreeMap::new(), admitted: 0, events: VecDeque::new() })
     }
 
     /// Returns whether its standard input has ended.
-    pub(crate) fn is_shut(&self) -> bool {
+    pub fn is_shut(&self) -> bool {
         self.door.is_shut()
     }
 
     /// Returns the next event, if one occurs within `patience`.
-    pub(crate) fn next(&mut self, patience: Duration) -> Outcome<Option<Event>> {
+    pub fn next(&mut self, patience: Duration) -> Outcome<Option<Event>> {
         let begun = Instant::now();
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -86,7 +93,7 @@ impl Server {
 
     /// Answers a call with a result, or with the reason why there is none. An answer to a client
     /// that is gone is dropped.
-    pub(crate) fn answer(&mut self, to: Asker, answer: Result<&[u8], &str>) {
+    pub fn answer(&mut self, to: Asker, answer: Result<&[u8], &str>) {
         let Some(line) = self.lines.get_mut(&to.client) else { return };
         let posted = match answer {
             Ok(result) => line.post(to.call, &Kind::Result, result),

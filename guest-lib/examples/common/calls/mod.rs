@@ -1,0 +1,11 @@
+//! Remote procedure calls over a pair of streams: [`Server`] and [`Client`]; docs/rpc.md describes
+//! the format.
+
+mod client;
+mod frame;
+mod line;
+mod server;
+
+pub use client::{CallError, Client};
+pub use line::Lost;
+pub use server::{Asker, Call, Event, Server};
