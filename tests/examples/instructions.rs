@@ -2,14 +2,10 @@
 //! `docs/shrimp.md`, together with those of the SHRIMP paper's Table 1: `./scripts/prepare && cargo
 //! run -p hamlyn-tests --example instructions`.
 
-// Only the tests use the rest.
-#[allow(dead_code)]
-#[path = "../tests/common/instructions.rs"]
-mod instructions;
-
 use anyhow::Result;
 use hamlyn_host::catalogue;
 use hamlyn_lab::Lab;
+use hamlyn_tests::instructions;
 
 fn main() -> Result<()> {
     let lab = Lab::builder().models(&[catalogue::find("shrimp")?]).vms(2).start()?;

@@ -1,3 +1,7 @@
-//! Tests of the whole: the deliberate breaks are here, the rest is in `tests/`.
+//! What several tests of the whole share, and the deliberate breaks. The tests are in `tests/`.
 
+pub mod desk;
+pub mod eventually;
+pub mod instructions;
 pub mod mutants;
+pub mod program;

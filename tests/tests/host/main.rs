@@ -8,21 +8,14 @@ use anyhow::{Context, Result, ensure};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Arrival, Card, FetchOp, Message, NotificationQueue, SendBuffer, Slot, Terminus, Ticket};
 use hamlyn_lab::Lab;
+use hamlyn_tests::desk::{Desk, connected, end};
+use hamlyn_tests::eventually::eventually;
+use hamlyn_tests::program::Program;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-#[path = "../common/desk.rs"]
-mod desk;
-#[path = "../common/eventually.rs"]
-mod eventually;
 mod names;
-#[path = "../common/program.rs"]
-mod program;
-
-use desk::{Desk, connected, end};
-use eventually::eventually;
-use program::Program;
 
 fn ticket(answer: &Value) -> String {
     answer["ticket"].as_str().unwrap_or_else(|| panic!("no ticket in {answer}")).to_owned()

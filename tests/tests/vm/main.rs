@@ -27,13 +27,9 @@ mod dart_programs;
 mod dart_tools;
 mod dart_windows;
 mod deaths;
-#[path = "../common/desk.rs"]
-mod desk;
 mod doorbells;
 mod driver;
 mod echo;
-#[path = "../common/eventually.rs"]
-mod eventually;
 mod express;
 mod express_ends;
 mod express_isolated;
@@ -42,9 +38,6 @@ mod fetch;
 mod flow;
 mod groups;
 mod handshake;
-#[path = "../common/instructions.rs"]
-#[allow(dead_code)]
-mod instructions;
 mod lies;
 mod loopback;
 mod mailbox;
@@ -56,8 +49,6 @@ mod notifications;
 mod own_program;
 mod plug;
 mod power;
-#[path = "../common/program.rs"]
-mod program;
 mod protocols;
 mod quotas;
 mod refusals;
@@ -77,9 +68,10 @@ mod turn;
 mod windows;
 
 use hamlyn_lab::Lab;
+use hamlyn_tests::{desk, instructions, program};
 use serde_json::{Value, json};
 
-pub(crate) use eventually::eventually;
+pub(crate) use hamlyn_tests::eventually::eventually;
 pub(crate) use turn::{Right, Turn, lab, lab_of, shared, shared_as, shared_of, turn};
 
 /// Returns the amount of work for a long test: `all` for `./scripts/test --long`, else `part`.

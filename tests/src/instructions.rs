@@ -7,17 +7,20 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
 use serde_json::Value;
 
-/// A primitive: its name in both languages' examples and in the paper, and Table 1's counts for its
-/// sender and its receiver.
-pub(crate) struct Primitive {
-    pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) paper: [u64; 2],
+/// A primitive of message passing.
+pub struct Primitive {
+    /// Its name in the examples.
+    pub name: &'static str,
+    /// Its name in the paper.
+    pub title: &'static str,
+    /// The instructions of its sender and its receiver in Table 1.
+    pub paper: [u64; 2],
     /// Number of other nodes that `csend` and `crecv` know.
     nodes: u32,
 }
 
-pub(crate) const TABLE_1: [Primitive; 7] = [
+/// The primitives of Table 1.
+pub const TABLE_1: [Primitive; 7] = [
     primitive("single", "single buffering", [4, 5]),
     primitive("copy", "single buffering + copy", [4, 17]),
     primitive("double1", "double buffering (case 1)", [1, 1]),
@@ -35,8 +38,10 @@ const fn primitive(name: &'static str, title: &'static str, paper: [u64; 2]) -> 
 
 /// A language whose example has marks around the primitives.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Language {
+pub enum Language {
+    /// Rust.
     Rust,
+    /// C.
     C,
 }
 
@@ -54,7 +59,7 @@ impl Language {
 }
 
 /// Returns the sender's and the receiver's instructions, when neither has to wait.
-pub(crate) fn count(lab: &Lab, language: Language, primitive: &Primitive) -> Result<[u64; 2]> {
+pub fn count(lab: &Lab, language: Language, primitive: &Primitive) -> Result<[u64; 2]> {
     let mut receiver = lab.vm(0).run(language.command("receive", primitive))?;
     receiver.answer()?;
     let sent = lab.vm(1).run(language.command("send", primitive))?.finish()?;
@@ -76,7 +81,7 @@ fn instructions(said: &Value) -> Option<u64> {
 }
 
 /// Returns Table 1 together with the measured counts, as text.
-pub(crate) fn table(lab: &Lab) -> Result<String> {
+pub fn table(lab: &Lab) -> Result<String> {
     let mut text = format!("{HEADING}\n|---|---|---|---|\n");
     for primitive in TABLE_1.iter().chain([&FOUR_NODES]) {
         let mut row = vec![primitive.paper];
@@ -107,13 +112,13 @@ fn split(text: &str) -> Result<[&str; 3]> {
 }
 
 /// Returns the table of the card's page.
-pub(crate) fn documented() -> Result<String> {
+pub fn documented() -> Result<String> {
     let text = std::fs::read_to_string(page())?;
     Ok(split(&text)?[1].to_owned())
 }
 
 /// Replaces the table of the card's page.
-pub(crate) fn document(table: &str) -> Result<()> {
+pub fn document(table: &str) -> Result<()> {
     let text = std::fs::read_to_string(page())?;
     let [before, _, behind] = split(&text)?;
     Ok(std::fs::write(page(), [before, table, behind].concat())?)

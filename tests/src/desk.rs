@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 use crate::program::Program;
 
 /// The place where the example runs.
-pub(crate) trait Place: Sized {
+pub trait Place: Sized {
     /// Starts it at the lab's card with this number, which is also the host ID.
     fn start(lab: &Lab, card: usize) -> Result<Self>;
 
+    /// Sends a command.
     fn say(&mut self, line: &str) -> Result<()>;
 
+    /// Waits for the result of a command.
     fn answer(&mut self) -> Result<Value>;
 }
 
@@ -46,7 +48,7 @@ impl Place for Program {
 }
 
 /// The example with its line protocol: one line for each command, and one for its result.
-pub(crate) struct Desk<P>(pub(crate) P);
+pub struct Desk<P>(pub P);
 
 impl<P> From<P> for Desk<P> {
     fn from(started: P) -> Self {
@@ -55,31 +57,36 @@ impl<P> From<P> for Desk<P> {
 }
 
 impl<P: Place> Desk<P> {
-    pub(crate) fn open(lab: &Lab, card: usize) -> Result<Self> {
+    /// Starts the example at a card.
+    pub fn open(lab: &Lab, card: usize) -> Result<Self> {
         P::start(lab, card).map(Self)
     }
 
-    pub(crate) fn begin(&mut self, line: &str) -> Result<()> {
+    /// Sends a command.
+    pub fn begin(&mut self, line: &str) -> Result<()> {
         self.0.say(line)
     }
 
-    pub(crate) fn answer(&mut self) -> Result<Value> {
+    /// Waits for the result of a command.
+    pub fn answer(&mut self) -> Result<Value> {
         self.0.answer()
     }
 
-    pub(crate) fn ask(&mut self, line: &str) -> Result<Value> {
+    /// Sends a command and waits for its result.
+    pub fn ask(&mut self, line: &str) -> Result<Value> {
         self.begin(line)?;
         self.answer()
     }
 
     /// Sends a command, and fails if the answer differs.
-    pub(crate) fn expect(&mut self, line: &str, answer: &Value) -> Result<()> {
+    pub fn expect(&mut self, line: &str, answer: &Value) -> Result<()> {
         let given = self.ask(line)?;
         ensure!(given == *answer, "{line}: {given}, not {answer}");
         Ok(())
     }
 
-    pub(crate) fn fails(&mut self, line: &str, reason: &str) -> Result<()> {
+    /// Sends a command, and fails unless the result is an error that contains `reason`.
+    pub fn fails(&mut self, line: &str, reason: &str) -> Result<()> {
         let given = self.ask(line)?;
         ensure!(given["error"].as_str().is_some_and(|text| text.contains(reason)), "{line}: {given}");
         Ok(())
@@ -88,11 +95,7 @@ impl<P: Place> Desk<P> {
 
 /// Starts a listener called `svc` at one card, and a process at another that is connected to it.
 /// Their connection has number 1 in both.
-pub(crate) fn connected<S: Place, C: Place>(
-    lab: &Lab,
-    server: usize,
-    client: usize,
-) -> Result<(Desk<S>, Desk<C>)> {
+pub fn connected<S: Place, C: Place>(lab: &Lab, server: usize, client: usize) -> Result<(Desk<S>, Desk<C>)> {
     let (mut listening, mut connecting) = (Desk::<S>::open(lab, server)?, Desk::<C>::open(lab, client)?);
     listening.expect("listen svc", &json!({ "listening": "svc" }))?;
     connecting.begin(&format!("connect {server} svc question"))?;
@@ -104,6 +107,6 @@ pub(crate) fn connected<S: Place, C: Place>(
 }
 
 /// Returns the report of a connection's end.
-pub(crate) fn end(reason: &str, private: &str) -> Value {
+pub fn end(reason: &str, private: &str) -> Value {
     json!({ "reason": reason, "private": private })
 }

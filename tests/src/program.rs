@@ -1,8 +1,5 @@
 //! A program of `guest-lib/examples` that runs on the host, at the socket of a card.
 
-// Not every test program uses all of it.
-#![allow(dead_code)]
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,19 +9,22 @@ use hamlyn_lab::{Kit, Lab};
 use serde_json::Value;
 
 /// A program at a card.
-pub(crate) struct Program {
-    pub(crate) child: Child,
-    pub(crate) stdin: ChildStdin,
+pub struct Program {
+    /// Its process.
+    pub child: Child,
+    /// Its standard input.
+    pub stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
 
 /// Returns the path of an example of `guest-lib`.
-pub(crate) fn example(name: &str) -> Result<PathBuf> {
+pub fn example(name: &str) -> Result<PathBuf> {
     Kit::find()?.program(&format!("examples/{name}"))
 }
 
 impl Program {
-    pub(crate) fn start(lab: &Lab, card: usize, arguments: &[&str]) -> Result<Self> {
+    /// Starts an example with arguments at a card of a lab.
+    pub fn start(lab: &Lab, card: usize, arguments: &[&str]) -> Result<Self> {
         let mut child = Command::new(example(arguments[0])?)
             .args(&arguments[1..])
             .env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card)?.display()))
@@ -36,18 +36,20 @@ impl Program {
         Ok(Self { child, stdin, stdout })
     }
 
-    pub(crate) fn answer(&mut self) -> Result<Value> {
+    /// Waits for the next line of its output.
+    pub fn answer(&mut self) -> Result<Value> {
         let mut line = String::new();
         ensure!(self.stdout.read_line(&mut line)? != 0, "the program said no more");
         Ok(serde_json::from_str(&line)?)
     }
 
-    pub(crate) fn say(&mut self, line: &str) -> Result<()> {
+    /// Writes a line to its standard input.
+    pub fn say(&mut self, line: &str) -> Result<()> {
         Ok(writeln!(self.stdin, "{line}")?)
     }
 
     /// Closes its standard input, which makes it exit, and waits for the exit.
-    pub(crate) fn end(self) -> Result<()> {
+    pub fn end(self) -> Result<()> {
         let Self { mut child, stdin, .. } = self;
         drop(stdin);
         let status = child.wait()?;
@@ -56,7 +58,7 @@ impl Program {
     }
 
     /// Closes its standard input, which makes a server exit. Returns its last answer.
-    pub(crate) fn shut(self) -> Result<Value> {
+    pub fn shut(self) -> Result<Value> {
         let Self { mut child, stdin, stdout } = self;
         drop(stdin);
         let last = stdout.lines().last().context("no answer")??;
@@ -66,7 +68,7 @@ impl Program {
     }
 
     /// Returns the last answer of a program that exits successfully.
-    pub(crate) fn finish(mut self) -> Result<Value> {
+    pub fn finish(mut self) -> Result<Value> {
         let last = self.stdout.lines().last().context("no answer")??;
         let status = self.child.wait()?;
         ensure!(status.success(), "{status}: {last}");

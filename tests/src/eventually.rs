@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 /// Waits until a pending event has happened.
-pub(crate) fn eventually(mut come: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
+pub fn eventually(mut come: impl FnMut() -> Result<bool>, what: &str) -> Result<()> {
     for _ in 0..1200 {
         if come()? {
             return Ok(());
