@@ -181,7 +181,9 @@ fn stopped_switch_does_not_detach_cards() {
     let (mut crossbar, mut cards) = impatient();
     send_until_stopped(&mut crossbar, &mut cards, 0, 1);
     assert_eq!(look(&mut crossbar, 0..3), []);
-    assert_eq!(look(&mut crossbar, 1000..1001), [], "an age later, that is one look");
+    for _ in 0..9 {
+        assert_eq!(look(&mut crossbar, 1000..1001), [], "an age later, that is one look");
+    }
     take(&mut cards[1]);
     assert_eq!(look(&mut crossbar, 1001..1009), []);
 }
