@@ -17,7 +17,7 @@ use crate::{Outcome, say};
 
 const EXAMPLES: &str = "\
 Examples:
-  hamlyn-ping                  on host 1: answers whoever asks
+  hamlyn-ping                  on host 1: answers the messages of others
   hamlyn-ping 1                on another: asks host 1, until Ctrl-C
   hamlyn-ping -c 1000 -i 0 -q 1
   hamlyn-ping --express 1      through memory that both hosts share";

@@ -22,7 +22,7 @@ pub(super) static SHOW: Show = Show {
     self_test: "self-test",
     hints: Hints {
         first: "hamlyn-ping",
-        does: "answers whoever asks",
+        does: "answers the messages of others",
         second: "hamlyn-ping 0",
         asks: "asks vm0's card, until Ctrl-C",
         more: &["hamlyn-info", "hamlyn-perf", "ping-pong", "transfer", "intrude"],
