@@ -17,8 +17,6 @@ const LEFT: &[(&str, &[&str])] = &[(
         "dart/model dart/opening dart/paging",
         "echo/model echo/owner echo/post",
         "hamlyn/express hamlyn/machine",
-        "shrimp/ledger shrimp/mapping",
-        "shrimp/model shrimp/processor",
     ],
 )];
 

@@ -8,8 +8,6 @@ use hamlyn_abi::shrimp::entry::*;
 use crate::engine::memory::PAGE;
 use crate::engine::rng::Rng;
 
-use super::ledger::Transfer;
-
 /// Entries of a card's page table. Host memory has more pages, and the size of BAR 2 is not a power
 /// of two.
 pub(super) const PAGES: u32 = 28;
@@ -48,12 +46,11 @@ pub(super) fn way_by(entry: &ShrimpEntry, address: u64) -> Option<Way> {
 
 /// Returns whether the new entry sends the rest of a transfer to the same place as the entry before
 /// it.
-pub(super) fn goes_on(transfer: &Transfer, before: &ShrimpEntry, now: &ShrimpEntry) -> bool {
-    let place = |entry| way_by(entry, transfer.next).map(|way| (way.node, way.address));
-    let is_deliberate = way_by(now, transfer.next).is_some_and(|way| way.mode == SHRIMP_MODE_DELIBERATE);
-    let last = transfer.next + transfer.left - 1;
+pub(super) fn goes_on(rest: &Range<u64>, before: &ShrimpEntry, now: &ShrimpEntry) -> bool {
+    let place = |entry| way_by(entry, rest.start).map(|way| (way.node, way.address));
+    let is_deliberate = way_by(now, rest.start).is_some_and(|way| way.mode == SHRIMP_MODE_DELIBERATE);
     let part = |at: u64| split_of(at % PAGE, now.split_out);
-    is_deliberate && place(before) == place(now) && part(transfer.next) == part(last)
+    is_deliberate && place(before) == place(now) && part(rest.start) == part(rest.end - 1)
 }
 
 /// Returns the two parts of a split page.

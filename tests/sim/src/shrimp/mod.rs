@@ -30,9 +30,11 @@
 //! | `reporting` | the arrival queue from the driver's view |
 //! | `operating` | the operating systems: entries, thresholds, resets; also hostile ones |
 //! | `forgery` | packets of hostile hosts |
-//! | `processor` | pending accesses of a processor |
+//! | `deeds` | pending actions of processors |
+//! | `processor` | the accesses that they make |
 //! | `model` | the engine's interface |
 
+mod deeds;
 mod forgery;
 mod ledger;
 mod machine;

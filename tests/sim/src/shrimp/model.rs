@@ -10,11 +10,11 @@ use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Healing, Model, World};
 
+use super::deeds::Processor;
 use super::ledger::Ledger;
 use super::machine::Machine;
 use super::mapping::{DATA_PAGES, Taste};
 use super::packet::LARGEST;
-use super::processor::Processor;
 use crate::engine::flight::Flight;
 
 /// A fabric of SHRIMP cards.

@@ -22,7 +22,8 @@ impl World<Shrimp> {
         let ledger = &mut self.model.ledgers[host];
         let (before, now) = (ledger.table.entry(page), ledger.table.prepared(page, entry));
         let ends = |transfer: &Transfer| {
-            transfer.base / PAGE == u64::from(page) && !goes_on(transfer, &before, &now)
+            let rest = transfer.next..transfer.next + transfer.left;
+            transfer.base / PAGE == u64::from(page) && !goes_on(&rest, &before, &now)
         };
         if entry.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0 && ledger.transfers.iter().any(ends) {
             let refused = machine.command(SHRIMP_COMMAND_SET_ENTRY, page, &entry)?.is_err();

@@ -1,7 +1,5 @@
-//! Pending actions of a processor. It makes one bus access at a time, so that accesses of others
+//! Actions of processors. A processor makes one bus access at a time, so that accesses of others
 //! come in between.
-
-use std::collections::VecDeque;
 
 use hamlyn_abi::shrimp::entry::SHRIMP_MODE_DELIBERATE;
 use hamlyn_abi::shrimp::memory::*;
@@ -10,54 +8,9 @@ use crate::engine::memory::PAGE;
 use crate::engine::violation::Violation;
 use crate::engine::world::World;
 
+use super::deeds::Deed;
 use super::mapping::PAGES;
 use super::model::Shrimp;
-
-/// An action of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
-    /// Consecutive stores on the bus.
-    Stores {
-        address: u64,
-        width: u8,
-        left: u32,
-    },
-    /// Consecutive stores through the window.
-    WindowStores {
-        address: u64,
-        width: u8,
-        left: u32,
-    },
-    WindowLoad {
-        address: u64,
-        width: u8,
-    },
-    /// A compare-with-0-and-exchange on a command page, repeated until it has found 0. `found` is
-    /// the value that was read and not written back yet.
-    Update {
-        address: u64,
-        words: u32,
-        found: Option<u32>,
-    },
-    /// One such exchange with a value other than 0 in the accumulator. The compare fails although
-    /// it finds 0.
-    Miss {
-        address: u64,
-        found: Option<u32>,
-    },
-    /// A store of any other value to a command page.
-    Command {
-        address: u64,
-        width: u8,
-        value: u64,
-    },
-}
-
-/// A processor.
-#[derive(Debug, Default)]
-pub(super) struct Processor {
-    pub(super) deeds: VecDeque<Deed>,
-}
 
 impl World<Shrimp> {
     /// Adds a random action to a processor.
