@@ -13,7 +13,6 @@ use crate::{packages, root};
 const LEFT: &[(&str, &[&str])] = &[(
     "tests/sim/src",
     &[
-        "clan/crediting clan/model clan/processor",
         "dart/model dart/opening dart/paging",
         "echo/model echo/owner echo/post",
         "hamlyn/express hamlyn/machine",

@@ -6,29 +6,9 @@ use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
+use super::counts::Spent;
 use super::model::Clan;
 use super::packet::{CREDIT, Letter, PROBE, READ, TO_GROUP, WRITE, words};
-
-/// Words that a host has sent to another.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Spent {
-    epoch: u16,
-    words: u64,
-    /// Limit of the count.
-    allowed: u64,
-}
-
-/// Words that have come from a host.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Come {
-    epoch: u16,
-    words: u64,
-    /// Limit of the count that was granted to the host.
-    granted: u64,
-    /// Its last question that was not answered: the count in it, and the number of words before it
-    /// that are missing.
-    asked: Option<(u64, u64)>,
-}
 
 /// Returns the words of credit that a packet takes.
 fn cost(letter: &Letter) -> u64 {
@@ -36,16 +16,6 @@ fn cost(letter: &Letter) -> u64 {
         READ => 1,
         WRITE => words(letter.offset, letter.data.len() as u64).count() as u64,
         _ => 0,
-    }
-}
-
-impl Come {
-    fn begin(self, epoch: u16, window: u64) -> Self {
-        if self.granted > 0 && self.epoch == epoch {
-            self
-        } else {
-            Self { epoch, granted: window, ..Self::default() }
-        }
     }
 }
 

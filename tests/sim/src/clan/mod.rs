@@ -37,17 +37,21 @@
 //! | `tripping` | Tripwires, and the effects of their firing |
 //! | `settling` | writes of cards to memory |
 //! | `copying` | copies of DMA requests for members of groups |
-//! | `crediting` | words in flight, and their limits |
+//! | `counts` | words in flight, counted at both ends |
+//! | `crediting` | limits of these counts |
 //! | `windowing` | stores and loads by windows |
 //! | `sending` | packets that leave a card |
 //! | `receiving` | packets that reach a card |
 //! | `forgery` | packets of hostile hosts |
 //! | `planning` | random actions of processes and drivers |
+//! | `deeds` | pending actions of processes |
 //! | `processor` | how processes carry out their actions |
 //! | `model` | the engine's interface |
 
 mod copying;
+mod counts;
 mod crediting;
+mod deeds;
 mod driving;
 mod forgery;
 mod ledger;

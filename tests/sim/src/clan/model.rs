@@ -14,11 +14,11 @@ use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
-use super::crediting::{Come, Spent};
+use super::counts::{Come, Spent};
+use super::deeds::Processor;
 use super::ledger::Ledger;
 use super::machine::Machine;
 use super::packet::{HEAD, Letter};
-use super::processor::Processor;
 
 /// The origin of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

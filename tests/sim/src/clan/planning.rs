@@ -11,9 +11,10 @@ use hamlyn_abi::clan::tripwire::*;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
+use super::deeds::Deed;
 use super::ledger::Window;
 use super::model::Clan;
-use super::processor::{Deed, group_of};
+use super::processor::group_of;
 
 /// Names an aperture: host, number, key, and length.
 #[derive(Debug, Clone, Copy)]
