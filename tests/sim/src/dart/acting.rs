@@ -18,8 +18,7 @@ use super::effects::{BARRIER, COMPARE_AND_SWAP, FETCH_AND_INCREMENT, Outcome, ou
 use super::explaining::parts;
 use super::interpreter::is_implemented;
 use super::ledger::{Arrived, LEFT};
-use super::model::Dart;
-use super::opening::PROCESSES;
+use super::model::{Dart, PROCESSES};
 use super::packet::{BLOCK, LONGEST, Letter, Message, TRAPPED};
 
 /// Opcodes of random programs. The first four meet other messages at a register: the three named

@@ -16,9 +16,10 @@ use crate::engine::world::{Model, World};
 use super::explaining::Tally;
 use super::ledger::{LEFT, Ledger, Page, Spaces};
 use super::machine::Machine;
-use super::opening::{PROCESSES, Pair};
 use super::packet::LARGEST;
 
+/// First number of a process's connection.
+pub(super) const PROCESSES: u32 = 8;
 /// Maximum number of messages of a connection that wait to leave.
 pub(super) const MOST_SENDS: usize = 64;
 /// A small card, whose resources are often exhausted.
@@ -33,6 +34,20 @@ pub(super) const OPTIONS: Options = Options {
     window: 48,
     handshake_ms: 0,
 };
+
+/// Two ends of a connection: hosts and numbers. A host may have both, and an end may be its own
+/// other end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair(pub(super) [(usize, u32); 2]);
+
+impl Pair {
+    /// Returns each of its ends, with the other.
+    pub(super) fn sides(self) -> impl Iterator<Item = [(usize, u32); 2]> {
+        let Self([one, other]) = self;
+        let back = (one != other).then_some([other, one]);
+        std::iter::once([one, other]).chain(back)
+    }
+}
 
 /// A fabric of DART cards.
 #[derive(Debug)]

@@ -19,29 +19,13 @@ use crate::engine::world::World;
 use super::calling::Entry;
 use super::ledger::{BROKEN, End, Endpoint, Ledger, Queue, State};
 use super::machine::Machine;
-use super::model::{Dart, OPTIONS};
+use super::model::{Dart, OPTIONS, PROCESSES, Pair};
 use super::paging::{FIRST, PAGES};
 
-/// First number of a process's connection.
-pub(super) const PROCESSES: u32 = 8;
 /// The key of operating systems' connections.
 const SYSTEM_KEY: u64 = 0x5452_4144;
 /// Queues of a host.
 const QUEUES: u32 = 3;
-
-/// Two ends of a connection: hosts and numbers. A host may have both, and an end may be its own
-/// other end.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pair(pub(super) [(usize, u32); 2]);
-
-impl Pair {
-    /// Returns each of its ends, with the other.
-    pub(super) fn sides(self) -> impl Iterator<Item = [(usize, u32); 2]> {
-        let Self([one, other]) = self;
-        let back = (one != other).then_some([other, one]);
-        std::iter::once([one, other]).chain(back)
-    }
-}
 
 /// Returns the endpoints of a host, numbered from 1.
 fn endpoints() -> [Endpoint; 3] {
