@@ -12,11 +12,13 @@
 //! | file | holds |
 //! |---|---|
 //! | `machine` | a card's station, and the mailboxes opened by its driver |
+//! | `mailbox` | the owner of a mailbox, and messages in flight and in an inbox |
 //! | `owner` | a mailbox from its owner's view: ring, take, sleep |
-//! | `post` | messages in flight, and their expected effects |
+//! | `post` | the expected effects of messages in flight |
 //! | `model` | the engine's interface |
 
 mod machine;
+mod mailbox;
 mod model;
 mod owner;
 mod post;

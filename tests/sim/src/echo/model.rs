@@ -10,8 +10,7 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
 use super::machine::{MAILBOXES, Machine};
-use super::owner::Owner;
-use super::post::{Letter, packet};
+use super::mailbox::{Letter, Owner, packet};
 
 /// A fabric of echo cards.
 #[derive(Debug)]

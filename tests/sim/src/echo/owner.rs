@@ -1,33 +1,13 @@
 //! A mailbox from its owner's view.
 
-use std::collections::VecDeque;
-
 use hamlyn_abi::echo::inbox::ECHO_RECORD_SIZE;
 use hamlyn_abi::echo::window::*;
 
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
+use super::mailbox::{Deposited, Letter, Owner, packet};
 use super::model::Echo;
-use super::post::{Deposited, Letter, packet};
-
-/// An owner.
-#[derive(Debug, Default)]
-pub(super) struct Owner {
-    pub(super) mailbox: u32,
-    /// Number of rings, modulo 2^32.
-    pub(super) rung: u32,
-    /// Numbers of messages deposited and taken, modulo 2^32.
-    pub(super) arrived: u32,
-    taken: u32,
-    /// Messages in the inbox.
-    pub(super) inbox: VecDeque<Deposited>,
-    /// Messages to send, each with its destination host and mailbox.
-    pub(super) plans: VecDeque<(u32, u32, Vec<u8>)>,
-    /// The message that the card has yet to send.
-    pub(super) rung_for: Option<Letter>,
-    pub(super) asleep: bool,
-}
 
 impl World<Echo> {
     fn owner(&mut self, host: usize, mailbox: usize) -> &mut Owner {

@@ -1,4 +1,4 @@
-//! Messages in flight, and their expected effects.
+//! The expected effects of messages in flight.
 
 use hamlyn_abi::echo::inbox::ECHO_RECORD_SIZE;
 use hamlyn_abi::echo::statistics::EchoStatistic;
@@ -11,33 +11,11 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
 
 use super::machine::Inbox;
+use super::mailbox::{Deposited, Letter};
 use super::model::Echo;
 
 /// Size of a packet's header, which holds the destination and source mailboxes.
 const HEADER: usize = 8;
-
-/// A message, or arbitrary bytes from a hostile host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Letter {
-    pub(super) source: u16,
-    pub(super) destination: u16,
-    pub(super) packet: Vec<u8>,
-    /// A port has gone down since, and may have dropped it.
-    pub(super) excused: bool,
-}
-
-/// Returns the packet of a message.
-pub(super) fn packet(to: u32, from: u32, data: &[u8]) -> Vec<u8> {
-    [&to.to_le_bytes(), &from.to_le_bytes(), data].concat()
-}
-
-/// A message in an inbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Deposited {
-    pub(super) source: u32,
-    pub(super) mailbox: u32,
-    pub(super) data: Vec<u8>,
-}
 
 /// Returns the expected effect of a packet: the counter, and the mailbox if it is deposited.
 fn fate(world: &World<Echo>, host: usize, packet: &[u8]) -> Result<(EchoStatistic, Option<u32>), Violation> {
