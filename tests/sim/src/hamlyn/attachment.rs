@@ -26,7 +26,7 @@ use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
 
 use crate::engine::area::Area;
 use crate::engine::memory::PAGE;
-use crate::hamlyn::express::wrong;
+use crate::hamlyn::areas::wrong;
 use crate::hamlyn::machine::Machine;
 use crate::hamlyn::mapping::mapping;
 use crate::hamlyn::matrix::AreaName;

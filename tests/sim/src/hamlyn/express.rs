@@ -6,56 +6,39 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hamlyn::attach::ExpressParts;
-use hamlyn::{Error, Result};
 use hamlyn_driver_host::{Ports, System};
 use hamlyn_sys::Mapping;
 use rustix::io::Errno;
 
-use crate::engine::memory::PAGE;
-use crate::engine::violation::Violation;
-use crate::hamlyn::machine::Machine;
 use crate::hamlyn::matrix::{AreaName, MEMORY, Matrix, PAGES};
-
-/// First number of a view in the library. Areas have lower numbers.
-const VIEWS: u32 = 1 << 31;
 
 /// The express memory of a host.
 #[derive(Debug)]
 pub(crate) struct Express {
-    matrix: Arc<Matrix>,
-    own: u32,
+    pub(crate) matrix: Arc<Matrix>,
+    pub(crate) own: u32,
     ends: Mutex<Ends>,
 }
 
 #[derive(Debug, Default)]
-struct Ends {
+pub(crate) struct Ends {
     /// Areas and views by the driver's number.
-    held: BTreeMap<u32, Held>,
+    pub(crate) held: BTreeMap<u32, Held>,
     /// Hosts that have been asked to settle.
-    settling: BTreeSet<u32>,
+    pub(crate) settling: BTreeSet<u32>,
 }
 
 /// An area or a view of a process.
 #[derive(Debug)]
-struct Held {
-    pid: u64,
+pub(crate) struct Held {
+    pub(crate) pid: u64,
     /// The library's number for it.
-    number: u32,
-    host: u32,
+    pub(crate) number: u32,
+    pub(crate) host: u32,
     /// For a view, its area and its key.
-    of: Option<(AreaName, u64)>,
+    pub(crate) of: Option<(AreaName, u64)>,
     /// Its pages and mapping, from when it is mapped until it is withdrawn.
-    shown: Option<(Vec<u32>, Arc<Mapping>)>,
-}
-
-fn refused(errno: Errno) -> Error {
-    Error::System { action: "have express memory".into(), source: errno.into() }
-}
-
-/// Turns a violation by the card or the driver into a library error, so that it reaches the caller.
-pub(crate) fn wrong(violation: Violation) -> Error {
-    Error::System { action: "go on".into(), source: std::io::Error::other(violation) }
+    pub(crate) shown: Option<(Vec<u32>, Arc<Mapping>)>,
 }
 
 impl Express {
@@ -81,11 +64,11 @@ impl Express {
         Ok(())
     }
 
-    fn ends(&self) -> MutexGuard<'_, Ends> {
+    pub(crate) fn ends(&self) -> MutexGuard<'_, Ends> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn views(&self, pid: u64, of: AreaName) -> bool {
+    pub(crate) fn views(&self, pid: u64, of: AreaName) -> bool {
         let ends = self.ends();
         ends.held.values().any(|held| {
             held.pid == pid && held.of.is_some_and(|(area, _)| area == of) && held.shown.is_some()
@@ -99,129 +82,9 @@ impl Express {
         }
     }
 
-    fn hide(&self, held: &mut Held) {
+    pub(crate) fn hide(&self, held: &mut Held) {
         if let Some((pages, memory)) = held.shown.take() {
             self.matrix.withdraw(self.own, held.host, &pages, held.of.is_some(), &memory);
         }
-    }
-}
-
-impl Machine {
-    /// Returns whether a process has a view of an area, and the view is mapped.
-    pub(crate) fn express_views(&self, pid: u64, of: AreaName) -> bool {
-        self.express.as_ref().is_some_and(|express| express.views(pid, of))
-    }
-
-    fn express(&self) -> Result<&Express> {
-        self.express.as_ref().ok_or(Error::Unsupported("this fabric has no express memory"))
-    }
-
-    /// Creates an area. On `EAGAIN`, the caller must try again later.
-    pub(crate) fn make_area(&self, pid: u64, host: u32, length: usize) -> Result<ExpressParts> {
-        let express = self.express()?;
-        let again = express.ends().settling.remove(&host);
-        let pages = (length as u64).div_ceil(PAGE) as u32;
-        let made = self.system_call(|system, ports| {
-            let number = system.express_create(ports, host, pages, again)?;
-            Ok((number, system.express(number)?.ok_or(Errno::NODEV)?))
-        });
-        if made == Err(Errno::AGAIN) {
-            express.ends().settling.insert(host);
-        }
-        let (handle, end) = made.map_err(refused)?;
-        let name = AreaName { host: express.own, number: end.number };
-        let memory = express.matrix.area(name, host, &end.pages).map_err(wrong)?;
-        let shown = Some((end.pages, memory.clone()));
-        express.ends().held.insert(handle, Held { pid, number: end.number, host, of: None, shown });
-        Ok(ExpressParts { number: end.number, key: end.key, memory })
-    }
-
-    /// Asks for a view. [`Machine::view_is_decided`] tells whether there is an answer.
-    pub(crate) fn ask_for_view(&self, pid: u64, of: AreaName, key: u64) -> Result<()> {
-        let express = self.express()?;
-        let asked = self.system_call(|system, ports| system.express_map(ports, of.host, of.number, key));
-        let handle = asked.map_err(refused)?;
-        let held = Held { pid, number: VIEWS | handle, host: of.host, of: Some((of, key)), shown: None };
-        express.ends().held.insert(handle, held);
-        Ok(())
-    }
-
-    /// Returns the driver's number of a view that a process has asked for.
-    fn asked_view(&self, pid: u64, of: AreaName, key: u64) -> Option<u32> {
-        let ends = self.express().ok()?.ends();
-        let is_it = |held: &Held| held.pid == pid && held.of == Some((of, key)) && held.shown.is_none();
-        ends.held.iter().find(|(_, held)| is_it(held)).map(|(handle, _)| *handle)
-    }
-
-    pub(crate) fn view_is_decided(&self, pid: u64, of: AreaName, key: u64) -> bool {
-        let Some(handle) = self.asked_view(pid, of, key) else { return true };
-        self.system_call(|system, _| system.express(handle)) != Ok(None)
-    }
-
-    /// Drops a view that its process no longer wants.
-    pub(crate) fn forget_view(&self, pid: u64, of: AreaName, key: u64) {
-        if let Some(handle) = self.asked_view(pid, of, key) {
-            self.close_end(handle);
-        }
-    }
-
-    /// Maps a view that was asked for.
-    pub(crate) fn map_view(&self, pid: u64, of: AreaName, key: u64) -> Result<ExpressParts> {
-        let express = self.express()?;
-        let handle = self.asked_view(pid, of, key).ok_or(refused(Errno::NOENT))?;
-        let end = match self.system_call(|system, _| system.express(handle)) {
-            Ok(Some(end)) => end,
-            Ok(None) => return Err(refused(Errno::AGAIN)),
-            Err(errno) => {
-                self.close_end(handle);
-                return Err(refused(errno));
-            }
-        };
-        let memory = express.matrix.view(of, express.own, &end.pages).map_err(wrong)?;
-        let mut ends = express.ends();
-        let held = ends.held.get_mut(&handle).ok_or(refused(Errno::NODEV))?;
-        held.shown = Some((end.pages, memory.clone()));
-        Ok(ExpressParts { number: held.number, key: 0, memory })
-    }
-
-    /// Frees an area or a view, by the library's number.
-    pub(crate) fn give_end_back(&self, pid: u64, number: u32) -> Result<()> {
-        let is_it = |held: &Held| held.pid == pid && held.number == number;
-        let found =
-            self.express()?.ends().held.iter().find(|(_, held)| is_it(held)).map(|(handle, _)| *handle);
-        self.close_end(found.ok_or(refused(Errno::NOENT))?);
-        Ok(())
-    }
-
-    /// Frees all areas and views of a process that has died.
-    pub(crate) fn close_ends_of(&self, pid: u64) {
-        let Some(express) = &self.express else { return };
-        let own: Vec<u32> = {
-            let ends = express.ends();
-            ends.held.iter().filter(|(_, held)| held.pid == pid).map(|(handle, _)| *handle).collect()
-        };
-        own.into_iter().for_each(|handle| self.close_end(handle));
-    }
-
-    fn close_end(&self, handle: u32) {
-        let Some(express) = &self.express else { return };
-        // It is unmapped from its process before it is freed.
-        if let Some(mut held) = express.ends().held.remove(&handle) {
-            express.hide(&mut held);
-        }
-        let _ = self.system_call(|system, ports| {
-            system.express_close(ports, handle);
-            Ok(())
-        });
-    }
-
-    /// Checks that no area or view remains, and that none has any pages.
-    pub(crate) fn check_express_at_rest(&self) -> Result<(), Violation> {
-        let Some(express) = &self.express else { return Ok(()) };
-        let ends = express.ends();
-        if let Some(held) = ends.held.values().next() {
-            return Err(Violation::new(format!("host {}: at the end somebody has {held:?}", self.id)));
-        }
-        express.matrix.check_rest()
     }
 }

@@ -9,7 +9,9 @@
 //! | `matrix` | the switch's file of express memory, and the mappings of its pages |
 //! | `sram` | the used parts of a card's memory |
 //! | `tables` | what a driver has opened, and the memory that its card may use |
-//! | `machine`, `system`, `express` | a card's driver, connections and express memory, which use each other |
+//! | `express` | a host's areas and views of express memory |
+//! | `machine`, `system` | a card's driver, and its connections |
+//! | `areas` | the driver's calls for areas and views |
 //! | `driver`, `room` | the driver's commands, and whether the card has memory for them |
 //! | `attachment` | the library's requests for them |
 //! | `judge` | the expected effects of one packet on a card, derived a second time |
@@ -46,7 +48,7 @@
 //! | `model` | the engine's interface |
 //! | `outcome` | a seed, and its results |
 //!
-//! `machine`, `system` and `express` use each other, like module and kernel.
+//! `machine` and `system` use each other, like module and kernel.
 //!
 //! **What is checked, and when:**
 //!
@@ -70,6 +72,7 @@
 //!   any.
 //! * When all processes have ended: nothing is open, and no page is lost.
 
+mod areas;
 mod attachment;
 mod blunders;
 mod channels;
