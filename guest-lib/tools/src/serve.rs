@@ -13,6 +13,8 @@ use crate::hello::{Hello, Wish};
 use crate::word;
 use crate::{Outcome, complain, say};
 
+/// Time for a client's first request.
+const SILENCE: Duration = Duration::from_secs(30);
 /// How long to wait for a message while the ring to the peer is full: room may come first.
 pub(crate) const ROOM: Duration = Duration::from_micros(100);
 
@@ -30,11 +32,14 @@ pub(crate) fn listen(card: &Card, name: &str, json: bool) -> Outcome<ExitCode> {
                 continue;
             }
         };
-        thread::spawn(move || {
+        let client = move || {
             if let Err(error) = serve(&mut End::new(channel)) {
                 complain(format_args!("a client: {error}"));
             }
-        });
+        };
+        if let Err(error) = thread::Builder::new().spawn(client) {
+            complain(format_args!("a client was not served: {error}"));
+        }
     }
 }
 
@@ -50,7 +55,11 @@ fn announce(name: &str, host: Option<u32>, json: bool) -> Outcome {
 /// Serves a client until it closes the channel.
 fn serve(end: &mut End) -> Outcome {
     end.set_wait(Wait::Adapt);
-    let mut next = read_hello(end)?;
+    let limit = end.room();
+    let mut next = match end.receive(Some(SILENCE))? {
+        Some(received) => Some(parse(received.word, &received.bytes()?, limit)?),
+        None => None,
+    };
     while let Some(hello) = next {
         end.set_wait(hello.wait);
         end.send(word::READY, &[], None)?;
@@ -59,13 +68,7 @@ fn serve(end: &mut End) -> Outcome {
     Ok(())
 }
 
-/// Returns a client's next request; `None` if the client has closed the channel.
-fn read_hello(end: &mut End) -> Outcome<Option<Hello>> {
-    let limit = end.room();
-    let Some(received) = end.receive(None)? else { return Ok(None) };
-    parse(received.word, &received.bytes()?, limit).map(Some)
-}
-
+/// Decodes a client's request.
 fn parse(word: u32, bytes: &[u8], limit: usize) -> Outcome<Hello> {
     let hello = Some(word).filter(|word| *word == word::HELLO).and_then(|_| Hello::from_bytes(bytes, limit));
     Ok(hello.ok_or("its request is not of this version's tools, or too large for the channel")?)

@@ -99,15 +99,18 @@ impl Session {
 
     /// Returns the next word, in answer to a sent one.
     pub(crate) fn next_word(&mut self) -> Outcome<u32> {
-        let (host, timeout) = (self.host, self.timeout);
-        match self.end.receive(Some(timeout)) {
-            Ok(Some(received)) => Ok(received.word),
-            Ok(None) => Err(format!("host {host} has closed the channel").into()),
-            Err(error) if error.is_timed_out() => {
-                Err(format!("host {host} does not answer within {timeout:?}").into())
-            }
+        let received = self.end.receive(Some(self.timeout)).map(|received| received.map(|found| found.word));
+        match received {
+            Ok(Some(word)) => Ok(word),
+            Ok(None) => Err(format!("host {} has closed the channel", self.host).into()),
+            Err(error) if error.is_timed_out() => Err(self.silence().into()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the error for a server that does not answer.
+    pub(crate) fn silence(&self) -> String {
+        format!("host {} does not answer within {:?}", self.host, self.timeout)
     }
 
     /// Ends the conversation with the server.

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,10 @@ fn exchange(
     // In both directions, messages are received while the ring to the peer is full.
     let for_room = if wish == Wish::Both { Duration::ZERO } else { timeout };
     let mut owed = None;
+    // When something last went out or came in.
+    let mut progress = Instant::now();
     loop {
+        let sent = flow.sent();
         let mut is_full = !session.end.try_say(&mut owed)?;
         while flow.may_send() && !is_full {
             match session.end.reserve(size, Some(for_room)) {
@@ -91,14 +94,19 @@ fn exchange(
         if flow.is_confirmed() && (wish == Wish::Count || flow.peer_has_ended()) && owed.is_none() {
             return Ok(());
         }
+        if flow.sent() != sent {
+            progress = Instant::now();
+        }
         let word = if is_full {
-            match session.end.receive(Some(ROOM)) {
-                Err(error) if error.is_timed_out() => continue,
-                received => received?.ok_or("the peer has closed the channel")?.word,
+            match session.end.receive(Some(ROOM)).map(|received| received.map(|found| found.word)) {
+                Err(error) if error.is_timed_out() && progress.elapsed() < timeout => continue,
+                Err(error) if error.is_timed_out() => return Err(session.silence().into()),
+                received => received?.ok_or("the peer has closed the channel")?,
             }
         } else {
             session.next_word()?
         };
+        progress = Instant::now();
         match flow.take(word) {
             Event::Stale => {}
             Event::Confirmed(messages) => lock(rate).confirms(messages),
