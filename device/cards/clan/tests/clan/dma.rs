@@ -212,6 +212,21 @@ fn requests_to_silent_host_time_out() {
 }
 
 #[test]
+fn system_requests_do_not_wait_for_their_packets() {
+    let (mut one, _, _, _, endpoint) = transfers();
+    let (memory, system) = one.area(u64::from(CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE), 0);
+    let (requests, events, flags) = (REQUESTS, CLAN_NO_EVENTS, CLAN_PRIVILEGED);
+    let body = ClanOpenEndpoint { memory, owner: OWNER, requests, events, flags, ..Default::default() };
+    one.run(CLAN_COMMAND_OPEN_ENDPOINT, 3, &body).unwrap();
+    one.wire.stopped = vec![1];
+    for (index, memory) in [(3, system), (2, endpoint)] {
+        one.request(index, memory, 0, write_request(0, 0, 8));
+        one.transmit();
+    }
+    assert_eq!((one.done(system), one.done(endpoint)), (1, 0), "such requests go to all hosts");
+}
+
+#[test]
 fn closed_endpoint_has_no_requests() {
     let (mut one, mut other, _, _, endpoint) = transfers();
     one.run(CLAN_COMMAND_CLOSE_WINDOW, 5, &[0_u64]).unwrap();
