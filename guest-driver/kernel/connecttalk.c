@@ -11,7 +11,7 @@ static struct hamlyn_connections *connections_of(const struct peer_service *serv
 	return container_of(service, struct hamlyn_connections, service);
 }
 
-/* Sends a message that there is no connection with number @to. */
+/* Rejects a message for connection @to, which does not exist. */
 static void connection_refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
 {
 	struct hamlyn_message *message = kzalloc(sizeof(*message), GFP_KERNEL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Checks for answers, and hosts that take too little of what is sent to them. */
+/* Periodic check for late answers, and for hosts whose cards accept too few packets. */
 #include "shrimp.h"
 
 /* Starts the checks, as an answer is awaited from now on. */

@@ -5,7 +5,7 @@
  *   ops.c        operations that the core calls
  *   nipt.c       the page table: the driver's own copy, and the owners of the parts of a page
  *   tell.c       what must be told to other hosts' drivers
- *   answers.c    checks for their answers, and hosts that take too little
+ *   answers.c    periodic check for late answers, and for hosts that accept too few packets
  *   held.c       pages of exports that other hosts hold or have asked for
  *   leaving.c    pages of exports that are to leave or have left
  *   import.c     hosts that have mapped an export

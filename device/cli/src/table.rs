@@ -29,6 +29,18 @@ fn aligned<const COLUMNS: usize>(
     table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
+/// Formats a time in nanoseconds.
+pub(crate) fn time(ns: u64) -> String {
+    let ns = ns as f64;
+    if ns < 1e3 {
+        format!("{ns:.0} ns")
+    } else if ns < 1e6 {
+        format!("{:.1} us", ns / 1e3)
+    } else {
+        format!("{:.1} ms", ns / 1e6)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -51,9 +51,9 @@ pub(crate) enum Step {
     /// A held packet went onto a path or into the ring. The fields are its source and its bytes of
     /// the source's bounds.
     Released(usize, usize),
-    /// There is no room.
+    /// The ring is full.
     NoRoom,
-    /// There is no packet.
+    /// The queue is empty.
     Nothing,
 }
 

@@ -249,8 +249,8 @@ impl Switch {
         Ok(done)
     }
 
-    /// Requests a wake-up. `true`: there is no work until the descriptor is readable. `false`:
-    /// there is work.
+    /// Requests a wake-up. Returns true if the next work makes the descriptor readable, and false if
+    /// work is pending.
     pub fn sleep(&mut self) -> bool {
         self.crossbar.sleep()
     }

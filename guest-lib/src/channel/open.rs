@@ -10,7 +10,7 @@ use super::remote::{self, Common};
 use super::sender::{self, Sender};
 use super::{Channel, Options};
 use crate::clan::channel::ClanEnds;
-use crate::core::connection::{self, Connection, End, EndReason, FIND_TIMEOUT, MAX_PRIVATE, Request};
+use crate::core::connection::{self, Connection, End, EndReason, FIND_TIMEOUT, Request};
 use crate::core::express::ring::half_of;
 use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
@@ -80,9 +80,9 @@ impl Channel {
         let express::Channel { sender, receiver } = channel;
         let longest = half_of(sender.longest() as u64 + 8) as usize;
         Self {
-            sender: Sender { way: sender::Way::Hamlyn(sender), longest, begun: None },
+            sender: Sender { way: sender::Way::Express(sender), longest, begun: None },
             receiver: Receiver {
-                way: receiver::Way::Hamlyn(receiver),
+                way: receiver::Way::Express(receiver),
                 rest: Default::default(),
                 taken: None,
             },
@@ -231,7 +231,7 @@ impl Listener {
         let (asked, model) = (request.private().to_vec(), self.card.number());
         let peer = match Offer::from_bytes(&asked, model) {
             Ok(peer) => peer,
-            Err(error) => return request.reject(cut(&error.to_string())).map(|()| None),
+            Err(error) => return request.reject_because(&error.to_string()).map(|()| None),
         };
         // Both directions use the smaller ring, so this end needs no larger one.
         let made = capacity(self.options).map(|own| own.min(peer.capacity)).and_then(|capacity| {
@@ -242,7 +242,7 @@ impl Listener {
             Ok(made) => made,
             Err(error) => {
                 // The peer may be gone already.
-                let _ = request.reject(cut(&error.to_string()));
+                let _ = request.reject_because(&error.to_string());
                 return Err(error);
             }
         };
@@ -251,7 +251,7 @@ impl Listener {
             Ok(halves) => halves,
             Err(error) => {
                 let is_own = error.kind() == ErrorKind::Exhausted;
-                let rejected = request.reject(cut(&error.to_string()));
+                let rejected = request.reject_because(&error.to_string());
                 return if is_own { Err(error) } else { rejected.map(|()| None) };
             }
         };
@@ -265,10 +265,4 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
-}
-
-/// Returns as much of a text as fits the private data.
-fn cut(text: &str) -> &[u8] {
-    let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
-    &text.as_bytes()[..whole.unwrap_or_default()]
 }

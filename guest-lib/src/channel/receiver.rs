@@ -27,7 +27,7 @@ pub struct Receiver {
 
 #[derive(Debug)]
 pub(super) enum Way {
-    Hamlyn(ChannelReceiver),
+    Express(ChannelReceiver),
     Remote(remote::Receiver),
 }
 
@@ -35,13 +35,13 @@ impl Receiver {
     /// Returns whether messages use express memory, with no card between the two ends.
     #[must_use]
     pub fn is_express(&self) -> bool {
-        matches!(&self.way, Way::Hamlyn(receiver) if receiver.is_express())
+        matches!(self.way, Way::Express(_))
     }
 
     /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
-            Way::Hamlyn(receiver) => receiver.set_polling(polling),
+            Way::Express(receiver) => receiver.set_polling(polling),
             Way::Remote(receiver) => receiver.set_polling(polling),
         }
     }
@@ -77,8 +77,10 @@ impl Receiver {
 
     fn recv_with(&mut self, wait: Wait) -> Result<Option<Message<'_>>> {
         Ok(match (&mut self.way, wait) {
-            (Way::Hamlyn(receiver), Wait::No) => receiver.try_recv()?.map(Place::Hamlyn),
-            (Way::Hamlyn(receiver), Wait::Until(timeout)) => receiver.recv_block(timeout)?.map(Place::Hamlyn),
+            (Way::Express(receiver), Wait::No) => receiver.try_recv()?.map(Place::Express),
+            (Way::Express(receiver), Wait::Until(timeout)) => {
+                receiver.recv_block(timeout)?.map(Place::Express)
+            }
             (Way::Remote(receiver), wait) => {
                 next_of(receiver, wait)?.map(|span| Place::Remote(receiver, span))
             }
@@ -93,7 +95,7 @@ impl Receiver {
     pub fn take(&mut self, wait: Option<Option<Duration>>) -> Result<Option<&[AtomicU8]>> {
         self.give_back()?;
         match &mut self.way {
-            Way::Hamlyn(receiver) => receiver.take(wait),
+            Way::Express(receiver) => receiver.take(wait),
             Way::Remote(receiver) => {
                 self.taken = next_of(receiver, wait.map_or(Wait::No, Wait::Until))?;
                 Ok(self.taken.map(|span| receiver.data(span)))
@@ -105,7 +107,7 @@ impl Receiver {
     #[doc(hidden)]
     pub fn give_back(&mut self) -> Result<()> {
         match &mut self.way {
-            Way::Hamlyn(receiver) => receiver.give_back(),
+            Way::Express(receiver) => receiver.give_back(),
             Way::Remote(receiver) => {
                 if let Some(span) = self.taken.take() {
                     receiver.release(span);
@@ -163,7 +165,7 @@ pub struct Message<'a>(Place<'a>);
 
 #[derive(Debug)]
 enum Place<'a> {
-    Hamlyn(Received<'a>),
+    Express(Received<'a>),
     Remote(&'a mut remote::Receiver, Span),
 }
 
@@ -173,7 +175,7 @@ impl Message<'_> {
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
-            Place::Hamlyn(message) => message.len(),
+            Place::Express(message) => message.len(),
             Place::Remote(_, span) => span.length as usize,
         }
     }
@@ -192,7 +194,7 @@ impl Message<'_> {
     #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         match &self.0 {
-            Place::Hamlyn(message) => message.read(offset, to),
+            Place::Express(message) => message.read(offset, to),
             Place::Remote(receiver, span) => {
                 inside("message", offset as u64, to.len() as u64, span.length)?;
                 copies::out_of_express(&receiver.data(*span)[offset..], to);
@@ -206,7 +208,7 @@ impl Message<'_> {
     #[inline]
     pub fn cells(&self) -> &[AtomicU8] {
         match &self.0 {
-            Place::Hamlyn(message) => message.cells(),
+            Place::Express(message) => message.cells(),
             Place::Remote(receiver, span) => receiver.data(*span),
         }
     }

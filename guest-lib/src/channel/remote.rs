@@ -1,5 +1,5 @@
-//! A ring in the receiver's memory that the sender's card writes to: the channel of SHRIMP, CLAN
-//! and DART cards.
+//! A ring in the receiver's memory that the sender's card writes to: the channel without express
+//! memory, on every model of cards.
 //!
 //! Each half has an *area* that the peer's card stores to, and a *mirror*: a copy of the peer's
 //! area that its own card sends from. A message is built in the mirror, at the offset where it will

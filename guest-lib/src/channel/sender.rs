@@ -26,7 +26,7 @@ pub struct Sender {
 
 #[derive(Debug)]
 pub(super) enum Way {
-    Hamlyn(ChannelSender),
+    Express(ChannelSender),
     Remote(remote::Sender),
 }
 
@@ -48,13 +48,13 @@ impl Sender {
     /// Returns whether messages use express memory, with no card between the two ends.
     #[must_use]
     pub fn is_express(&self) -> bool {
-        matches!(&self.way, Way::Hamlyn(sender) if sender.is_express())
+        matches!(self.way, Way::Express(_))
     }
 
     /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
         match &mut self.way {
-            Way::Hamlyn(sender) => sender.set_polling(polling),
+            Way::Express(sender) => sender.set_polling(polling),
             Way::Remote(sender) => sender.set_polling(polling),
         }
     }
@@ -126,8 +126,8 @@ impl Sender {
         at_most("length of a message", length as u64, self.longest as u64)?;
         self.begun = None;
         Ok(Room(match (&mut self.way, wait) {
-            (Way::Hamlyn(sender), Wait::No) => Place::Hamlyn(sender.try_reserve(length)?),
-            (Way::Hamlyn(sender), Wait::Until(timeout)) => Place::Hamlyn(sender.reserve(length, timeout)?),
+            (Way::Express(sender), Wait::No) => Place::Express(sender.try_reserve(length)?),
+            (Way::Express(sender), Wait::Until(timeout)) => Place::Express(sender.reserve(length, timeout)?),
             (Way::Remote(sender), wait) => {
                 let span = reserve(sender, length, wait)?;
                 Place::Remote(sender, span)
@@ -143,7 +143,7 @@ impl Sender {
         self.forget_begun();
         at_most("length of a message", length as u64, self.longest as u64)?;
         match &mut self.way {
-            Way::Hamlyn(sender) => sender.begin(length, wait),
+            Way::Express(sender) => sender.begin(length, wait),
             Way::Remote(sender) => {
                 let span = reserve(sender, length, wait.map_or(Wait::No, Wait::Until))?;
                 self.begun = Some(span);
@@ -155,7 +155,7 @@ impl Sender {
     /// Ends the room that was begun last: a look for other room may go past it.
     fn forget_begun(&mut self) {
         self.begun = None;
-        if let Way::Hamlyn(sender) = &mut self.way {
+        if let Way::Express(sender) = &mut self.way {
             sender.forget_begun();
         }
     }
@@ -164,7 +164,7 @@ impl Sender {
     #[doc(hidden)]
     pub fn finish(&mut self, puts: bool) -> Result<()> {
         let room = match &mut self.way {
-            Way::Hamlyn(sender) => Place::Hamlyn(sender.begun()?),
+            Way::Express(sender) => Place::Express(sender.begun()?),
             Way::Remote(sender) => Place::Remote(
                 sender,
                 self.begun.take().ok_or(Error::Invalid("no room is reserved for a message"))?,
@@ -180,7 +180,7 @@ impl Sender {
     /// [`Error::PeerLost`], [`Error::System`].
     pub fn flush(&mut self) -> Result<()> {
         match &mut self.way {
-            Way::Hamlyn(sender) => sender.flush(None),
+            Way::Express(sender) => sender.flush(None),
             Way::Remote(sender) => sender.flush(),
         }
     }
@@ -193,7 +193,7 @@ impl Sender {
     /// [`Error::Nonsense`] if the peer has stored an invalid value.
     pub fn bytes_behind(&mut self) -> Result<u64> {
         match &mut self.way {
-            Way::Hamlyn(sender) => sender.behind(),
+            Way::Express(sender) => sender.behind(),
             Way::Remote(sender) => sender.behind(),
         }
     }
@@ -217,7 +217,7 @@ impl Sender {
 
     fn close_with(self, timeout: Option<Duration>) -> Result<()> {
         match self.way {
-            Way::Hamlyn(sender) => match sender.close(timeout) {
+            Way::Express(sender) => match sender.close(timeout) {
                 Err(Error::PeerLost(PeerLoss::Abandoned)) => Ok(()),
                 closed => closed,
             },
@@ -262,7 +262,7 @@ pub struct Room<'a>(Place<'a>);
 
 #[derive(Debug)]
 enum Place<'a> {
-    Hamlyn(Reserved<'a>),
+    Express(Reserved<'a>),
     Remote(&'a mut remote::Sender, Span),
 }
 
@@ -272,7 +272,7 @@ impl Room<'_> {
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
-            Place::Hamlyn(room) => room.len(),
+            Place::Express(room) => room.len(),
             Place::Remote(_, span) => span.length as usize,
         }
     }
@@ -300,7 +300,7 @@ impl Room<'_> {
     #[inline]
     pub fn cells(&self) -> &[AtomicU8] {
         match &self.0 {
-            Place::Hamlyn(room) => room.cells(),
+            Place::Express(room) => room.cells(),
             Place::Remote(sender, span) => sender.data(*span),
         }
     }
@@ -312,7 +312,7 @@ impl Room<'_> {
     #[inline]
     pub fn commit(self) -> Result<()> {
         match self.0 {
-            Place::Hamlyn(room) => room.commit(),
+            Place::Express(room) => room.commit(),
             Place::Remote(sender, span) => sender.commit(span),
         }
     }
@@ -325,7 +325,7 @@ impl Room<'_> {
     #[inline]
     pub fn put(self) -> Result<()> {
         match self.0 {
-            Place::Hamlyn(room) => room.put(),
+            Place::Express(room) => room.put(),
             Place::Remote(sender, span) => {
                 sender.put(span);
                 Ok(())

@@ -19,6 +19,9 @@ const SEVERAL: usize = 1 << 20;
 /// Number of messages that such a ring has room for.
 const MESSAGES: usize = 16;
 
+/// How long to wait for a message while the ring to the peer is full: room may come first.
+pub(crate) const ROOM: Duration = Duration::from_micros(100);
+
 /// How an end waits for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hamlyn::channel::{Card, Listener};
 use serde_json::json;
 
-use crate::end::{End, MAX_SIZE, Wait, options};
+use crate::end::{End, MAX_SIZE, ROOM, Wait, options};
 use crate::flow::{Event, Flow};
 use crate::hello::{Hello, Wish};
 use crate::word;
@@ -15,8 +15,6 @@ use crate::{Outcome, complain, say};
 
 /// Time for a client's first request.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long to wait for a message while the ring to the peer is full: room may come first.
-pub(crate) const ROOM: Duration = Duration::from_micros(100);
 
 /// Listens under a name, and serves each client in its own thread, indefinitely.
 pub(crate) fn listen(card: &Card, name: &str, json: bool) -> Outcome<ExitCode> {

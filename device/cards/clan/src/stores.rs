@@ -41,7 +41,7 @@ impl Windows {
         let put = if !peers.can_reach(window.remote) {
             Put::Lost
         } else if let Some(group) = window.remote.group() {
-            // A member for which there is no room loses only its own copy.
+            // A member without room loses only its own copy.
             for host in peers.members(group) {
                 if put_store(telling, peers, joins, host, leaving.clone()) == Put::Lost {
                     let offset = leaving.header.offset.get();

@@ -11,7 +11,7 @@
 //!
 //! **Stops.** A group has no stop bit. Held copies stop their source for that member, as its other
 //! packets do: it sends no more to this host alone, until the queue is empty. The sender need not
-//! react to that, so there is no cyclic wait.
+//! react to that, which excludes a deadlock.
 //!
 //! **How much.** A packet makes as many copies as there are members. Each copy counts as a packet
 //! of the turn's budget.

@@ -3,7 +3,7 @@
 //! **Arbitration.** Inputs with packets are in one queue and are served in turn, one packet per
 //! visit. So the discipline is round-robin, and an input with nothing to send costs nothing. A
 //! packet whose output is full is [held][held], in a queue of its input and output alone, and the
-//! input continues. There is no head-of-line blocking. When the output has room again its queues
+//! input continues. This avoids head-of-line blocking. When the output has room again its queues
 //! are served in turn, so no input starves at a contended output either. A large packet that can be
 //! [cut][bursts] delays others for no longer than a small one.
 //!
@@ -73,7 +73,7 @@ enum Forwarded {
     /// The packet was forwarded, held, or dropped and counted. The number is that of its copies, if
     /// it was for a group.
     Gone(usize),
-    /// There is no packet.
+    /// The input is empty.
     Nothing,
     /// The packet stays in the ring.
     NotNow(Wait),
@@ -85,8 +85,7 @@ enum Forwarded {
 /// clocks.
 ///
 /// [`Crossbar::forward`] moves packets. When it finds none, [`Crossbar::sleep`] asks the links to
-/// ring. After that there is no work until one rings, which the caller reports with
-/// [`Crossbar::wake`].
+/// ring. The next work comes when one rings, which the caller reports with [`Crossbar::wake`].
 #[derive(Debug)]
 pub struct Crossbar {
     geometry: Geometry,
@@ -380,8 +379,8 @@ impl Crossbar {
         self.has_work()
     }
 
-    /// Asks the empty inputs' links to ring. `true`: there is no work until a bell rings. `false`:
-    /// there is work.
+    /// Asks the empty inputs' links to ring. Returns true if the next work comes with a bell, and
+    /// false if work is pending.
     pub fn sleep(&mut self) -> bool {
         if self.has_work() {
             return false;

@@ -111,6 +111,13 @@ impl Request {
         }
     }
 
+    /// Rejects the request, and passes the requester as much of the reason as fits. Succeeds if the
+    /// requester is already gone.
+    pub(crate) fn reject_because(self, reason: &str) -> Result<()> {
+        let end = (0..=reason.len().min(super::MAX_PRIVATE)).rev().find(|end| reason.is_char_boundary(*end));
+        self.reject(&reason.as_bytes()[..end.unwrap_or_default()])
+    }
+
     /// Rejects the request, and passes the requester up to [`super::MAX_PRIVATE`] bytes. Succeeds
     /// if the requester is already gone.
     ///

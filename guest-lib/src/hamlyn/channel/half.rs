@@ -427,7 +427,8 @@ impl Remote for ReceivingHalf {
             return self.half.send_last(ToSender::Left.encode());
         }
         self.owed.set(Some(value));
-        self.try_report()
+        self.try_report()?;
+        self.half.check()
     }
 
     fn load(&self, word: Word) -> u64 {

@@ -11,7 +11,7 @@ use super::offer::{Offer, Way};
 use super::receiver::{self, ChannelReceiver};
 use super::sender::{self, ChannelSender};
 use super::{Channel, ChannelOptions, memory, messages};
-use crate::core::connection::{Connection, EndReason, Listener, MAX_PRIVATE, Request};
+use crate::core::connection::{Connection, EndReason, Listener, Request};
 use crate::core::express::memory::RingMemory;
 use crate::core::express::pages::{ExpressArea, ExpressView, is_absent};
 use crate::core::waiting::Deadline;
@@ -92,7 +92,7 @@ impl Channel {
         let (capacity, area, key, ticket) = match peer {
             Ok(Offer { capacity, way: Way::Memory { area, key, ticket } }) => (capacity, area, key, ticket),
             Ok(_) => return reject(request, b"this listener has no channels by messages of a manager"),
-            Err(error) => return reject(request, cut(&error.to_string())),
+            Err(error) => return request.reject_because(&error.to_string()).map(|()| None),
         };
         if options.by_messages {
             return reject(request, BY_MESSAGES);
@@ -112,7 +112,7 @@ impl Channel {
             Err(error) if is_absent(&error) => reject(request, BY_MESSAGES),
             Err(error) if error.kind() == ErrorKind::Exhausted => fail(request, error),
             // The peer has asked for an area that it does not have.
-            Err(error) => reject(request, cut(&error.to_string())),
+            Err(error) => request.reject_because(&error.to_string()).map(|()| None),
         }
     }
 }
@@ -165,7 +165,7 @@ impl ChannelListener {
     fn admit(&self, request: Request) -> Result<Option<Channel>> {
         let peer = match Offer::from_bytes(request.private(), request.host()) {
             Ok(peer) => peer,
-            Err(error) => return reject(request, cut(&error.to_string())),
+            Err(error) => return request.reject_because(&error.to_string()).map(|()| None),
         };
         let manager = &self.manager;
         match peer.way {
@@ -194,14 +194,8 @@ fn reject(request: Request, why: &[u8]) -> Result<Option<Channel>> {
 /// Sends the reason to the peer, which may be able to act on it or report it. The peer may have
 /// gone meanwhile.
 fn fail(request: Request, error: Error) -> Result<Option<Channel>> {
-    let _ = request.reject(cut(&error.to_string()));
+    let _ = request.reject_because(&error.to_string());
     Err(error)
-}
-
-/// Truncates a text to the length that can be sent.
-fn cut(text: &str) -> &[u8] {
-    let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
-    &text.as_bytes()[..whole.unwrap_or_default()]
 }
 
 fn connect_by_memory(

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::table::{Row, align};
 use super::{Extent, Options};
 use crate::Outcome;
+use crate::end::ROOM;
 use crate::flow::{CHUNK, Event, Flow};
 use crate::hello::Wish;
 use crate::perf::rate::Rate;
-use crate::serve::ROOM;
 use crate::session::Session;
 
 /// Bytes per MB, bits per Gb, and messages per Mpps.

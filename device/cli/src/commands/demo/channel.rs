@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde::Deserialize;
 
 use super::stage::Stage;
-use crate::table;
+use crate::table::{self, time};
 use hamlyn_lab::Lab;
 
 /// The payload of a round trip, in bytes.
@@ -78,18 +78,6 @@ pub(super) fn lines(trips: &[RoundTrips]) -> Vec<String> {
         [trips.title.clone(), min, p50, p99, p999, max]
     });
     table::lines(once(heads).chain(rows))
-}
-
-/// Formats a time in nanoseconds.
-pub(super) fn time(ns: u64) -> String {
-    let ns = ns as f64;
-    if ns < 1e3 {
-        format!("{ns:.0} ns")
-    } else if ns < 1e6 {
-        format!("{:.1} us", ns / 1e3)
-    } else {
-        format!("{:.1} ms", ns / 1e6)
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{StreamOptions, StreamReceiver, StreamSender};
-use crate::core::connection::{Connection, End, EndReason, FIND_TIMEOUT, Listener, MAX_PRIVATE, Request};
+use crate::core::connection::{Connection, End, EndReason, FIND_TIMEOUT, Listener, Request};
 use crate::core::waiting::Turn;
 use crate::core::watch::Watch;
 use crate::error::{Error, Result};
@@ -169,7 +169,7 @@ impl StreamListener {
                     let (manager, options) = (self.manager.clone(), self.options);
                     return Ok(StreamRequest { request, seed, manager, options });
                 }
-                Err(error) => request.reject(cut(&error.to_string()))?,
+                Err(error) => request.reject_because(&error.to_string())?,
             }
             turn.next("request for a stream")?;
         }
@@ -204,7 +204,7 @@ impl StreamRequest {
             Err(error) => {
                 // Send the reason to the peer, which may be able to act on it or report it. The
                 // peer may have gone meanwhile.
-                let _ = self.request.reject(cut(&error.to_string()));
+                let _ = self.request.reject_because(&error.to_string());
                 return Err(error);
             }
         };
@@ -219,13 +219,13 @@ impl StreamRequest {
         Ok((sender, receiver, own))
     }
 
-    /// Rejects the peer. The requester's error shows the reason, truncated to [`MAX_PRIVATE`]
+    /// Rejects the peer. The requester's error shows the reason, truncated to [`crate::MAX_PRIVATE`]
     /// bytes. It is not an error if the requester has already gone.
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn reject(self, reason: &str) -> Result<()> {
-        self.request.reject(cut(reason))
+        self.request.reject_because(reason)
     }
 }
 
@@ -237,12 +237,6 @@ fn of_host(seed: Seed, host: u32) -> Result<Seed> {
     } else {
         Err(Error::Malformed("a seed that leads to another host"))
     }
-}
-
-/// Truncates a text to the length that can be sent.
-fn cut(text: &str) -> &[u8] {
-    let whole = (0..=text.len().min(MAX_PRIVATE)).rev().find(|end| text.is_char_boundary(*end));
-    &text.as_bytes()[..whole.unwrap_or_default()]
 }
 
 impl AsFd for StreamListener {

@@ -3,10 +3,10 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::commands::layout::Layout;
-use crate::table;
+use crate::table::{self, time};
 
 use super::scenes::{Intrusion, RoundTrips, Transfer};
-use crate::commands::demo::channel::{self, time};
+use crate::commands::demo::channel;
 
 /// All measurements of the demo.
 pub(super) struct Table {
