@@ -249,8 +249,8 @@ impl Switch {
         Ok(done)
     }
 
-    /// Requests a wake-up. Returns true if the next work makes the descriptor readable, and false if
-    /// work is pending.
+    /// Requests a wake-up. Returns true if the next work makes the descriptor readable, and false
+    /// if work is pending.
     pub fn sleep(&mut self) -> bool {
         self.crossbar.sleep()
     }

@@ -219,8 +219,8 @@ impl StreamRequest {
         Ok((sender, receiver, own))
     }
 
-    /// Rejects the peer. The requester's error shows the reason, truncated to [`crate::MAX_PRIVATE`]
-    /// bytes. It is not an error if the requester has already gone.
+    /// Rejects the peer. The requester's error shows the reason, truncated to
+    /// [`crate::MAX_PRIVATE`] bytes. It is not an error if the requester has already gone.
     ///
     /// # Errors
     /// [`Error::System`].
