@@ -1,7 +1,6 @@
 //! The two halves at one end of a channel.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::hamlyn::notification::{Arrival, Notification, NotificationQueue};
 use crate::hamlyn::request::Message;
 use crate::hamlyn::send_buffer::SendBuffer;
 use crate::hamlyn::slot::Slot;
-use crate::hamlyn::terminus::{Handle, Source, Terminus};
+use crate::hamlyn::terminus::{Source, Terminus};
 use crate::hamlyn::ticket::Ticket;
 
 /// Maximum number of messages that the receiver has not reported as arrived without a gap. Also the
@@ -32,8 +31,6 @@ const ENTRIES: u32 = 2 * MESSAGES;
 const REPORT: u32 = MESSAGES / 4;
 /// Messages of one post: a ring's bytes are two pieces if they wrap around.
 const POST: u32 = 2;
-/// Number of a half's requests after which it forgets those that the card has completed.
-const UNSEEN: usize = 16;
 /// Maximum time for the card to make room in the work queue.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The same for the last word of a half, after which it goes.
@@ -78,40 +75,34 @@ pub(super) struct Half {
     terminus: Terminus,
     peer: Ticket,
     own: Own,
-    /// Messages that the card may not have completed.
-    sent: RefCell<VecDeque<Handle>>,
-    /// Error of a message that the card has refused, until it is reported.
-    failed: RefCell<Option<Error>>,
+    /// Position of the last message in the work queue.
+    last: Cell<u64>,
+    /// Number of requests of the terminus that the card had refused at the start.
+    refused: u32,
     armed: Cell<Option<QueueWait>>,
 }
 
 impl Half {
     pub(super) fn new(terminus: Terminus, peer: Ticket, own: Own) -> Self {
-        let (sent, failed, armed) = Default::default();
-        Self { terminus, peer, own, sent, failed, armed }
+        let refused = terminus.inner.refused();
+        Self { terminus, peer, own, last: Cell::new(0), refused, armed: Cell::new(None) }
     }
 
     /// Sends a message. Waits for at most `limit` for room in the work queue.
     fn send(&self, message: &Message<'_>, source: Source<'_>, limit: Duration) -> Result<()> {
-        let handle = match self.terminus.try_send(message, source) {
+        self.last.set(match self.terminus.try_send_unwatched(message, source) {
             Err(error) if error.is_would_block() => self.send_when_possible(message, source, limit)?,
             sent => sent?,
-        };
-        self.remember(handle);
+        });
         Ok(())
     }
 
     #[cold]
-    fn send_when_possible(
-        &self,
-        message: &Message<'_>,
-        source: Source<'_>,
-        limit: Duration,
-    ) -> Result<Handle> {
+    fn send_when_possible(&self, message: &Message<'_>, source: Source<'_>, limit: Duration) -> Result<u64> {
         let deadline = Deadline::new(Some(limit));
         loop {
             self.terminus.wait_progress(deadline.check("room in the work queue")?)?;
-            match self.terminus.try_send(message, source) {
+            match self.terminus.try_send_unwatched(message, source) {
                 Err(error) if error.is_would_block() => {}
                 sent => return sent,
             }
@@ -125,28 +116,9 @@ impl Half {
 
     /// Sends a word, if there is room in the work queue.
     fn try_send_word(&self, word: u32) -> Result<()> {
-        self.remember(self.terminus.try_send(&Message::to(&self.peer).word(word), &[])?);
+        let message = Message::to(&self.peer).word(word);
+        self.last.set(self.terminus.try_send_unwatched(&message, Source::Bytes(&[]))?);
         Ok(())
-    }
-
-    fn remember(&self, handle: Handle) {
-        self.sent.borrow_mut().push_back(handle);
-        if self.sent.borrow().len() >= UNSEEN {
-            self.forget_completed();
-        }
-    }
-
-    /// Forgets the messages that the card has completed.
-    fn forget_completed(&self) {
-        let mut sent = self.sent.borrow_mut();
-        while let Some(first) = sent.front() {
-            match first.is_complete() {
-                Ok(false) => return,
-                Ok(true) => {}
-                Err(refused) => *self.failed.borrow_mut() = Some(refused),
-            }
-            sent.pop_front();
-        }
     }
 
     /// Passes the notifications that have arrived to `take`, not more than a queue of them. An
@@ -162,7 +134,6 @@ impl Half {
     }
 
     fn arm(&self) {
-        self.forget_completed();
         self.armed.set(Some(self.own.queue.awaited()));
     }
 
@@ -171,9 +142,13 @@ impl Half {
         slept(self.own.queue.wait_for(awaited, Some(limit)))
     }
 
-    /// Fails if the card is known to have refused a message.
+    /// Fails if the card has refused a request of the terminus since the start. It refuses none of a
+    /// channel's, so that the terminus is of no use to any.
     fn check(&self) -> Result<()> {
-        self.failed.borrow_mut().take().map_or(Ok(()), Err)
+        if self.terminus.inner.refused() == self.refused {
+            return Ok(());
+        }
+        Err(Error::Refused { request: self.last.get(), reason: None })
     }
 
     /// Waits until the card has completed some requests, for at most `limit`.
@@ -185,14 +160,7 @@ impl Half {
     }
 
     fn finish(&self, limit: Option<Duration>) -> Result<()> {
-        if let Some(last) = self.sent.borrow().back() {
-            match last.wait(limit) {
-                Err(error) if error.is_timed_out() => return Err(error),
-                // Refused, as another may have been.
-                _ => {}
-            }
-        }
-        self.forget_completed();
+        self.terminus.wait_completed(self.last.get(), limit)?;
         self.check()
     }
 }
@@ -250,7 +218,7 @@ impl SendingHalf {
         if !is_free() {
             self.take_reports();
         }
-        is_free() && self.half.terminus.check_room(POST as usize).is_ok()
+        is_free() && self.half.terminus.inner.has_room(POST)
     }
 
     /// Deposits the mirror's bytes of this range into the receiver's ring. They end at position
@@ -320,7 +288,7 @@ impl Remote for SendingHalf {
             let Some(left) = deadline.left().or(Some(PATIENCE)).filter(|left| !left.is_zero()) else {
                 return Ok(false);
             };
-            if self.half.terminus.check_room(POST as usize).is_err() {
+            if !self.half.terminus.inner.has_room(POST) {
                 self.half.wait_progress(left)?;
             } else {
                 self.half.sleep(left)?;

@@ -1,10 +1,11 @@
 //! The state of a terminus that its clones, handles and send buffers share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hamlyn_abi::hamlyn::request::{HAMLYN_SEND_BUFFERS, HamlynGather};
+use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
 use super::uses::Uses;
 use crate::core::polling::{Poller, nap_until};
@@ -26,6 +27,8 @@ pub(crate) struct TerminusInner {
     packet_size: u32,
     poller: Poller,
     state: Mutex<State>,
+    /// Number of posted requests, modulo 2^32.
+    posted: AtomicU32,
     /// A caller waits for a report of room ([`TerminusInner::take_room`]).
     behind: AtomicBool,
 }
@@ -50,6 +53,7 @@ impl TerminusInner {
             packet_size,
             poller: Poller::default(),
             state: Mutex::default(),
+            posted: AtomicU32::new(0),
             behind: AtomicBool::new(false),
         })
     }
@@ -76,13 +80,18 @@ impl TerminusInner {
         request: &Request<'_>,
         gathered: &[HamlynGather],
     ) -> Result<(u64, bool)> {
-        self.wait_for(ROOM, None, WorkQueue::half_way, || self.try_post(request, gathered))
+        self.wait_for(ROOM, None, WorkQueue::half_way, || self.try_post(request, gathered, true))
     }
 
     /// Posts the request if there is room. Returns its position, and whether the doorbell must be
-    /// rung.
+    /// rung. If `is_watched`, its result is kept for a handle.
     #[inline(always)]
-    pub(super) fn try_post(&self, request: &Request<'_>, gathered: &[HamlynGather]) -> Option<(u64, bool)> {
+    pub(super) fn try_post(
+        &self,
+        request: &Request<'_>,
+        gathered: &[HamlynGather],
+        is_watched: bool,
+    ) -> Option<(u64, bool)> {
         let mut state = self.lock();
         if !gathered.is_empty() || state.queue.next_entry().is_none() {
             self.take_in(&mut state);
@@ -93,10 +102,26 @@ impl TerminusInner {
         };
         request.store(&self.parts.window, entry);
         let (position, tail) = state.queue.post();
+        if !is_watched {
+            state.queue.forget(position);
+        }
+        self.posted.store(tail, Ordering::Relaxed);
         for piece in gathered {
             state.uses.add(piece, position);
         }
         Some((position, self.parts.window.publish_request(tail)))
+    }
+
+    /// Returns whether this number of requests can be posted now. Takes no lock.
+    #[inline]
+    pub(crate) fn has_room(&self, requests: u32) -> bool {
+        let under_way = self.posted.load(Ordering::Relaxed).wrapping_sub(self.parts.status.completed());
+        under_way <= HAMLYN_WORK_QUEUE_USABLE - requests
+    }
+
+    /// Returns the number of requests that the card has refused, modulo 2^32.
+    pub(crate) fn refused(&self) -> u32 {
+        self.parts.status.refused()
     }
 
     /// Locks the state and updates it with what the card has written.

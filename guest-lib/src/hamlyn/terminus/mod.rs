@@ -45,6 +45,17 @@ pub enum Source<'a> {
     Gather(&'a [Piece<'a>]),
 }
 
+/// How a request is posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Post {
+    /// Once there is room.
+    When,
+    /// If there is room.
+    Now,
+    /// If there is room, and without a handle.
+    Unwatched,
+}
+
 impl Source<'_> {
     /// Returns the number of bytes.
     pub(crate) fn len(&self) -> usize {
@@ -121,7 +132,8 @@ impl Terminus {
     /// fast mode. [`Error::System`] if the card cannot be woken: it is then gone, and with it the
     /// message in its work queue.
     pub fn send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
-        self.post_source(message, source.into(), true)
+        let request = self.post_source(message, source.into(), Post::When)?;
+        Ok(Handle::new(self, request))
     }
 
     /// Like [`Terminus::send`], but does not wait.
@@ -130,7 +142,15 @@ impl Terminus {
     /// [`Error::WouldBlock`] if all work-queue entries are in use; otherwise the errors of
     /// [`Terminus::send`].
     pub fn try_send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
-        self.post_source(message, source.into(), false)
+        let request = self.post_source(message, source.into(), Post::Now)?;
+        Ok(Handle::new(self, request))
+    }
+
+    /// Like [`Terminus::try_send`], for callers that need no result of each message. Returns the
+    /// request's position.
+    #[inline]
+    pub(crate) fn try_send_unwatched(&self, message: &Message<'_>, source: Source<'_>) -> Result<u64> {
+        self.post_source(message, source, Post::Unwatched)
     }
 
     /// Sends by DMA, whatever the size.
@@ -155,7 +175,7 @@ impl Terminus {
     /// # Errors
     /// [`Error::System`] if the card cannot be woken, as for [`Terminus::send`].
     pub fn post(&self, request: &RequestBlock) -> Result<Handle> {
-        self.post_request(&request.request(), &[], true)
+        Ok(Handle::new(self, self.post_request(&request.request(), &[], Post::When)?))
     }
 
     /// Creates a zeroed send buffer of `length` bytes, with the lowest free tag (section 2.3).
@@ -204,7 +224,7 @@ impl Terminus {
         }
     }
 
-    fn post_source(&self, message: &Message<'_>, source: Source<'_>, wait: bool) -> Result<Handle> {
+    fn post_source(&self, message: &Message<'_>, source: Source<'_>, post: Post) -> Result<u64> {
         let packet_size = self.inner.packet_size();
         // Storage that a request points to. Only one is initialized, and only if it is needed.
         let (mut copy, tuple, tuples);
@@ -227,7 +247,7 @@ impl Terminus {
                 (Request::gather(message, &tuples, packet_size)?, &tuples[..])
             }
         };
-        self.post_request(&request, gathered, wait)
+        self.post_request(&request, gathered, post)
     }
 
     /// Fails if this number of requests cannot be posted now.
@@ -248,19 +268,18 @@ impl Terminus {
     }
 
     #[inline(always)]
-    fn post_request(&self, request: &Request<'_>, gathered: &[HamlynGather], wait: bool) -> Result<Handle> {
-        let posted = match self.inner.try_post(request, gathered) {
-            None if wait => Some(self.inner.post_when_possible(request, gathered)?),
+    fn post_request(&self, request: &Request<'_>, gathered: &[HamlynGather], post: Post) -> Result<u64> {
+        let posted = match self.inner.try_post(request, gathered, post != Post::Unwatched) {
+            None if post == Post::When => Some(self.inner.post_when_possible(request, gathered)?),
             posted => posted,
         };
         let Some((request, ring)) = posted else {
             return Err(no_room());
         };
-        let handle = Handle::new(self, request);
         if ring {
-            self.inner.ring()?;
+            self.inner.ring().inspect_err(|_| self.inner.lock().queue.forget(request))?;
         }
-        Ok(handle)
+        Ok(request)
     }
 }
 

@@ -137,6 +137,13 @@ impl StatusWords {
         self.0.completed.load(Ordering::Acquire)
     }
 
+    /// Returns the number of requests that the card has refused, modulo 2^32.
+    #[must_use]
+    #[inline]
+    pub fn refused(&self) -> u32 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
     /// Returns the result of the last request in entry `number % 64`: `HAMLYN_REASON_SENT` or a
     /// refusal's number.
     ///
