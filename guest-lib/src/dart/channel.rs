@@ -83,6 +83,8 @@ struct Half {
     written: Cell<u64>,
     /// Number of answers that confirmed the execution of all messages before them.
     fences: Cell<u32>,
+    /// Number of records taken when the half was armed.
+    armed: Cell<u32>,
 }
 
 impl Half {
@@ -100,6 +102,7 @@ impl Half {
             capacity,
             written: Cell::new(0),
             fences: Cell::new(0),
+            armed: Cell::new(0),
         })
     }
 
@@ -197,13 +200,15 @@ impl Remote for Half {
         }
     }
 
-    /// Does nothing: the count of records taken from the queue already tracks what was seen.
     fn arm(&self) -> Result<()> {
+        self.armed.set(self.queue.borrow().taken());
         Ok(())
     }
 
+    /// Each load takes records, of other words too, so a record may have been taken after the load
+    /// of its word.
     fn sleep(&self, limit: Duration) -> Result<()> {
-        self.queue.borrow().sleep(Some(limit))
+        self.queue.borrow().sleep(self.armed.get(), Some(limit))
     }
 
     fn check(&self) -> Result<()> {
@@ -225,7 +230,12 @@ impl Remote for Half {
             }
             self.check()?;
             let left = deadline.check("answer of the peer's card")?;
-            self.queue.borrow().sleep(Some(left.map_or(LOOK, |left| left.min(LOOK))))?;
+            let queue = self.queue.borrow();
+            queue.sleep(queue.taken(), Some(left.map_or(LOOK, |left| left.min(LOOK))))?;
         }
     }
 }
+
+#[cfg(test)]
+#[path = "channel_tests.rs"]
+mod tests;

@@ -228,13 +228,19 @@ impl Queue {
                 asleep.found();
                 return Ok(record);
             }
-            self.sleep(deadline.check("record")?)?;
+            self.sleep(self.taken, deadline.check("record")?)?;
         }
     }
 
-    /// Blocks until there is a record after the last one taken, or for a limited time.
-    pub(super) fn sleep(&self, left: Option<Duration>) -> Result<()> {
-        let mut wait = DartQueueWait { timeout_ns: slice(left), queue: self.parts.number, taken: self.taken };
+    /// Returns the number of records taken, modulo 2^32.
+    pub(super) fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    /// Blocks until there is a record after the first `taken`, even if it was taken since, or for a
+    /// limited time.
+    pub(super) fn sleep(&self, taken: u32, left: Option<Duration>) -> Result<()> {
+        let mut wait = DartQueueWait { timeout_ns: slice(left), queue: self.parts.number, taken };
         slept(self.parts.card.wait_for_records(&mut wait))
     }
 
