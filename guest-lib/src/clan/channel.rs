@@ -1,8 +1,9 @@
 //! Channels over CLAN cards: a distributed queue (section 4.2) with a Tripwire on its words.
 //!
-//! Each half has an endpoint and one aperture, which holds both its area and its mirror. Short
-//! messages are stored through a window of the peer's aperture. Longer ones go by DMA, in a chain
-//! that ends with the word. A Tripwire over the words that the peer stores wakes a sleeping half.
+//! Each half has an endpoint and one aperture, which holds both its area and its mirror. A message
+//! goes by DMA, in a chain that ends with the word: one doorbell, where each 8 bytes that are stored
+//! through a window would be a trap. A Tripwire over the words that the peer stores wakes a sleeping
+//! half.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -20,7 +21,6 @@ use super::endpoint::core::{DMA, FAULT};
 use super::rights::Rights;
 use super::transfer::Transfer;
 use super::tripwire::{Tripwire, Watch};
-use super::window::Window;
 use crate::core::device::nanoseconds;
 use crate::core::express::memory::{RingMemory, place};
 use crate::core::express::ring::Word;
@@ -29,11 +29,6 @@ use crate::core::remote::{Ends, Remote};
 use crate::core::waiting::slept;
 use crate::error::{Error, Result, inside};
 
-/// Maximum length of a message that is stored: each store is a trap of some microseconds.
-const STORED: u64 = 256;
-/// Maximum length of a peer's area that is mapped whole. Of a longer area only the words are
-/// mapped, and all messages go by DMA.
-const MAPPED: usize = 256 << 10;
 /// Offset of the words that end a chain, one for each chain that may be in flight: the queue has
 /// room for 64 requests.
 const SLOTS: usize = 1024;
@@ -77,10 +72,8 @@ impl Own {
             return Err(Error::Malformed("a descriptor of memory that is not at its host"));
         }
         inside("peer's aperture", 0, self.aperture.len() as u64, peer.len())?;
-        let mapped = if self.aperture.len() <= MAPPED { self.aperture.len() } else { PAGE };
-        let window = self.endpoint.map(&peer, 0, mapped)?;
         let dma = self.endpoint.dma();
-        Ok(Box::new(Half { window, dma, peer, own: self, last: Cell::default(), chains: Cell::default() }))
+        Ok(Box::new(Half { dma, peer, own: self, last: Cell::default(), chains: Cell::default() }))
     }
 }
 
@@ -109,9 +102,6 @@ impl Ends for ClanEnds {
 
 #[derive(Debug)]
 struct Half {
-    // The drop order matters: this half stops storing to the peer before the peer's stores become
-    // invalid.
-    window: Window,
     dma: Dma,
     peer: Descriptor,
     /// The last chain, and the number of chains so far.
@@ -124,18 +114,18 @@ impl Half {
     fn bits(&self) -> u64 {
         self.own.tripwire.bit() | FAULT
     }
+}
 
-    fn store(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
-        let mut bytes = [0; STORED as usize];
-        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-            let (at, bytes) = (PAGE + piece.start as usize, &mut bytes[..(piece.end - piece.start) as usize]);
-            self.own.memory.mapping().read(at, bytes);
-            self.window.write(at, bytes)?;
-        }
-        self.window.store_u64(place(word), value)
+impl Remote for Half {
+    fn area(&self) -> &RingMemory {
+        &self.own.memory
     }
 
-    fn transfer(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
+    fn mirror(&self) -> &RingMemory {
+        &self.own.memory
+    }
+
+    fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
         let (aperture, chain) = (&self.own.aperture, self.chains.get());
         let slot = SLOTS + chain % SLOT_COUNT * 8;
         aperture.store_u64(slot, value)?;
@@ -148,28 +138,6 @@ impl Half {
         self.last.set(Some(self.dma.put_wait(&transfers, Some(PATIENCE))?));
         self.chains.set(chain + 1);
         Ok(())
-    }
-}
-
-impl Remote for Half {
-    fn area(&self) -> &RingMemory {
-        &self.own.memory
-    }
-
-    fn mirror(&self) -> &RingMemory {
-        &self.own.memory
-    }
-
-    /// Uses DMA for short messages too while requests are in flight, because a store would overtake
-    /// them.
-    fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
-        let length: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
-        let is_mapped = pieces.iter().all(|piece| PAGE as u64 + piece.end <= self.window.len() as u64);
-        if length <= STORED && (is_mapped || length == 0) && self.dma.in_flight() == 0 {
-            self.store(pieces, word, value)
-        } else {
-            self.transfer(pieces, word, value)
-        }
     }
 
     fn wait_for_room(&self, limit: Option<Duration>) -> Result<bool> {
