@@ -258,6 +258,16 @@ struct dart_program {
 #define DART_SEND_LENGTH 0x18
 
 /*
+ * Send Register, u64: bytes of data in the lower DART_SEND_DATA_SHIFT bits, and their offset in
+ * the others. Storing it sets DART_SEND_OFFSET and sends the message, with one store instead of
+ * two. Cards of ABI version 1.1 and later have it.
+ */
+#define DART_SEND_DATA 0x20
+
+/* Number of bits of the length in DART_SEND_DATA. */
+#define DART_SEND_DATA_SHIFT 24
+
+/*
  * Address register 0 of the connection's window, u64, for loads and stores. The other registers
  * follow it. Registers that do not exist load as ones.
  */
@@ -619,7 +629,7 @@ struct dart_fifo_record {
 #define DART_MODEL 4
 
 /* Value of HAMLYN_REG_ABI_VERSION for the DART card. */
-#define DART_ABI_VERSION 0x00010000
+#define DART_ABI_VERSION 0x00010001
 
 /*
  * Queues of events and exceptions (sections 1 and 2): rings in their owner's memory, any number of

@@ -24,6 +24,8 @@ use crate::error::{Error, Result, at_most, inside};
 
 /// Size of a page of the card in bytes.
 const PAGE: usize = DART_PAGE_SIZE as usize;
+/// The first version of a card with [`DART_SEND_DATA`].
+const WITH_DATA_REGISTER: u32 = 0x0001_0001;
 
 /// Access rights of a connection's messages to its endpoint. Messages may always change the
 /// connection's registers.
@@ -153,6 +155,7 @@ impl ConnectionBuilder {
             host,
             registers: opened.registers,
             sender: Mutex::default(),
+            has_data_register: card.query()?.abi_version >= WITH_DATA_REGISTER,
             endpoint: self.endpoint.clone(),
             _kept: (self.bank.clone(), self.events.clone(), self.exceptions.clone()),
         })
@@ -171,6 +174,8 @@ pub struct Connection {
     host: u32,
     registers: u32,
     sender: Mutex<Sender>,
+    /// The card has the register [`DART_SEND_DATA`].
+    has_data_register: bool,
     endpoint: Arc<endpoint::Parts>,
     // Dropped last: they cannot be closed while a connection refers to them.
     _kept: (Arc<bank::Parts>, Option<Arc<queue::Parts>>, Option<Arc<queue::Parts>>),
@@ -323,15 +328,21 @@ impl Connection {
         let offset = if length == 0 { sender.kept[2] } else { offset };
         let [i, j, k] = control.indices.map(u64::from);
         let first = u64::from(control.opcode) | u64::from(control.mask) << 32 | i << 40 | j << 48 | k << 56;
+        let is_moved = sender.kept[2] != offset;
+        let at_once = is_moved && self.has_data_register && offset >> (u64::BITS - DART_SEND_DATA_SHIFT) == 0;
         let places = [DART_SEND_CONTROL, DART_SEND_OPERAND, DART_SEND_OFFSET];
         for ((kept, place), value) in sender.kept.iter_mut().zip(places).zip([first, control.operand, offset])
         {
-            if *kept != value {
+            let is_new = std::mem::replace(kept, value) != value;
+            if is_new && !(at_once && place == DART_SEND_OFFSET) {
                 self.page.store_u64(place, value);
-                *kept = value;
             }
         }
-        self.page.store_u32(DART_SEND_LENGTH, length);
+        if at_once {
+            self.page.store_u64(DART_SEND_DATA, offset << DART_SEND_DATA_SHIFT | u64::from(length));
+        } else {
+            self.page.store_u32(DART_SEND_LENGTH, length);
+        }
         sender.sent = sender.sent.wrapping_add(1);
     }
 

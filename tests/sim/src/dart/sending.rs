@@ -129,8 +129,12 @@ impl World<Dart> {
         let words: [u64; 2] = zerocopy::transmute!(control);
         machine.store_page(index, DART_SEND_CONTROL, words[0])?;
         machine.store_page(index, DART_SEND_OPERAND, words[1])?;
-        machine.store_page(index, DART_SEND_OFFSET, offset)?;
-        machine.store_page(index, DART_SEND_LENGTH, length.into())?;
+        if offset % 8 == 0 && (offset | u64::from(length)) >> DART_SEND_DATA_SHIFT == 0 {
+            machine.store_page(index, DART_SEND_DATA, offset << DART_SEND_DATA_SHIFT | u64::from(length))?;
+        } else {
+            machine.store_page(index, DART_SEND_OFFSET, offset)?;
+            machine.store_page(index, DART_SEND_LENGTH, length.into())?;
+        }
         self.settle(host)
     }
 

@@ -2,8 +2,8 @@
 //! registers of its window.
 
 use hamlyn_abi::dart::connection::{
-    DART_DROPPED_BROKEN, DART_PAGE_REGISTERS, DART_PAGE_SIZE, DART_SEND_CONTROL, DART_SEND_LENGTH,
-    DART_SEND_OFFSET,
+    DART_DROPPED_BROKEN, DART_PAGE_REGISTERS, DART_PAGE_SIZE, DART_SEND_CONTROL, DART_SEND_DATA,
+    DART_SEND_DATA_SHIFT, DART_SEND_LENGTH, DART_SEND_OFFSET,
 };
 
 use super::{Around, Traffic};
@@ -27,16 +27,10 @@ impl Traffic {
             (DART_SEND_CONTROL..=DART_SEND_OFFSET, 8) => {
                 connection.sending.registers[place as usize / 8] = value;
             }
-            (DART_SEND_LENGTH, 4 | 8) => {
-                let length = u32::try_from(value).unwrap_or(u32::MAX);
-                let is_cut = connection.is_system && self.here.is_none();
-                match if is_cut { Err(DART_DROPPED_BROKEN) } else { connection.put(length) } {
-                    Ok(()) => self.stir(index),
-                    Err(why) => {
-                        let told = connection.left(around.ports, around.telling, 1, Some(why));
-                        connection.note(around.ports, &mut self.backlog, around.telling, told);
-                    }
-                }
+            (DART_SEND_LENGTH, 4 | 8) => self.send(around, index, u32::try_from(value).unwrap_or(u32::MAX)),
+            (DART_SEND_DATA, 8) => {
+                connection.sending.registers[DART_SEND_OFFSET as usize / 8] = value >> DART_SEND_DATA_SHIFT;
+                self.send(around, index, (value & ((1 << DART_SEND_DATA_SHIFT) - 1)) as u32);
             }
             (DART_PAGE_REGISTERS.., 8) => {
                 if let Some(register) = self.register(index, place) {
@@ -44,6 +38,19 @@ impl Traffic {
                 }
             }
             _ => tracing::debug!(offset, value, "a store to nothing of a connection's page"),
+        }
+    }
+
+    /// Sends a message with the contents of a connection's Send Registers and `length` bytes of data.
+    fn send(&mut self, around: &mut Around<'_>, index: u32, length: u32) {
+        let Some(connection) = self.connections.at_mut(index) else { return };
+        let is_cut = connection.is_system && self.here.is_none();
+        match if is_cut { Err(DART_DROPPED_BROKEN) } else { connection.put(length) } {
+            Ok(()) => self.stir(index),
+            Err(why) => {
+                let told = connection.left(around.ports, around.telling, 1, Some(why));
+                connection.note(around.ports, &mut self.backlog, around.telling, told);
+            }
         }
     }
 

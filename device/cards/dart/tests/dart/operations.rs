@@ -29,6 +29,16 @@ fn block_is_deposited_without_deselected_words() {
     one.store_page(1, DART_SEND_LENGTH, 4, 32);
     exchange(&mut one, &mut other);
     assert_eq!(other.read_virtual(212, 4), [9; 4]);
+    // So does one with other data.
+    one.write_virtual(5000, &[7; 32]);
+    one.store_page(1, DART_SEND_DATA, 8, 5000 << DART_SEND_DATA_SHIFT | 20);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.read_virtual(212, 12), [[7; 8].as_slice(), &[0; 4]].concat());
+    one.store_page(1, DART_SEND_LENGTH, 4, 32);
+    exchange(&mut one, &mut other);
+    assert_eq!(other.read_virtual(212, 12), [7; 12], "it has stored the offset, too");
+    one.store_page(1, DART_SEND_DATA, 8, 33);
+    assert_eq!(one.word(state + u64::from(DART_STATE_DROPPED)), 1, "a block is 32 bytes");
 }
 
 #[test]
