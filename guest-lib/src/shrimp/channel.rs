@@ -1,9 +1,9 @@
 //! Channels over SHRIMP cards: messages by deliberate update, and the word that announces them by
 //! automatic update (sections 4.1, 4.3).
 //!
-//! Each half exports its area. The peer's area is mapped twice. The buffer for deliberate updates
-//! has the mirror as its memory. The buffer for automatic updates is also used for short messages.
-//! Before sleeping, a half asks its card to report the next arrival in the page of words.
+//! Each half exports its area. Of the peer's area the words are mapped for single-write, and a short
+//! ring for blocked-write, by which short messages go. The buffer for deliberate updates covers the
+//! whole area, and has the mirror as its memory. Before sleeping, a half asks its card to report the next arrival in the page of words.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -19,10 +19,9 @@ use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
 use crate::error::{Error, Result};
 
-/// Maximum length of a message by automatic update, where each store is a packet.
+/// Maximum length of a message by automatic update, where each 8 bytes are a store.
 const AUTOMATIC: u64 = 256;
-/// Maximum length of a peer's area that is mapped whole for automatic update. Of a longer area only
-/// the words are mapped.
+/// Maximum length of a peer's area whose ring is mapped for automatic update.
 const MAPPED: usize = 256 << 10;
 /// Maximum time for the card to read a message.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -68,7 +67,9 @@ impl Ends for ShrimpEnds {
 #[derive(Debug)]
 struct Half {
     // The drop order matters: nothing is sent after the peer can no longer answer.
-    automatic: SendBuffer,
+    words: SendBuffer,
+    /// The start of the peer's ring, for short messages.
+    blocked: Option<SendBuffer>,
     deliberate: SendBuffer,
     own: ReceiveBuffer,
     area: RingMemory,
@@ -79,13 +80,14 @@ struct Half {
 
 impl Half {
     fn new(card: &Card, own: ReceiveBuffer, peer: &Handle, length: usize) -> Result<Self> {
-        let mapped = if length <= MAPPED { length } else { PAGE };
-        let automatic = card.map(peer, 0, mapped, Mode::Single)?;
+        let words = card.map(peer, 0, PAGE, Mode::Single)?;
+        let ring = (length <= MAPPED).then(|| card.map(peer, PAGE as u64, length - PAGE, Mode::Blocked));
+        let blocked = ring.transpose()?;
         let deliberate = card.map(peer, 0, length, Mode::Deliberate)?;
         let over = |memory| RingMemory::over(memory).ok_or(Error::Invalid("a channel's area has two pages"));
         let area = over(own.span().memory().mapping().clone())?;
         let mirror = over(deliberate.outlet().span().memory().mapping().clone())?;
-        Ok(Self { automatic, deliberate, own, area, mirror, reports: Cell::new(0) })
+        Ok(Self { words, blocked, deliberate, own, area, mirror, reports: Cell::new(0) })
     }
 }
 
@@ -100,20 +102,20 @@ impl Remote for Half {
 
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
         let length: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
-        let is_mapped = pieces.iter().all(|piece| PAGE as u64 + piece.end <= self.automatic.len() as u64);
+        let blocked = self.blocked.as_ref().filter(|_| length <= AUTOMATIC);
         let mut bytes = [0; AUTOMATIC as usize];
         for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-            let (at, length_of_piece) = (PAGE + piece.start as usize, (piece.end - piece.start) as usize);
-            if length <= AUTOMATIC && is_mapped {
-                self.mirror.mapping().read(at, &mut bytes[..length_of_piece]);
-                self.automatic.write(at, &bytes[..length_of_piece])?;
+            let (start, length) = (piece.start as usize, (piece.end - piece.start) as usize);
+            if let Some(ring) = blocked {
+                self.mirror.mapping().read(PAGE + start, &mut bytes[..length]);
+                ring.write(start, &bytes[..length])?;
             } else {
-                self.deliberate.send(at, length_of_piece)?;
+                self.deliberate.send(PAGE + start, length)?;
                 // The word is stored, and would overtake bytes that the card has not read.
                 self.deliberate.wait_until_read(Some(PATIENCE))?;
             }
         }
-        self.automatic.store_u64(place(word), value)
+        self.words.store_u64(place(word), value)
     }
 
     fn arm(&self) -> Result<()> {
