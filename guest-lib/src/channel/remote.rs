@@ -168,6 +168,11 @@ impl Shared for Reached {
     fn set_header(&self, at: u64, value: u64) {
         self.remote.mirror().set_header(at, value);
     }
+
+    #[inline]
+    fn has_news(&self, written: u64) -> bool {
+        self.remote.has_news(written)
+    }
 }
 
 /// The sending half.
@@ -362,14 +367,25 @@ impl Receiver {
             return Ok(next);
         }
         let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
-        let asleep = match poller.poll(timeout, || self.next().transpose()) {
-            Ok(found) => return found,
-            Err(asleep) => asleep,
+        let asleep = loop {
+            let left = deadline.left();
+            // Most looks check only for a change, which is cheaper than checking for a message. A
+            // peer can make any number of changes that bring none, such as skips.
+            match poller.poll(left, || self.ring.has_news().then_some(())) {
+                Ok(()) if left == Some(Duration::ZERO) => break None,
+                Ok(()) => {}
+                Err(asleep) => break Some(asleep),
+            }
+            if let Some(next) = self.next()? {
+                return Ok(next);
+            }
         };
         loop {
             self.ring.shared().remote.arm()?;
             if let Some(next) = self.next()? {
-                asleep.found();
+                if let Some(asleep) = asleep {
+                    asleep.found();
+                }
                 return Ok(next);
             }
             if let Some(next) = self.next_or_loss()? {

@@ -26,6 +26,12 @@ pub(crate) trait Remote: Debug + Send {
         self.area().load(word)
     }
 
+    /// Returns whether the peer may have written beyond this position, or ended; or this end may
+    /// have something to do.
+    fn has_news(&self, written: u64) -> bool {
+        self.load(Word::Written) != written || self.load(Word::Ended) != 0
+    }
+
     /// Blocks until [`Remote::post`] would not have to wait for the card. Returns `false` on
     /// timeout.
     fn wait_for_room(&self, _limit: Option<Duration>) -> Result<bool> {

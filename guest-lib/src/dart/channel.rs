@@ -193,6 +193,11 @@ impl Remote for Half {
         }
     }
 
+    fn has_news(&self, written: u64) -> bool {
+        let has_record = self.queue.borrow().has_next();
+        has_record || self.written.get() != written || self.memory.load(Word::Ended) != 0
+    }
+
     fn wait_for_room(&self, limit: Option<Duration>) -> Result<bool> {
         match self.connection.wait_for_room(WAITING, limit) {
             Err(error) if error.is_timed_out() => Ok(false),

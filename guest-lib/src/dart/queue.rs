@@ -151,12 +151,10 @@ impl Queue {
     /// Takes the next record, if there is one, without a system call.
     #[allow(clippy::should_implement_trait, reason = "another look may find one after there was none")]
     pub fn next(&mut self) -> Option<Record> {
-        let next = self.taken.wrapping_add(1);
-        let at = self.place(self.taken);
-        let number = at + std::mem::offset_of!(DartRecord, number);
-        if self.memory.load_u32_acquire(number) != next {
+        if !self.has_next() {
             return None;
         }
+        let (at, next) = (self.place(self.taken), self.taken.wrapping_add(1));
         let mut record = DartRecord::default();
         self.memory.read(at, record.as_mut_bytes());
         self.taken = next.wrapping_add(self.read_data(&record));
@@ -165,6 +163,13 @@ impl Queue {
         let DartRecord { control, data, length, connection, kind, .. } = record;
         let (data, is_cut) = (zerocopy::transmute!(data), kind & DART_RECORD_CUT != 0);
         Some(Record { connection, what: What::of(kind), operation: control.into(), data, length, is_cut })
+    }
+
+    /// Returns whether there is a next record.
+    #[inline]
+    pub(super) fn has_next(&self) -> bool {
+        let number = self.place(self.taken) + std::mem::offset_of!(DartRecord, number);
+        self.memory.load_u32_acquire(number) == self.taken.wrapping_add(1)
     }
 
     /// Returns the data of the last record taken: all data of its message if it is an exception,

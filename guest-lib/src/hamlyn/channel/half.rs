@@ -410,6 +410,14 @@ impl Remote for ReceivingHalf {
         self.filled.borrow().until()
     }
 
+    fn has_news(&self, written: u64) -> bool {
+        if !self.half.own.queue.has_nothing() || self.owed.get().is_some() {
+            return true;
+        }
+        let filled = self.filled.borrow();
+        filled.until() != written || filled.end() != 0 || self.report_is_due()
+    }
+
     fn arm(&self) -> Result<()> {
         self.half.arm();
         self.try_report()

@@ -80,6 +80,11 @@ pub(crate) trait Shared {
     fn header(&self, at: u64) -> u64;
     /// Stores a header at an offset in the data.
     fn set_header(&self, at: u64, value: u64);
+    /// Returns whether the writer may have written beyond this position, or ended.
+    #[inline(always)]
+    fn has_news(&self, written: u64) -> bool {
+        self.load(Word::Written) != written || self.load(Word::Ended) != 0
+    }
 }
 
 /// The other end has stored an impossible value. The channel has ended.

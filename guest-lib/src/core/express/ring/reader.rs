@@ -128,7 +128,7 @@ impl<S: Shared> Reader<S> {
     /// nothing, or [`Reader::ended`] has not reported.
     #[inline(always)]
     pub(crate) fn has_news(&self) -> bool {
-        self.shared.load(Word::Written) != self.written || self.may_have_ended()
+        self.shared.has_news(self.written)
     }
 
     /// Returns whether [`Reader::ended`] may have something to report.
