@@ -258,9 +258,9 @@ struct dart_program {
 #define DART_SEND_LENGTH 0x18
 
 /*
- * Send Register, u64: bytes of data in the lower DART_SEND_DATA_SHIFT bits, and their offset in
- * the others. Storing it sets DART_SEND_OFFSET and sends the message, with one store instead of
- * two. Cards of ABI version 1.1 and later have it.
+ * Send Register, u64: bytes of data in the lower DART_SEND_DATA_SHIFT bits, and their offset
+ * in the others. Storing it sets DART_SEND_OFFSET and sends the message, with one store
+ * instead of two. Cards of ABI version 1.1 and later have it.
  */
 #define DART_SEND_DATA 0x20
 

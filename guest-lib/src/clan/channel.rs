@@ -1,9 +1,9 @@
 //! Channels over CLAN cards: a distributed queue (section 4.2) with a Tripwire on its words.
 //!
 //! Each half has an endpoint and one aperture, which holds both its area and its mirror. A message
-//! goes by DMA, in a chain that ends with the word: one doorbell, where each 8 bytes that are stored
-//! through a window would be a trap. A Tripwire over the words that the peer stores wakes a sleeping
-//! half.
+//! goes by DMA, in a chain that ends with the word: one doorbell, where each 8 bytes that are
+//! stored through a window would be a trap. A Tripwire over the words that the peer stores wakes a
+//! sleeping half.
 
 use std::cell::Cell;
 use std::ops::Range;

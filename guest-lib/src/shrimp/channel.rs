@@ -1,9 +1,10 @@
 //! Channels over SHRIMP cards: messages by deliberate update, and the word that announces them by
 //! automatic update (sections 4.1, 4.3).
 //!
-//! Each half exports its area. Of the peer's area the words are mapped for single-write, and a short
-//! ring for blocked-write, by which short messages go. The buffer for deliberate updates covers the
-//! whole area, and has the mirror as its memory. Before sleeping, a half asks its card to report the next arrival in the page of words.
+//! Each half exports its area. Of the peer's area the words are mapped for single-write, and a
+//! short ring for blocked-write, by which short messages go. The buffer for deliberate updates
+//! covers the whole area, and has the mirror as its memory. Before sleeping, a half asks its card
+//! to report the next arrival in the page of words.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -12,9 +12,9 @@ pub const DART_SEND_OFFSET: u32 = 0x10;
 /// for a [`super::control::DART_MAIN_WRITE_MULTIPLE`], a CALL that asks nothing, an EXCEPTION, and
 /// a message unknown to the card. For all others it is a block; the rest of the block is 0.
 pub const DART_SEND_LENGTH: u32 = 0x18;
-/// Send Register, u64: bytes of data in the lower [`DART_SEND_DATA_SHIFT`] bits, and their offset in
-/// the others. Storing it sets [`DART_SEND_OFFSET`] and sends the message, with one store instead of
-/// two. Cards of ABI version 1.1 and later have it.
+/// Send Register, u64: bytes of data in the lower [`DART_SEND_DATA_SHIFT`] bits, and their offset
+/// in the others. Storing it sets [`DART_SEND_OFFSET`] and sends the message, with one store
+/// instead of two. Cards of ABI version 1.1 and later have it.
 pub const DART_SEND_DATA: u32 = 0x20;
 /// Number of bits of the length in [`DART_SEND_DATA`].
 pub const DART_SEND_DATA_SHIFT: u32 = 24;

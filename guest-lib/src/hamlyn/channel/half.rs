@@ -142,8 +142,8 @@ impl Half {
         slept(self.own.queue.wait_for(awaited, Some(limit)))
     }
 
-    /// Fails if the card has refused a request of the terminus since the start. It refuses none of a
-    /// channel's, so that the terminus is of no use to any.
+    /// Fails if the card has refused a request of the terminus since the start. It refuses none of
+    /// a channel's, so that the terminus is of no use to any.
     fn check(&self) -> Result<()> {
         if self.terminus.inner.refused() == self.refused {
             return Ok(());

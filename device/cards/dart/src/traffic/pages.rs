@@ -41,7 +41,8 @@ impl Traffic {
         }
     }
 
-    /// Sends a message with the contents of a connection's Send Registers and `length` bytes of data.
+    /// Sends a message with the contents of a connection's Send Registers and `length` bytes of
+    /// data.
     fn send(&mut self, around: &mut Around<'_>, index: u32, length: u32) {
         let Some(connection) = self.connections.at_mut(index) else { return };
         let is_cut = connection.is_system && self.here.is_none();
