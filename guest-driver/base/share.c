@@ -17,7 +17,7 @@
 #include <linux/slab.h>
 #include <linux/user_namespace.h>
 
-#include "hamlyn_shares.h"
+#include "uln_shares.h"
 
 static unsigned int share = 50;
 module_param(share, uint, 0644);
@@ -32,9 +32,9 @@ MODULE_PARM_DESC(reserve,
 #define LEAST_RESERVED_OF 4
 
 /* Returns how many objects there are for processes. */
-static u32 share_total(const struct hamlyn_shares *all, unsigned int kind)
+static u32 share_total(const struct uln_shares *all, unsigned int kind)
 {
-	return kind == HAMLYN_CONNECTIONS ? HAMLYN_MAX_CONNECTIONS : all->total(all, kind);
+	return kind == ULN_CONNECTIONS ? ULN_MAX_CONNECTIONS : all->total(all, kind);
 }
 
 /* Returns how many of @all a user may hold if the others hold @others. */
@@ -57,7 +57,7 @@ static u32 share_part(u32 all, u32 others, bool privileged)
 }
 
 /* Returns how many of a kind a user may hold now; the card's lock is held. */
-u32 hamlyn_share_limit(const struct hamlyn_share *of, unsigned int kind, bool privileged)
+u32 uln_share_limit(const struct uln_share *of, unsigned int kind, bool privileged)
 {
 	return share_part(share_total(of->all, kind), of->all->held[kind] - of->held[kind],
 			  privileged);
@@ -67,12 +67,12 @@ u32 hamlyn_share_limit(const struct hamlyn_share *of, unsigned int kind, bool pr
  * Counts @count more, at least one; the card's lock is held. -EDQUOT: the user would exceed its
  * limit, though the card has enough. The driver's own objects have no share, and are not counted.
  */
-int hamlyn_share_take_some(struct hamlyn_share *of, unsigned int kind, u32 count, bool privileged)
+int uln_share_take_some(struct uln_share *of, unsigned int kind, u32 count, bool privileged)
 {
 	if (!of)
 		return 0;
 	lockdep_assert_held(of->all->lock);
-	if ((u64)of->held[kind] + count > hamlyn_share_limit(of, kind, privileged))
+	if ((u64)of->held[kind] + count > uln_share_limit(of, kind, privileged))
 		return (u64)of->all->held[kind] + count > share_total(of->all, kind) ? -ENOSPC :
 										       -EDQUOT;
 	of->held[kind] += count;
@@ -80,7 +80,7 @@ int hamlyn_share_take_some(struct hamlyn_share *of, unsigned int kind, u32 count
 	return 0;
 }
 
-void hamlyn_share_give_some(struct hamlyn_share *of, unsigned int kind, u32 count)
+void uln_share_give_some(struct uln_share *of, unsigned int kind, u32 count)
 {
 	if (!of)
 		return;
@@ -89,70 +89,70 @@ void hamlyn_share_give_some(struct hamlyn_share *of, unsigned int kind, u32 coun
 	of->all->held[kind] -= count;
 }
 
-int hamlyn_share_take(struct hamlyn_share *of, unsigned int kind, bool privileged)
+int uln_share_take(struct uln_share *of, unsigned int kind, bool privileged)
 {
-	return hamlyn_share_take_some(of, kind, 1, privileged);
+	return uln_share_take_some(of, kind, 1, privileged);
 }
 
-void hamlyn_share_give(struct hamlyn_share *of, unsigned int kind)
+void uln_share_give(struct uln_share *of, unsigned int kind)
 {
-	hamlyn_share_give_some(of, kind, 1);
+	uln_share_give_some(of, kind, 1);
 }
 
 /*
  * Counts one more message that waits for a host, beside @waiting others of at most @most. The
  * driver's own messages find room in what users leave.
  */
-int hamlyn_share_say(struct hamlyn_share *of, u32 host, u32 waiting, u32 most)
+int uln_share_say(struct uln_share *of, u32 host, u32 waiting, u32 most)
 {
 	if (!of)
 		return 0;
 	if (of->said[host] >= share_part(most, waiting - of->said[host], false))
 		return -ENOBUFS;
 	of->said[host]++;
-	hamlyn_share_get(of);
+	uln_share_get(of);
 	return 0;
 }
 
-/* Reverts hamlyn_share_say(). */
-void hamlyn_share_said(struct hamlyn_share *of, u32 host)
+/* Reverts uln_share_say(). */
+void uln_share_said(struct uln_share *of, u32 host)
 {
 	if (!of)
 		return;
 	of->said[host]--;
-	hamlyn_share_put(of);
+	uln_share_put(of);
 }
 
-u32 hamlyn_share_user(const struct hamlyn_share *of)
+u32 uln_share_user(const struct uln_share *of)
 {
 	return of ? __kuid_val(of->user) + 1 : 0;
 }
 
-void hamlyn_share_express(struct hamlyn_share *of, u32 host, s32 pages)
+void uln_share_express(struct uln_share *of, u32 host, s32 pages)
 {
 	if (of)
 		of->express[host] += pages;
 }
 
-u32 hamlyn_share_express_held(const struct hamlyn_share *of, u32 host)
+u32 uln_share_express_held(const struct uln_share *of, u32 host)
 {
 	return of ? of->express[host] : 0;
 }
 
-u32 hamlyn_share_express_limit(const struct hamlyn_share *of, u32 host, u32 held, u32 all,
-			       bool privileged)
+u32 uln_share_express_limit(const struct uln_share *of, u32 host, u32 held, u32 all,
+			    bool privileged)
 {
 	return of ? share_part(all, held - of->express[host], privileged) : all;
 }
 
-void hamlyn_share_get(struct hamlyn_share *of)
+void uln_share_get(struct uln_share *of)
 {
 	if (of)
 		of->users++;
 }
 
 /* The card's lock is held. A thread that still holds the gate must have another reference. */
-void hamlyn_share_put(struct hamlyn_share *of)
+void uln_share_put(struct uln_share *of)
 {
 	if (!of || --of->users)
 		return;
@@ -174,25 +174,25 @@ static kuid_t share_user(void)
 	return user;
 }
 
-void hamlyn_shares_init(struct hamlyn_shares *all, struct mutex *lock,
-			u32 (*total)(const struct hamlyn_shares *all, unsigned int kind))
+void uln_shares_init(struct uln_shares *all, struct mutex *lock,
+		     u32 (*total)(const struct uln_shares *all, unsigned int kind))
 {
 	all->lock = lock;
 	all->total = total;
 	xa_init(&all->users);
 }
 
-struct hamlyn_share *hamlyn_share_alloc(void)
+struct uln_share *uln_share_alloc(void)
 {
-	return kzalloc(sizeof(struct hamlyn_share), GFP_KERNEL_ACCOUNT);
+	return kzalloc(sizeof(struct uln_share), GFP_KERNEL_ACCOUNT);
 }
 
 /* Finds the share of the user that opens a file, which is @spare if there is none yet. */
-int hamlyn_share_join(struct hamlyn_shares *all, struct hamlyn_share **spare,
-		      struct hamlyn_share **joined)
+int uln_share_join(struct uln_shares *all, struct uln_share **spare,
+		   struct uln_share **joined)
 {
 	kuid_t user = share_user();
-	struct hamlyn_share *of;
+	struct uln_share *of;
 	int ret;
 
 	lockdep_assert_held(all->lock);
@@ -207,7 +207,7 @@ int hamlyn_share_join(struct hamlyn_shares *all, struct hamlyn_share **spare,
 			return ret;
 		*spare = NULL;
 	}
-	hamlyn_share_get(of);
+	uln_share_get(of);
 	*joined = of;
 	return 0;
 }
@@ -216,7 +216,7 @@ int hamlyn_share_join(struct hamlyn_shares *all, struct hamlyn_share **spare,
  * Allocates zeroed memory charged to @payer instead of the current task's cgroup. Never waits for
  * memory, because callers hold the card's lock.
  */
-void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer)
+void *uln_zalloc_charged(size_t size, struct mem_cgroup *payer)
 {
 	struct mem_cgroup *before = set_active_memcg(payer);
 	void *memory = kzalloc(size, GFP_NOWAIT | __GFP_ACCOUNT | __GFP_NOWARN);

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Defines the tracepoints of hamlyn_trace.h. */
+/* Defines the tracepoints of uln_trace.h. */
 #define CREATE_TRACE_POINTS
-#include "hamlyn_trace.h"
+#include "uln_trace.h"

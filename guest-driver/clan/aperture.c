@@ -10,7 +10,7 @@
 
 #define aperture_of(of) container_of(of, struct clan_aperture_object, object)
 
-static struct clan_aperture_object *aperture_find(struct hamlyn_file *file, u32 index)
+static struct clan_aperture_object *aperture_find(struct uln_file *file, u32 index)
 {
 	struct clan_aperture_object *aperture = xa_load(&clan_parts(file->card)->apertures, index);
 
@@ -22,33 +22,33 @@ static void aperture_free(struct kref *users)
 	struct clan_aperture_object *aperture =
 		container_of(users, struct clan_aperture_object, object.users);
 
-	hamlyn_pages_free(aperture->memory);
+	uln_pages_free(aperture->memory);
 	kfree(aperture);
 }
 
 DEFINE_FREE(aperture_put, struct clan_aperture_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* Allocates an aperture that the card does not know yet, of memory that is pinned. */
-static struct clan_aperture_object *aperture_alloc(struct hamlyn_file *file,
+static struct clan_aperture_object *aperture_alloc(struct uln_file *file,
 						   const struct clan_aperture *argument)
 {
 	struct clan_aperture_object *aperture __free(aperture_put) =
 		kzalloc(sizeof(*aperture), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	int ret;
 
 	if (!aperture)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&aperture->object, file, &clan_aperture_kind);
+	uln_object_init(&aperture->object, file, &clan_aperture_kind);
 	aperture->flags = argument->flags;
 	aperture->group = argument->group;
 	aperture->key = argument->flags & CLAN_APERTURE_GROUP ? argument->key : get_random_u64();
-	memory = hamlyn_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
+	memory = uln_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
 	aperture->memory = memory;
-	ret = hamlyn_pages_map(memory, file->card);
+	ret = uln_pages_map(memory, file->card);
 	if (ret)
 		return ERR_PTR(ret);
 	return_ptr(aperture);
@@ -57,7 +57,7 @@ static struct clan_aperture_object *aperture_alloc(struct hamlyn_file *file,
 /* Has the card open it under its number. */
 static int aperture_tell(struct clan_aperture_object *aperture)
 {
-	struct hamlyn_file *file = aperture->object.file;
+	struct uln_file *file = aperture->object.file;
 	struct clan_open_aperture body = {
 		.key = aperture->key,
 		.owner = file->number,
@@ -65,9 +65,9 @@ static int aperture_tell(struct clan_aperture_object *aperture)
 		.group = aperture->group,
 	};
 
-	hamlyn_pages_describe(aperture->memory, &body.area);
-	return hamlyn_command(file->card, CLAN_COMMAND_OPEN_APERTURE, aperture->object.index, &body,
-			      sizeof(body));
+	uln_pages_describe(aperture->memory, &body.area);
+	return uln_command(file->card, CLAN_COMMAND_OPEN_APERTURE, aperture->object.index, &body,
+			   sizeof(body));
 }
 
 static bool aperture_joins(const struct clan_aperture_object *aperture)
@@ -86,15 +86,15 @@ static u32 aperture_count(const struct clan_aperture_object *aperture)
 /* Allots a number, and has the card open the aperture. */
 static int aperture_open(struct clan_aperture_object *aperture)
 {
-	struct hamlyn_file *file = aperture->object.file;
+	struct uln_file *file = aperture->object.file;
 	struct clan_parts *parts = clan_parts(file->card);
 	u32 last = clan_limits(file->card)->query.apertures - 1;
 	int ret;
 
 	if (aperture_joins(aperture) && test_bit(aperture->group, parts->groups))
 		return -EADDRINUSE;
-	ret = hamlyn_share_take_some(file->share, CLAN_SHARE_APERTURES, aperture_count(aperture),
-				     file->privileged);
+	ret = uln_share_take_some(file->share, CLAN_SHARE_APERTURES, aperture_count(aperture),
+				  file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc_cyclic(&parts->apertures, &aperture->object.index, aperture,
@@ -113,7 +113,7 @@ static int aperture_open(struct clan_aperture_object *aperture)
 erase:
 	xa_erase(&parts->apertures, aperture->object.index);
 give_back:
-	hamlyn_share_give_some(file->share, CLAN_SHARE_APERTURES, aperture_count(aperture));
+	uln_share_give_some(file->share, CLAN_SHARE_APERTURES, aperture_count(aperture));
 	return ret;
 }
 
@@ -129,7 +129,7 @@ static bool aperture_is_sound(const struct clan_aperture *argument)
 	return !(argument->flags & ~any) && !argument->group && !argument->key;
 }
 
-int clan_aperture_open(struct hamlyn_file *file, void *argument)
+int clan_aperture_open(struct uln_file *file, void *argument)
 {
 	struct clan_aperture_object *aperture __free(aperture_put) = NULL;
 	struct clan_aperture *answer = argument;
@@ -141,13 +141,13 @@ int clan_aperture_open(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(aperture))
 		return PTR_ERR(aperture);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = aperture_open(aperture);
 	if (ret)
 		return ret;
-	hamlyn_object_join(&aperture->object, CLAN_KIND_APERTURE);
+	uln_object_join(&aperture->object, CLAN_KIND_APERTURE);
 	answer->key = aperture->key;
 	answer->aperture = aperture->object.index;
 	retain_and_null_ptr(aperture);
@@ -157,28 +157,28 @@ int clan_aperture_open(struct hamlyn_file *file, void *argument)
 static void aperture_close(struct card_object *object)
 {
 	struct clan_aperture_object *aperture = aperture_of(object);
-	struct hamlyn_card *card = object->file->card;
+	struct uln_card *card = object->file->card;
 
 	object->open = false;
-	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_APERTURE, object->index, NULL, 0);
+	uln_command_close(card, CLAN_COMMAND_CLOSE_APERTURE, object->index, NULL, 0);
 	if (aperture_joins(aperture))
 		__clear_bit(aperture->group, clan_parts(card)->groups);
 	xa_erase(&clan_parts(card)->apertures, object->index);
-	hamlyn_share_give_some(object->file->share, CLAN_SHARE_APERTURES, aperture_count(aperture));
-	hamlyn_object_leave(object);
+	uln_share_give_some(object->file->share, CLAN_SHARE_APERTURES, aperture_count(aperture));
+	uln_object_leave(object);
 }
 
 /* The card can no longer reach the memory, and it has no other user: it is unpinned. */
 static void aperture_release(struct card_object *object)
 {
-	hamlyn_object_put(object);
+	uln_object_put(object);
 }
 
-static int aperture_end(struct hamlyn_file *file, u32 index)
+static int aperture_end(struct uln_file *file, u32 index)
 {
 	struct clan_aperture_object *aperture;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		aperture = aperture_find(file, index);
@@ -190,16 +190,16 @@ static int aperture_end(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int clan_aperture_close(struct hamlyn_file *file, void *argument)
+int clan_aperture_close(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return aperture_end(file, object->index);
 }
 
-void clan_aperture_undo(struct hamlyn_file *file, void *argument)
+void clan_aperture_undo(struct uln_file *file, void *argument)
 {
 	const struct clan_aperture *answer = argument;
 

@@ -20,12 +20,12 @@
 #ifndef _CLAN_H
 #define _CLAN_H
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 #include "clan_card.h"
 #include "clan_uapi.h"
-#include "hamlyn_transport.h"
+#include "uln_transport.h"
 
-#define CLAN_HOSTS HAMLYN_WELL_KNOWN_SLOTS
+#define CLAN_HOSTS ULN_WELL_KNOWN_SLOTS
 static_assert(CLAN_HOSTS <= BITS_PER_LONG_LONG);
 
 /* The driver's own objects; those of processes follow. */
@@ -38,7 +38,7 @@ static_assert(CLAN_HOSTS <= BITS_PER_LONG_LONG);
 struct clan_own;
 
 struct clan_parts {
-	struct hamlyn_card card;
+	struct uln_card card;
 	/* Bus address of BAR 2, and the driver's mapping of its endpoints' pages. */
 	resource_size_t memory;
 	void __iomem *pages;
@@ -77,21 +77,21 @@ struct clan_parts {
 /* Kinds that name others come before these. */
 enum { CLAN_KIND_WINDOW, CLAN_KIND_ENDPOINT, CLAN_KIND_EVENTS, CLAN_KIND_APERTURE };
 
-/* A card's limits, as the core keeps them (hamlyn_query.card). */
+/* A card's limits, as the core keeps them (uln_query.card). */
 struct clan_limits {
 	struct clan_query query;
 	u32 event_queues;
 	u32 reserved;
 };
 
-static inline const struct clan_limits *clan_limits(const struct hamlyn_card *card)
+static inline const struct clan_limits *clan_limits(const struct uln_card *card)
 {
 	return (const struct clan_limits *)card->limits.card;
 }
 
 struct clan_aperture_object {
 	struct card_object object;
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	u64 key;
 	u32 flags;
 	u32 group;
@@ -99,11 +99,11 @@ struct clan_aperture_object {
 
 struct clan_events_object {
 	struct card_object object;
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	u32 records;
 	/* Number of sources that have a record of their own. */
 	u32 sources;
-	struct hamlyn_waiters sleepers;
+	struct uln_waiters sleepers;
 };
 
 struct clan_engine;
@@ -115,7 +115,7 @@ struct clan_farewell {
 	u32 to;
 	u32 port;
 	/* The share of the endpoint's user, once that is closed. */
-	struct hamlyn_share *share;
+	struct uln_share *share;
 };
 
 /* A request for a connection that was delivered, and not answered here. */
@@ -127,7 +127,7 @@ struct clan_asker {
 
 struct clan_endpoint_object {
 	struct card_object object;
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	u32 port;
 	u32 tripwires;
 	u32 requests;
@@ -146,7 +146,7 @@ struct clan_endpoint_object {
 	struct clan_farewell *farewell;
 	/* Set if the driver carries out its requests. */
 	struct clan_engine *engine;
-	struct hamlyn_waiters sleepers;
+	struct uln_waiters sleepers;
 };
 
 struct clan_window_object {
@@ -156,35 +156,35 @@ struct clan_window_object {
 };
 
 /* lookup.c */
-void clan_endpoints_without(struct hamlyn_file *file, u32 events);
-struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index);
-struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port);
-resource_size_t clan_endpoint_page(const struct hamlyn_card *card, u32 index);
+void clan_endpoints_without(struct uln_file *file, u32 events);
+struct clan_endpoint_object *clan_endpoint_find(struct uln_file *file, u32 index);
+struct clan_endpoint_object *clan_endpoint_at(struct uln_card *card, u32 port);
+resource_size_t clan_endpoint_page(const struct uln_card *card, u32 index);
 
 /* request.c */
-void __iomem *clan_endpoint_registers(struct hamlyn_card *card, u32 endpoint);
-void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
+void __iomem *clan_endpoint_registers(struct uln_card *card, u32 endpoint);
+void clan_requests_go(struct uln_card *card, u32 endpoint, const struct uln_pages *memory,
 		      u32 *put);
 
 /* aperture.c */
 extern const struct card_kind clan_aperture_kind;
-int clan_aperture_open(struct hamlyn_file *file, void *argument);
-int clan_aperture_close(struct hamlyn_file *file, void *argument);
-void clan_aperture_undo(struct hamlyn_file *file, void *argument);
+int clan_aperture_open(struct uln_file *file, void *argument);
+int clan_aperture_close(struct uln_file *file, void *argument);
+void clan_aperture_undo(struct uln_file *file, void *argument);
 
 /* window.c */
 extern const struct card_kind clan_window_kind;
-int clan_window_open(struct hamlyn_file *file, void *argument);
-int clan_window_close(struct hamlyn_file *file, void *argument);
-void clan_window_undo(struct hamlyn_file *file, void *argument);
+int clan_window_open(struct uln_file *file, void *argument);
+int clan_window_close(struct uln_file *file, void *argument);
+void clan_window_undo(struct uln_file *file, void *argument);
 
 /* endpoint.c */
 extern const struct card_kind clan_endpoint_kind;
-int clan_endpoint_open(struct hamlyn_file *file, void *argument);
-int clan_endpoint_close(struct hamlyn_file *file, void *argument);
-void clan_endpoint_undo(struct hamlyn_file *file, void *argument);
-int clan_endpoint_wait(struct hamlyn_file *file, void *argument);
-int clan_endpoint_set_events(struct hamlyn_file *file, void *argument);
+int clan_endpoint_open(struct uln_file *file, void *argument);
+int clan_endpoint_close(struct uln_file *file, void *argument);
+void clan_endpoint_undo(struct uln_file *file, void *argument);
+int clan_endpoint_wait(struct uln_file *file, void *argument);
+int clan_endpoint_set_events(struct uln_file *file, void *argument);
 
 /* Returns whether there can be such an aperture at all. */
 static inline bool clan_target_is_sound(u32 host, u32 aperture)
@@ -201,7 +201,7 @@ static inline bool clan_is_busy(int ret)
 }
 
 /* Returns a word of an endpoint's memory, which its owner may change at any moment. */
-static inline void *clan_state(const struct hamlyn_pages *memory, u32 word)
+static inline void *clan_state(const struct uln_pages *memory, u32 word)
 {
 	return page_address(memory->page[0]) + word;
 }
@@ -210,7 +210,7 @@ static inline void *clan_state(const struct hamlyn_pages *memory, u32 word)
  * Returns the bits of an endpoint's bitmap that are set: those in which the card's half and the
  * owner's differ.
  */
-static inline u64 clan_bits(const struct hamlyn_pages *memory)
+static inline u64 clan_bits(const struct uln_pages *memory)
 {
 	const u64 *card = clan_state(memory, CLAN_STATE_BITS);
 	const u64 *cleared = clan_state(memory, CLAN_STATE_CLEARED);
@@ -219,7 +219,7 @@ static inline u64 clan_bits(const struct hamlyn_pages *memory)
 }
 
 /* Clears a bit of an endpoint of the driver's own; later events set it again. */
-static inline void clan_clear_bit(const struct hamlyn_pages *memory, u32 bit)
+static inline void clan_clear_bit(const struct uln_pages *memory, u32 bit)
 {
 	const u64 *card = clan_state(memory, CLAN_STATE_BITS);
 	u64 *cleared = clan_state(memory, CLAN_STATE_CLEARED);
@@ -230,45 +230,45 @@ static inline void clan_clear_bit(const struct hamlyn_pages *memory, u32 bit)
 }
 
 /* Returns request @n of an endpoint's memory, which has room for @requests. */
-static inline struct clan_request *clan_request_at(const struct hamlyn_pages *memory, u32 n,
+static inline struct clan_request *clan_request_at(const struct uln_pages *memory, u32 n,
 						   u32 requests)
 {
 	u32 place = (n & (requests - 1)) * CLAN_REQUEST_SIZE;
 
-	return page_address(memory->page[1 + place / HAMLYN_PAGE_SIZE]) + place % HAMLYN_PAGE_SIZE;
+	return page_address(memory->page[1 + place / ULN_PAGE_SIZE]) + place % ULN_PAGE_SIZE;
 }
 
 /* events.c */
 extern const struct card_kind clan_events_kind;
-int clan_events_open(struct hamlyn_file *file, void *argument);
-int clan_events_close(struct hamlyn_file *file, void *argument);
-void clan_events_undo(struct hamlyn_file *file, void *argument);
-int clan_events_wait(struct hamlyn_file *file, void *argument);
-int clan_events_reserve(struct hamlyn_file *file, u32 index, u32 sources);
-void clan_events_give(struct hamlyn_file *file, u32 index, u32 sources);
+int clan_events_open(struct uln_file *file, void *argument);
+int clan_events_close(struct uln_file *file, void *argument);
+void clan_events_undo(struct uln_file *file, void *argument);
+int clan_events_wait(struct uln_file *file, void *argument);
+int clan_events_reserve(struct uln_file *file, u32 index, u32 sources);
+void clan_events_give(struct uln_file *file, u32 index, u32 sources);
 
 /* fifo.c */
-void clan_raised(struct hamlyn_card *card, unsigned int vector);
+void clan_raised(struct uln_card *card, unsigned int vector);
 
 /* message.c */
-int clan_send(struct hamlyn_file *file, void *argument);
-int clan_peer(struct hamlyn_file *file, void *argument);
-void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+int clan_send(struct uln_file *file, void *argument);
+int clan_peer(struct uln_file *file, void *argument);
+void clan_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
 		  const u8 *data);
-void clan_lost(struct hamlyn_card *card, u32 host);
+void clan_lost(struct uln_card *card, u32 host);
 void clan_refuse_askers(struct clan_endpoint_object *endpoint);
-void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+void clan_dropped(struct uln_card *card, u32 host, const struct uln_wire *wire,
 		  const u8 *data);
 
 /* farewell.c */
 void clan_farewell_set(struct clan_endpoint_object *endpoint, struct clan_farewell *farewell);
 void clan_farewell_forget(struct clan_endpoint_object *endpoint);
 bool clan_farewell_say(struct clan_endpoint_object *endpoint);
-void clan_farewells_lost(struct hamlyn_card *card, u32 host);
+void clan_farewells_lost(struct uln_card *card, u32 host);
 void clan_farewells_later(struct work_struct *work);
 
 /* kick.c */
-int clan_kick(struct hamlyn_file *file, void *argument);
+int clan_kick(struct uln_file *file, void *argument);
 struct clan_engine *clan_engine_alloc(struct clan_endpoint_object *endpoint);
 int clan_engine_open(struct clan_engine *engine);
 void clan_engine_close(struct clan_engine *engine);
@@ -277,12 +277,12 @@ void clan_engine_unmap(struct clan_engine *engine);
 void clan_engine_free(struct clan_engine *engine);
 
 /* transport.c */
-int clan_own_init(struct hamlyn_card *card);
-void clan_own_free(struct hamlyn_card *card);
-void clan_own_start(struct hamlyn_card *card);
-void clan_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
-void clan_own_arrived(struct hamlyn_card *card);
-struct hamlyn_fifo *clan_own_fifo(struct hamlyn_card *card);
+int clan_own_init(struct uln_card *card);
+void clan_own_free(struct uln_card *card);
+void clan_own_start(struct uln_card *card);
+void clan_own_stop(struct uln_card *card, struct uln_closed *closed);
+void clan_own_arrived(struct uln_card *card);
+struct uln_fifo *clan_own_fifo(struct uln_card *card);
 
 /* ops.c */
 extern const struct card_ops clan_card_ops;

@@ -12,10 +12,10 @@
 #define MAP_PAGE 0
 #define MAP_MEMORY CLAN_ENDPOINT_SIZE
 
-static_assert(CLAN_ENDPOINT_SIZE == HAMLYN_PAGE_SIZE && CLAN_STATE_SIZE == HAMLYN_PAGE_SIZE);
+static_assert(CLAN_ENDPOINT_SIZE == ULN_PAGE_SIZE && CLAN_STATE_SIZE == ULN_PAGE_SIZE);
 static_assert(sizeof(struct clan_request) == CLAN_REQUEST_SIZE);
 static_assert(MAP_MEMORY + CLAN_STATE_SIZE + CLAN_MAX_REQUESTS * CLAN_REQUEST_SIZE <=
-	      HAMLYN_MAP_STRIDE);
+	      ULN_MAP_STRIDE);
 /* The bits that CLAN_REG_ARM has room for. */
 #define ARM_SHIFT 16
 #define WAITABLE (U64_MAX >> ARM_SHIFT)
@@ -26,7 +26,7 @@ static_assert(CLAN_BITS + ARM_SHIFT == BITS_PER_TYPE(u64));
 
 #define endpoint_of(of) container_of(of, struct clan_endpoint_object, object)
 
-static bool endpoint_arrived(const struct hamlyn_waiters *sleepers, u64 what)
+static bool endpoint_arrived(const struct uln_waiters *sleepers, u64 what)
 {
 	const struct clan_endpoint_object *endpoint =
 		container_of_const(sleepers, struct clan_endpoint_object, sleepers);
@@ -35,7 +35,7 @@ static bool endpoint_arrived(const struct hamlyn_waiters *sleepers, u64 what)
 }
 
 /* Tells the card of all awaited bits again: it need not remember what it was told before. */
-static void endpoint_arm(struct hamlyn_waiters *sleepers, u64 what)
+static void endpoint_arm(struct uln_waiters *sleepers, u64 what)
 {
 	const struct clan_endpoint_object *endpoint =
 		container_of_const(sleepers, struct clan_endpoint_object, sleepers);
@@ -47,7 +47,7 @@ static void endpoint_arm(struct hamlyn_waiters *sleepers, u64 what)
 	       sleepers->file->card->registers + CLAN_REG_ARM);
 }
 
-static const struct hamlyn_expected endpoint_news = {
+static const struct uln_expected endpoint_news = {
 	.arrived = endpoint_arrived,
 	.arm = endpoint_arm,
 };
@@ -58,36 +58,36 @@ static void endpoint_free(struct kref *users)
 		container_of(users, struct clan_endpoint_object, object.users);
 
 	clan_engine_free(endpoint->engine);
-	hamlyn_pages_free(endpoint->memory);
+	uln_pages_free(endpoint->memory);
 	kfree(endpoint);
 }
 
 DEFINE_FREE(endpoint_put, struct clan_endpoint_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* Allocates an endpoint that the card does not know yet. */
-static struct clan_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
+static struct clan_endpoint_object *endpoint_alloc(struct uln_file *file,
 						   const struct clan_endpoint *argument)
 {
 	struct clan_endpoint_object *endpoint __free(endpoint_put) =
 		kzalloc(sizeof(*endpoint), GFP_KERNEL_ACCOUNT);
 	struct clan_engine *engine;
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	int ret;
 
 	if (!endpoint)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&endpoint->object, file, &clan_endpoint_kind);
-	hamlyn_waiters_init(&endpoint->sleepers, file, &endpoint_news);
+	uln_object_init(&endpoint->object, file, &clan_endpoint_kind);
+	uln_waiters_init(&endpoint->sleepers, file, &endpoint_news);
 	endpoint->tripwires = argument->tripwires;
 	endpoint->requests = argument->requests;
 	endpoint->events = argument->events;
-	memory = hamlyn_pages_alloc(file,
-				    CLAN_STATE_SIZE + (u64)argument->requests * CLAN_REQUEST_SIZE);
+	memory = uln_pages_alloc(file,
+				 CLAN_STATE_SIZE + (u64)argument->requests * CLAN_REQUEST_SIZE);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
 	endpoint->memory = memory;
-	ret = hamlyn_pages_map(memory, file->card);
+	ret = uln_pages_map(memory, file->card);
 	if (ret)
 		return ERR_PTR(ret);
 	if (argument->flags & CLAN_DRIVERS_DMA) {
@@ -121,7 +121,7 @@ static u32 endpoint_sources(const struct clan_endpoint_object *endpoint)
 
 static int endpoint_tell(struct clan_endpoint_object *endpoint)
 {
-	struct hamlyn_file *file = endpoint->object.file;
+	struct uln_file *file = endpoint->object.file;
 	struct clan_open_endpoint body = {
 		.owner = file->number,
 		.tripwires = endpoint->tripwires,
@@ -130,15 +130,15 @@ static int endpoint_tell(struct clan_endpoint_object *endpoint)
 	};
 	int ret;
 
-	hamlyn_pages_describe(endpoint->memory, &body.memory);
-	ret = hamlyn_command(file->card, CLAN_COMMAND_OPEN_ENDPOINT, endpoint->object.index, &body,
-			     sizeof(body));
+	uln_pages_describe(endpoint->memory, &body.memory);
+	ret = uln_command(file->card, CLAN_COMMAND_OPEN_ENDPOINT, endpoint->object.index, &body,
+			  sizeof(body));
 	if (ret || !endpoint->engine)
 		return ret;
 	ret = clan_engine_open(endpoint->engine);
 	if (ret)
-		hamlyn_command_close(file->card, CLAN_COMMAND_CLOSE_ENDPOINT,
-				     endpoint->object.index, NULL, 0);
+		uln_command_close(file->card, CLAN_COMMAND_CLOSE_ENDPOINT,
+				  endpoint->object.index, NULL, 0);
 	return ret;
 }
 
@@ -157,15 +157,15 @@ static u32 endpoint_count(const struct clan_endpoint_object *endpoint)
 /* Allots a number and a port, and has the card open the endpoint. */
 static int endpoint_open(struct clan_endpoint_object *endpoint, u32 port)
 {
-	struct hamlyn_file *file = endpoint->object.file;
+	struct uln_file *file = endpoint->object.file;
 	struct clan_parts *parts = clan_parts(file->card);
 	const struct clan_query *limits = &clan_limits(file->card)->query;
 	int ret;
 
 	if (endpoint->tripwires > limits->tripwires - CLAN_OWN_TRIPWIRES - parts->tripwires)
 		return -ENOSPC;
-	ret = hamlyn_share_take_some(file->share, CLAN_SHARE_ENDPOINTS, endpoint_count(endpoint),
-				     file->privileged);
+	ret = uln_share_take_some(file->share, CLAN_SHARE_ENDPOINTS, endpoint_count(endpoint),
+				  file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->endpoints, &endpoint->object.index, endpoint,
@@ -191,7 +191,7 @@ give_port:
 erase:
 	xa_erase(&parts->endpoints, endpoint->object.index);
 give_back:
-	hamlyn_share_give_some(file->share, CLAN_SHARE_ENDPOINTS, endpoint_count(endpoint));
+	uln_share_give_some(file->share, CLAN_SHARE_ENDPOINTS, endpoint_count(endpoint));
 	return ret;
 }
 
@@ -203,7 +203,7 @@ static bool endpoint_is_sound(const struct clan_endpoint *argument)
 	       is_power_of_2(argument->requests) && !(argument->flags & ~CLAN_DRIVERS_DMA);
 }
 
-int clan_endpoint_open(struct hamlyn_file *file, void *argument)
+int clan_endpoint_open(struct uln_file *file, void *argument)
 {
 	struct clan_endpoint_object *endpoint __free(endpoint_put) = NULL;
 	struct clan_endpoint *answer = argument;
@@ -217,14 +217,14 @@ int clan_endpoint_open(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(endpoint))
 		return PTR_ERR(endpoint);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = endpoint_open(endpoint, answer->port);
 	if (ret)
 		return ret;
-	hamlyn_waiters_open(&endpoint->sleepers);
-	hamlyn_object_join(&endpoint->object, CLAN_KIND_ENDPOINT);
+	uln_waiters_open(&endpoint->sleepers);
+	uln_object_join(&endpoint->object, CLAN_KIND_ENDPOINT);
 	answer->port = endpoint->port;
 	answer->endpoint = endpoint->object.index;
 	answer->page_offset = endpoint->object.offset + MAP_PAGE;
@@ -236,24 +236,24 @@ int clan_endpoint_open(struct hamlyn_file *file, void *argument)
 static void endpoint_close(struct card_object *object)
 {
 	struct clan_endpoint_object *endpoint = endpoint_of(object);
-	struct hamlyn_card *card = object->file->card;
+	struct uln_card *card = object->file->card;
 	struct clan_parts *parts = clan_parts(card);
 	bool kept;
 
-	hamlyn_unmap_card(object, CLAN_ENDPOINT_SIZE);
+	uln_unmap_card(object, CLAN_ENDPOINT_SIZE);
 	if (endpoint->engine)
 		clan_engine_close(endpoint->engine);
-	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_ENDPOINT, object->index, NULL, 0);
-	hamlyn_waiters_close(&endpoint->sleepers);
+	uln_command_close(card, CLAN_COMMAND_CLOSE_ENDPOINT, object->index, NULL, 0);
+	uln_waiters_close(&endpoint->sleepers);
 	clan_events_give(object->file, endpoint->events, endpoint_sources(endpoint));
 	parts->tripwires -= endpoint->tripwires;
 	xa_erase(&parts->endpoints, object->index);
 	clan_refuse_askers(endpoint);
 	/* A port that is not free yet still counts for the user. */
 	kept = clan_farewell_say(endpoint);
-	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS,
-			       endpoint_count(endpoint) - kept);
-	hamlyn_object_leave(object);
+	uln_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS,
+			    endpoint_count(endpoint) - kept);
+	uln_object_leave(object);
 }
 
 /* The card can no longer reach the memory; waiters and mappings may keep it longer. */
@@ -263,15 +263,15 @@ static void endpoint_release(struct card_object *object)
 
 	if (endpoint->engine)
 		clan_engine_unmap(endpoint->engine);
-	hamlyn_pages_unmap(endpoint->memory);
-	hamlyn_object_put(object);
+	uln_pages_unmap(endpoint->memory);
+	uln_object_put(object);
 }
 
-static int endpoint_end(struct hamlyn_file *file, u32 index)
+static int endpoint_end(struct uln_file *file, u32 index)
 {
 	struct clan_endpoint_object *endpoint;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		endpoint = clan_endpoint_find(file, index);
@@ -285,9 +285,9 @@ static int endpoint_end(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int clan_endpoint_close(struct hamlyn_file *file, void *argument)
+int clan_endpoint_close(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
@@ -298,7 +298,7 @@ int clan_endpoint_close(struct hamlyn_file *file, void *argument)
  * If another thread has guessed its number and opened a window with it, the endpoint stays until
  * the file ends.
  */
-void clan_endpoint_undo(struct hamlyn_file *file, void *argument)
+void clan_endpoint_undo(struct uln_file *file, void *argument)
 {
 	const struct clan_endpoint *answer = argument;
 
@@ -306,11 +306,11 @@ void clan_endpoint_undo(struct hamlyn_file *file, void *argument)
 }
 
 /* Looks up the caller's endpoint, and takes a reference. */
-static struct clan_endpoint_object *endpoint_get(struct hamlyn_file *file, u32 index)
+static struct clan_endpoint_object *endpoint_get(struct uln_file *file, u32 index)
 {
 	struct clan_endpoint_object *endpoint;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	endpoint = clan_endpoint_find(file, index);
@@ -320,19 +320,19 @@ static struct clan_endpoint_object *endpoint_get(struct hamlyn_file *file, u32 i
 	return endpoint;
 }
 
-int clan_endpoint_wait(struct hamlyn_file *file, void *argument)
+int clan_endpoint_wait(struct uln_file *file, void *argument)
 {
 	struct clan_endpoint_object *endpoint __free(endpoint_put) = NULL;
 	struct clan_wait *wait = argument;
 	int ret;
 
-	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER || !wait->bits || wait->bits & ~WAITABLE ||
+	if (wait->timeout_ns < ULN_WAIT_FOREVER || !wait->bits || wait->bits & ~WAITABLE ||
 	    wait->reserved)
 		return -EINVAL;
 	endpoint = endpoint_get(file, wait->endpoint);
 	if (IS_ERR(endpoint))
 		return PTR_ERR(endpoint);
-	ret = hamlyn_waiters_wait(&endpoint->sleepers, wait->bits, wait->timeout_ns);
+	ret = uln_waiters_wait(&endpoint->sleepers, wait->bits, wait->timeout_ns);
 	if (ret)
 		return ret;
 	/* Another thread may have cleared them by now: then the wake-up was spurious. */
@@ -340,7 +340,7 @@ int clan_endpoint_wait(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-int clan_endpoint_set_events(struct hamlyn_file *file, void *argument)
+int clan_endpoint_set_events(struct uln_file *file, void *argument)
 {
 	const struct clan_events_of *of = argument;
 	struct clan_set_events body = { .events = of->events };
@@ -348,7 +348,7 @@ int clan_endpoint_set_events(struct hamlyn_file *file, void *argument)
 	u32 before;
 	int ret;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	endpoint = clan_endpoint_find(file, of->endpoint);
@@ -360,8 +360,8 @@ int clan_endpoint_set_events(struct hamlyn_file *file, void *argument)
 	ret = clan_events_reserve(file, of->events, endpoint_sources(endpoint));
 	if (ret)
 		return ret;
-	ret = hamlyn_command(file->card, CLAN_COMMAND_SET_EVENTS, of->endpoint, &body,
-			     sizeof(body));
+	ret = uln_command(file->card, CLAN_COMMAND_SET_EVENTS, of->endpoint, &body,
+			  sizeof(body));
 	if (!ret)
 		endpoint->events = of->events;
 	/* Give back the reservation in the queue that is not used. */
@@ -372,14 +372,14 @@ int clan_endpoint_set_events(struct hamlyn_file *file, void *argument)
 static int endpoint_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
 			 u64 size)
 {
-	const struct hamlyn_pages *memory = endpoint_of(object)->memory;
+	const struct uln_pages *memory = endpoint_of(object)->memory;
 
 	switch (offset) {
 	case MAP_PAGE:
-		return size == CLAN_ENDPOINT_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
+		return size == CLAN_ENDPOINT_SIZE ? uln_mmap_card(vma, object) : -EINVAL;
 	case MAP_MEMORY:
-		return size == (u64)memory->count * HAMLYN_PAGE_SIZE ?
-			       hamlyn_mmap_shared(vma, object, memory) :
+		return size == (u64)memory->count * ULN_PAGE_SIZE ?
+			       uln_mmap_shared(vma, object, memory) :
 			       -EINVAL;
 	default:
 		return -EINVAL;

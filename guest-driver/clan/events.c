@@ -6,10 +6,10 @@
  */
 #include "clan.h"
 
-static_assert(CLAN_EVENTS_HEAD == HAMLYN_PAGE_SIZE);
-static_assert(CLAN_EVENTS_HEAD + CLAN_MAX_EVENTS * CLAN_EVENT_SIZE <= HAMLYN_MAP_STRIDE);
+static_assert(CLAN_EVENTS_HEAD == ULN_PAGE_SIZE);
+static_assert(CLAN_EVENTS_HEAD + CLAN_MAX_EVENTS * CLAN_EVENT_SIZE <= ULN_MAP_STRIDE);
 static_assert(sizeof(struct clan_event) == CLAN_EVENT_SIZE);
-/* In hamlyn_waiters.armed, with how many records were taken: it is armed. */
+/* In uln_waiters.armed, with how many records were taken: it is armed. */
 #define ARMED BIT_ULL(32)
 
 #define events_of(of) container_of(of, struct clan_events_object, object)
@@ -18,12 +18,12 @@ static const struct clan_event *events_record(const struct clan_events_object *e
 {
 	u32 place = (n & (events->records - 1)) * CLAN_EVENT_SIZE;
 
-	return page_address(events->memory->page[1 + place / HAMLYN_PAGE_SIZE]) +
-	       place % HAMLYN_PAGE_SIZE;
+	return page_address(events->memory->page[1 + place / ULN_PAGE_SIZE]) +
+	       place % ULN_PAGE_SIZE;
 }
 
 /* Returns whether there are more records than were taken: it has this number, or a later one. */
-static bool events_arrived(const struct hamlyn_waiters *sleepers, u64 what)
+static bool events_arrived(const struct uln_waiters *sleepers, u64 what)
 {
 	const struct clan_events_object *events =
 		container_of_const(sleepers, struct clan_events_object, sleepers);
@@ -32,7 +32,7 @@ static bool events_arrived(const struct hamlyn_waiters *sleepers, u64 what)
 	return (s32)(READ_ONCE(events_record(events, taken)->number) - taken) > 0;
 }
 
-static void events_arm(struct hamlyn_waiters *sleepers, u64 what)
+static void events_arm(struct uln_waiters *sleepers, u64 what)
 {
 	const struct clan_events_object *events =
 		container_of_const(sleepers, struct clan_events_object, sleepers);
@@ -45,9 +45,9 @@ static void events_arm(struct hamlyn_waiters *sleepers, u64 what)
 	       sleepers->file->card->registers + CLAN_REG_ARM_EVENTS);
 }
 
-static const struct hamlyn_expected events_news = { .arrived = events_arrived, .arm = events_arm };
+static const struct uln_expected events_news = { .arrived = events_arrived, .arm = events_arm };
 
-static struct clan_events_object *events_find(struct hamlyn_file *file, u32 index)
+static struct clan_events_object *events_find(struct uln_file *file, u32 index)
 {
 	struct clan_events_object *events = xa_load(&clan_parts(file->card)->events, index);
 
@@ -55,7 +55,7 @@ static struct clan_events_object *events_find(struct hamlyn_file *file, u32 inde
 }
 
 /* Reserves a record of a file's queue for each of @sources; the card's lock is held. */
-int clan_events_reserve(struct hamlyn_file *file, u32 index, u32 sources)
+int clan_events_reserve(struct uln_file *file, u32 index, u32 sources)
 {
 	struct clan_events_object *events;
 
@@ -70,7 +70,7 @@ int clan_events_reserve(struct hamlyn_file *file, u32 index, u32 sources)
 	return 0;
 }
 
-void clan_events_give(struct hamlyn_file *file, u32 index, u32 sources)
+void clan_events_give(struct uln_file *file, u32 index, u32 sources)
 {
 	struct clan_events_object *events =
 		index == CLAN_NO_EVENTS ? NULL : events_find(file, index);
@@ -84,38 +84,38 @@ static void events_free(struct kref *users)
 	struct clan_events_object *events =
 		container_of(users, struct clan_events_object, object.users);
 
-	hamlyn_pages_free(events->memory);
+	uln_pages_free(events->memory);
 	kfree(events);
 }
 
 DEFINE_FREE(events_put, struct clan_events_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* Allocates a queue that the card does not know yet. */
-static struct clan_events_object *events_alloc(struct hamlyn_file *file, u32 records)
+static struct clan_events_object *events_alloc(struct uln_file *file, u32 records)
 {
 	struct clan_events_object *events __free(events_put) =
 		kzalloc(sizeof(*events), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	int ret;
 
 	if (!events)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&events->object, file, &clan_events_kind);
-	hamlyn_waiters_init(&events->sleepers, file, &events_news);
+	uln_object_init(&events->object, file, &clan_events_kind);
+	uln_waiters_init(&events->sleepers, file, &events_news);
 	events->records = records;
-	memory = hamlyn_pages_alloc(file, CLAN_EVENTS_HEAD + (u64)records * CLAN_EVENT_SIZE);
+	memory = uln_pages_alloc(file, CLAN_EVENTS_HEAD + (u64)records * CLAN_EVENT_SIZE);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
 	events->memory = memory;
-	ret = hamlyn_pages_map(memory, file->card);
+	ret = uln_pages_map(memory, file->card);
 	if (ret)
 		return ERR_PTR(ret);
 	return_ptr(events);
 }
 
 /* Returns its part of a share, as there are fewer queues than endpoints. */
-static u32 events_count(const struct hamlyn_card *card)
+static u32 events_count(const struct uln_card *card)
 {
 	const struct clan_limits *limits = clan_limits(card);
 
@@ -125,13 +125,13 @@ static u32 events_count(const struct hamlyn_card *card)
 /* Allots a number, and has the card open the queue. */
 static int events_open(struct clan_events_object *events)
 {
-	struct hamlyn_file *file = events->object.file;
+	struct uln_file *file = events->object.file;
 	struct clan_parts *parts = clan_parts(file->card);
 	struct clan_open_events body = { .owner = file->number, .records = events->records };
 	int ret;
 
-	ret = hamlyn_share_take_some(file->share, CLAN_SHARE_ENDPOINTS, events_count(file->card),
-				     file->privileged);
+	ret = uln_share_take_some(file->share, CLAN_SHARE_ENDPOINTS, events_count(file->card),
+				  file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->events, &events->object.index, events,
@@ -140,18 +140,18 @@ static int events_open(struct clan_events_object *events)
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	hamlyn_pages_describe(events->memory, &body.memory);
-	ret = hamlyn_command(file->card, CLAN_COMMAND_OPEN_EVENTS, events->object.index, &body,
-			     sizeof(body));
+	uln_pages_describe(events->memory, &body.memory);
+	ret = uln_command(file->card, CLAN_COMMAND_OPEN_EVENTS, events->object.index, &body,
+			  sizeof(body));
 	if (!ret)
 		return 0;
 	xa_erase(&parts->events, events->object.index);
 give_back:
-	hamlyn_share_give_some(file->share, CLAN_SHARE_ENDPOINTS, events_count(file->card));
+	uln_share_give_some(file->share, CLAN_SHARE_ENDPOINTS, events_count(file->card));
 	return ret;
 }
 
-int clan_events_open(struct hamlyn_file *file, void *argument)
+int clan_events_open(struct uln_file *file, void *argument)
 {
 	struct clan_events_object *events __free(events_put) = NULL;
 	struct clan_events *answer = argument;
@@ -164,14 +164,14 @@ int clan_events_open(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(events))
 		return PTR_ERR(events);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = events_open(events);
 	if (ret)
 		return ret;
-	hamlyn_waiters_open(&events->sleepers);
-	hamlyn_object_join(&events->object, CLAN_KIND_EVENTS);
+	uln_waiters_open(&events->sleepers);
+	uln_object_join(&events->object, CLAN_KIND_EVENTS);
 	answer->queue = events->object.index;
 	answer->memory_offset = events->object.offset;
 	retain_and_null_ptr(events);
@@ -181,29 +181,29 @@ int clan_events_open(struct hamlyn_file *file, void *argument)
 /* The card removes the queue from endpoints whose events went there. */
 static void events_close(struct card_object *object)
 {
-	struct hamlyn_card *card = object->file->card;
+	struct uln_card *card = object->file->card;
 
 	object->open = false;
-	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_EVENTS, object->index, NULL, 0);
+	uln_command_close(card, CLAN_COMMAND_CLOSE_EVENTS, object->index, NULL, 0);
 	clan_endpoints_without(object->file, object->index);
-	hamlyn_waiters_close(&events_of(object)->sleepers);
+	uln_waiters_close(&events_of(object)->sleepers);
 	xa_erase(&clan_parts(card)->events, object->index);
-	hamlyn_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS, events_count(card));
-	hamlyn_object_leave(object);
+	uln_share_give_some(object->file->share, CLAN_SHARE_ENDPOINTS, events_count(card));
+	uln_object_leave(object);
 }
 
 /* The card can no longer reach the memory; waiters and mappings may keep it longer. */
 static void events_release(struct card_object *object)
 {
-	hamlyn_pages_unmap(events_of(object)->memory);
-	hamlyn_object_put(object);
+	uln_pages_unmap(events_of(object)->memory);
+	uln_object_put(object);
 }
 
-static int events_end(struct hamlyn_file *file, u32 index)
+static int events_end(struct uln_file *file, u32 index)
 {
 	struct clan_events_object *events;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		events = events_find(file, index);
@@ -215,16 +215,16 @@ static int events_end(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int clan_events_close(struct hamlyn_file *file, void *argument)
+int clan_events_close(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return events_end(file, object->index);
 }
 
-void clan_events_undo(struct hamlyn_file *file, void *argument)
+void clan_events_undo(struct uln_file *file, void *argument)
 {
 	const struct clan_events *answer = argument;
 
@@ -232,11 +232,11 @@ void clan_events_undo(struct hamlyn_file *file, void *argument)
 }
 
 /* Looks up the caller's queue, and takes a reference. */
-static struct clan_events_object *events_get(struct hamlyn_file *file, u32 index)
+static struct clan_events_object *events_get(struct uln_file *file, u32 index)
 {
 	struct clan_events_object *events;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	events = events_find(file, index);
@@ -246,17 +246,17 @@ static struct clan_events_object *events_get(struct hamlyn_file *file, u32 index
 	return events;
 }
 
-int clan_events_wait(struct hamlyn_file *file, void *argument)
+int clan_events_wait(struct uln_file *file, void *argument)
 {
 	struct clan_events_object *events __free(events_put) = NULL;
 	const struct clan_events_wait *wait = argument;
 
-	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	if (wait->timeout_ns < ULN_WAIT_FOREVER)
 		return -EINVAL;
 	events = events_get(file, wait->queue);
 	if (IS_ERR(events))
 		return PTR_ERR(events);
-	return hamlyn_waiters_wait(&events->sleepers, wait->taken, wait->timeout_ns);
+	return uln_waiters_wait(&events->sleepers, wait->taken, wait->timeout_ns);
 }
 
 /* The owner stores in the queue's own memory how many records it has taken. */
@@ -265,18 +265,18 @@ static __poll_t events_poll(struct card_object *object)
 	struct clan_events_object *events = events_of(object);
 	const u32 *taken = page_address(events->memory->page[0]) + CLAN_EVENTS_TAKEN;
 
-	return hamlyn_waiters_ready(&events->sleepers, READ_ONCE(*taken)) ?
+	return uln_waiters_ready(&events->sleepers, READ_ONCE(*taken)) ?
 		       EPOLLIN | EPOLLRDNORM :
 		       0;
 }
 
 static int events_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
 {
-	const struct hamlyn_pages *memory = events_of(object)->memory;
+	const struct uln_pages *memory = events_of(object)->memory;
 
-	if (offset || size != (u64)memory->count * HAMLYN_PAGE_SIZE)
+	if (offset || size != (u64)memory->count * ULN_PAGE_SIZE)
 		return -EINVAL;
-	return hamlyn_mmap_shared(vma, object, memory);
+	return uln_mmap_shared(vma, object, memory);
 }
 
 const struct card_kind clan_events_kind = {

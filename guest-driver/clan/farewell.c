@@ -15,9 +15,9 @@
  */
 void clan_farewell_set(struct clan_endpoint_object *endpoint, struct clan_farewell *farewell)
 {
-	struct hamlyn_card *card = endpoint->object.file->card;
+	struct uln_card *card = endpoint->object.file->card;
 
-	hamlyn_system_watch(card->system, farewell->host);
+	uln_system_watch(card->system, farewell->host);
 	clan_parts(card)->arranged[farewell->host]++;
 	endpoint->farewell = farewell;
 }
@@ -39,18 +39,18 @@ void clan_farewell_forget(struct clan_endpoint_object *endpoint)
 }
 
 /* Returns false if it could not be told yet. */
-static bool farewell_told(struct hamlyn_card *card, const struct clan_farewell *farewell)
+static bool farewell_told(struct uln_card *card, const struct clan_farewell *farewell)
 {
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = CLAN_SAY_GONE,
 		.from = farewell->port,
 		.to = farewell->to,
 	};
 
-	return !clan_is_busy(hamlyn_system_say(card->system, farewell->host, &wire, NULL));
+	return !clan_is_busy(uln_system_say(card->system, farewell->host, &wire, NULL));
 }
 
-static void farewells_again(struct hamlyn_card *card)
+static void farewells_again(struct uln_card *card)
 {
 	queue_delayed_work(system_freezable_wq, &clan_parts(card)->tell, AGAIN);
 }
@@ -62,7 +62,7 @@ static void farewells_again(struct hamlyn_card *card)
 bool clan_farewell_say(struct clan_endpoint_object *endpoint)
 {
 	struct clan_farewell *farewell = farewell_take(endpoint);
-	struct hamlyn_card *card = endpoint->object.file->card;
+	struct uln_card *card = endpoint->object.file->card;
 	struct clan_parts *parts = clan_parts(card);
 
 	if (!farewell || !card->live || farewell_told(card, farewell)) {
@@ -71,7 +71,7 @@ bool clan_farewell_say(struct clan_endpoint_object *endpoint)
 		return false;
 	}
 	farewell->share = endpoint->object.file->share;
-	hamlyn_share_get(farewell->share);
+	uln_share_get(farewell->share);
 	/* This replaces the endpoint, and so needs no memory. */
 	xa_store(&parts->ports, endpoint->port, xa_mk_value(0), GFP_KERNEL);
 	list_add_tail(&farewell->on_card, &parts->farewells);
@@ -79,17 +79,17 @@ bool clan_farewell_say(struct clan_endpoint_object *endpoint)
 	return true;
 }
 
-static void farewell_end(struct hamlyn_card *card, struct clan_farewell *farewell)
+static void farewell_end(struct uln_card *card, struct clan_farewell *farewell)
 {
 	list_del(&farewell->on_card);
 	xa_erase(&clan_parts(card)->ports, farewell->port);
-	hamlyn_share_give(farewell->share, CLAN_SHARE_ENDPOINTS);
-	hamlyn_share_put(farewell->share);
+	uln_share_give(farewell->share, CLAN_SHARE_ENDPOINTS);
+	uln_share_put(farewell->share);
 	kfree(farewell);
 }
 
 /* Drops farewells to a host at which no peer needs to be told any longer. */
-void clan_farewells_lost(struct hamlyn_card *card, u32 host)
+void clan_farewells_lost(struct uln_card *card, u32 host)
 {
 	struct clan_farewell *farewell, *next;
 
@@ -102,7 +102,7 @@ void clan_farewells_later(struct work_struct *work)
 {
 	struct clan_parts *parts = container_of(to_delayed_work(work), struct clan_parts, tell);
 	struct clan_farewell *farewell, *next;
-	struct hamlyn_card *card = &parts->card;
+	struct uln_card *card = &parts->card;
 
 	guard(mutex)(&card->lock);
 	if (!card->live)

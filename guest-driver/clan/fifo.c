@@ -6,9 +6,9 @@
  */
 #include "clan.h"
 
-static_assert(sizeof(struct clan_fifo_record) == HAMLYN_FIFO_SIZE);
+static_assert(sizeof(struct clan_fifo_record) == ULN_FIFO_SIZE);
 
-static void fifo_tell_endpoint(struct hamlyn_card *card, u32 index)
+static void fifo_tell_endpoint(struct uln_card *card, u32 index)
 {
 	void *entry = xa_load(&clan_parts(card)->endpoints, index);
 	struct clan_endpoint_object *endpoint = entry;
@@ -16,11 +16,11 @@ static void fifo_tell_endpoint(struct hamlyn_card *card, u32 index)
 	if (xa_pointer_tag(entry) == CLAN_ENGINE_TAG)
 		clan_engine_told(xa_untag_pointer(entry));
 	else if (endpoint)
-		hamlyn_waiters_wake(&endpoint->sleepers);
+		uln_waiters_wake(&endpoint->sleepers);
 }
 
 /* Handles news of an endpoint or an event queue, which may have been closed since. */
-static void fifo_tell(struct hamlyn_card *card, u32 what)
+static void fifo_tell(struct uln_card *card, u32 what)
 {
 	struct clan_events_object *events;
 
@@ -31,16 +31,16 @@ static void fifo_tell(struct hamlyn_card *card, u32 what)
 	} else if (what & CLAN_FIFO_EVENTS) {
 		events = xa_load(&clan_parts(card)->events, what & ~CLAN_FIFO_EVENTS);
 		if (events)
-			hamlyn_waiters_wake(&events->sleepers);
+			uln_waiters_wake(&events->sleepers);
 	} else {
 		fifo_tell_endpoint(card, what);
 	}
 }
 
-void clan_raised(struct hamlyn_card *card, unsigned int vector)
+void clan_raised(struct uln_card *card, unsigned int vector)
 {
-	u32 what[HAMLYN_FIFO_BATCH], found, i;
-	struct hamlyn_fifo *fifo;
+	u32 what[ULN_FIFO_BATCH], found, i;
+	struct uln_fifo *fifo;
 
 	if (vector != CLAN_VECTOR_FIFO)
 		return;
@@ -48,7 +48,7 @@ void clan_raised(struct hamlyn_card *card, unsigned int vector)
 	fifo = clan_own_fifo(card);
 	if (!card->live || !fifo->memory)
 		return;
-	found = hamlyn_fifo_take(card, fifo, CLAN_REG_FIFO_TAKEN, what);
+	found = uln_fifo_take(card, fifo, CLAN_REG_FIFO_TAKEN, what);
 	for (i = 0; i < found && card->live; i++)
 		fifo_tell(card, what[i]);
 }

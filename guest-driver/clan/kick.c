@@ -20,7 +20,7 @@ struct clan_engine {
 	struct clan_endpoint_object *endpoint;
 	/* Its own endpoint: its number, its memory, and how many requests were put there. */
 	u32 index;
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	u32 put;
 	/* Number of the process's requests that have ended. */
 	u32 done;
@@ -35,7 +35,7 @@ struct clan_engine {
 	bool skip;
 };
 
-static struct hamlyn_card *engine_card(const struct clan_engine *engine)
+static struct uln_card *engine_card(const struct clan_engine *engine)
 {
 	return engine->endpoint->object.file->card;
 }
@@ -43,27 +43,27 @@ static struct hamlyn_card *engine_card(const struct clan_engine *engine)
 void clan_engine_free(struct clan_engine *engine)
 {
 	if (engine)
-		hamlyn_pages_free(engine->memory);
+		uln_pages_free(engine->memory);
 	kfree(engine);
 }
 
 struct clan_engine *clan_engine_alloc(struct clan_endpoint_object *endpoint)
 {
-	struct hamlyn_file *file = endpoint->object.file;
+	struct uln_file *file = endpoint->object.file;
 	struct clan_engine *engine = kzalloc(sizeof(*engine), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	int ret;
 
 	if (!engine)
 		return ERR_PTR(-ENOMEM);
 	engine->endpoint = endpoint;
-	memory = hamlyn_pages_alloc(file, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE);
+	memory = uln_pages_alloc(file, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE);
 	if (IS_ERR(memory)) {
 		kfree(engine);
 		return ERR_CAST(memory);
 	}
 	engine->memory = memory;
-	ret = hamlyn_pages_map(memory, file->card);
+	ret = uln_pages_map(memory, file->card);
 	if (ret) {
 		clan_engine_free(engine);
 		return ERR_PTR(ret);
@@ -74,7 +74,7 @@ struct clan_engine *clan_engine_alloc(struct clan_endpoint_object *endpoint)
 /* Has the card open its endpoint. The card's lock is held in all functions below. */
 int clan_engine_open(struct clan_engine *engine)
 {
-	struct hamlyn_file *file = engine->endpoint->object.file;
+	struct uln_file *file = engine->endpoint->object.file;
 	struct clan_parts *parts = clan_parts(file->card);
 	struct clan_open_endpoint body = {
 		.owner = file->number,
@@ -89,9 +89,9 @@ int clan_engine_open(struct clan_engine *engine)
 		       GFP_KERNEL);
 	if (ret)
 		return ret == -EBUSY ? -ENOSPC : ret;
-	hamlyn_pages_describe(engine->memory, &body.memory);
-	ret = hamlyn_command(file->card, CLAN_COMMAND_OPEN_ENDPOINT, engine->index, &body,
-			     sizeof(body));
+	uln_pages_describe(engine->memory, &body.memory);
+	ret = uln_command(file->card, CLAN_COMMAND_OPEN_ENDPOINT, engine->index, &body,
+			  sizeof(body));
 	if (ret) {
 		xa_erase(&parts->endpoints, engine->index);
 		return ret;
@@ -104,15 +104,15 @@ int clan_engine_open(struct clan_engine *engine)
 /* On return, what it was doing has ended. */
 void clan_engine_close(struct clan_engine *engine)
 {
-	struct hamlyn_card *card = engine_card(engine);
+	struct uln_card *card = engine_card(engine);
 
-	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_ENDPOINT, engine->index, NULL, 0);
+	uln_command_close(card, CLAN_COMMAND_CLOSE_ENDPOINT, engine->index, NULL, 0);
 	xa_erase(&clan_parts(card)->endpoints, engine->index);
 }
 
 void clan_engine_unmap(struct clan_engine *engine)
 {
-	hamlyn_pages_unmap(engine->memory);
+	uln_pages_unmap(engine->memory);
 }
 
 /* Sets a bit of the process's endpoint, and makes an event of it. */
@@ -233,14 +233,14 @@ void clan_engine_told(struct clan_engine *engine)
 		engine_arm(engine);
 }
 
-int clan_kick(struct hamlyn_file *file, void *argument)
+int clan_kick(struct uln_file *file, void *argument)
 {
 	const struct clan_kick *kick = argument;
 	struct clan_endpoint_object *endpoint;
 
 	if (kick->reserved)
 		return -EINVAL;
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	endpoint = clan_endpoint_find(file, kick->endpoint);

@@ -3,7 +3,7 @@
 #include "clan.h"
 
 /* Returns NULL if it is not the file's. The card's lock is held. */
-struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 index)
+struct clan_endpoint_object *clan_endpoint_find(struct uln_file *file, u32 index)
 {
 	void *entry = xa_load(&clan_parts(file->card)->endpoints, index);
 	struct clan_endpoint_object *endpoint = entry;
@@ -13,7 +13,7 @@ struct clan_endpoint_object *clan_endpoint_find(struct hamlyn_file *file, u32 in
 }
 
 /* Returns the endpoint that has a port, if there is one; the card's lock is held. */
-struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port)
+struct clan_endpoint_object *clan_endpoint_at(struct uln_card *card, u32 port)
 {
 	void *entry = xa_load(&clan_parts(card)->ports, port);
 
@@ -21,13 +21,13 @@ struct clan_endpoint_object *clan_endpoint_at(struct hamlyn_card *card, u32 port
 }
 
 /* Returns the bus address of an endpoint's page. */
-resource_size_t clan_endpoint_page(const struct hamlyn_card *card, u32 index)
+resource_size_t clan_endpoint_page(const struct uln_card *card, u32 index)
 {
 	return clan_parts(card)->memory + (u64)index * CLAN_ENDPOINT_SIZE;
 }
 
 /* An event queue of the file is closed: events of its endpoints go nowhere. */
-void clan_endpoints_without(struct hamlyn_file *file, u32 events)
+void clan_endpoints_without(struct uln_file *file, u32 events)
 {
 	struct clan_endpoint_object *endpoint;
 

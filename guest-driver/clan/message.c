@@ -21,7 +21,7 @@ enum {
 	ROOM_FOR_PEER = CLAN_MESSAGES,
 };
 static_assert(sizeof(struct clan_message) * CLAN_MESSAGES == CLAN_STATE_SIZE - CLAN_STATE_MESSAGES);
-static_assert(sizeof(struct clan_said) <= HAMLYN_MAX_PRIVATE);
+static_assert(sizeof(struct clan_said) <= ULN_MAX_PRIVATE);
 
 /*
  * Returns whether fewer than @room messages wait. The owner stores how many it has taken; if that
@@ -70,9 +70,9 @@ static bool port_is_sound(u32 port)
 /* Sends a process's message, from an endpoint of its own. */
 static int say(struct clan_endpoint_object *endpoint, const struct clan_send *send)
 {
-	struct hamlyn_file *file = endpoint->object.file;
+	struct uln_file *file = endpoint->object.file;
 	struct clan_said said = { .kind = send->kind };
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = CLAN_SAY_MESSAGE,
 		.from = endpoint->port,
 		.to = send->port,
@@ -80,14 +80,14 @@ static int say(struct clan_endpoint_object *endpoint, const struct clan_send *se
 	};
 
 	memcpy(said.data, send->data, sizeof(said.data));
-	return hamlyn_system_say_for(file->card->system, file->share, send->host, &wire, &said);
+	return uln_system_say_for(file->card->system, file->share, send->host, &wire, &said);
 }
 
 /* Tells a sender that its message was not delivered: the driver sends this. */
-static void say_undelivered(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *came,
+static void say_undelivered(struct uln_card *card, u32 host, const struct uln_wire *came,
 			    const struct clan_said *said)
 {
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = CLAN_SAY_UNDELIVERED,
 		.from = came->to,
 		.to = came->from,
@@ -95,7 +95,7 @@ static void say_undelivered(struct hamlyn_card *card, u32 host, const struct ham
 	};
 
 	/* Too much waits for that host, so it is not told. */
-	if (clan_is_busy(hamlyn_system_say(card->system, host, &wire, said)))
+	if (clan_is_busy(uln_system_say(card->system, host, &wire, said)))
 		dev_warn_ratelimited(&card->dev, "host %u: port %u is not told that a message for port %u has not been delivered\n",
 				     host, came->from, came->to);
 }
@@ -121,7 +121,7 @@ static void asker_answered(struct clan_endpoint_object *endpoint, const struct c
 }
 
 /* The request may have come to another endpoint of the file than the one that has answered. */
-static void askers_answered(struct hamlyn_file *file, const struct clan_send *send)
+static void askers_answered(struct uln_file *file, const struct clan_send *send)
 {
 	struct clan_endpoint_object *endpoint;
 	struct card_object *object;
@@ -138,9 +138,9 @@ static void askers_answered(struct hamlyn_file *file, const struct clan_send *se
 /* Refuses requests for a connection that a closed endpoint has not answered. */
 void clan_refuse_askers(struct clan_endpoint_object *endpoint)
 {
-	struct hamlyn_card *card = endpoint->object.file->card;
+	struct uln_card *card = endpoint->object.file->card;
 	struct clan_said said = { .kind = CLAN_MESSAGE_CONNECT };
-	struct hamlyn_wire came = { .to = endpoint->port };
+	struct uln_wire came = { .to = endpoint->port };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(endpoint->askers) && card->live; i++) {
@@ -151,7 +151,7 @@ void clan_refuse_askers(struct clan_endpoint_object *endpoint)
 	}
 }
 
-int clan_send(struct hamlyn_file *file, void *argument)
+int clan_send(struct uln_file *file, void *argument)
 {
 	const struct clan_send *send = argument;
 	struct clan_endpoint_object *endpoint;
@@ -161,7 +161,7 @@ int clan_send(struct hamlyn_file *file, void *argument)
 		return -EINVAL;
 	if (send->host >= CLAN_HOSTS)
 		return -EHOSTUNREACH;
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	endpoint = clan_endpoint_find(file, send->endpoint);
@@ -178,7 +178,7 @@ int clan_send(struct hamlyn_file *file, void *argument)
 	return ret == -ENOBUFS ? -EAGAIN : ret;
 }
 
-int clan_peer(struct hamlyn_file *file, void *argument)
+int clan_peer(struct uln_file *file, void *argument)
 {
 	struct clan_farewell *farewell __free(kfree) = NULL;
 	struct clan_endpoint_object *endpoint;
@@ -193,7 +193,7 @@ int clan_peer(struct hamlyn_file *file, void *argument)
 		if (!farewell)
 			return -ENOMEM;
 	}
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	endpoint = clan_endpoint_find(file, peer->endpoint);
@@ -211,7 +211,7 @@ int clan_peer(struct hamlyn_file *file, void *argument)
 }
 
 /* Delivers a message to an endpoint. If there is none, or it has no room, the sender is told. */
-static void message_deliver(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+static void message_deliver(struct uln_card *card, u32 host, const struct uln_wire *wire,
 			    const struct clan_said *said)
 {
 	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->to);
@@ -226,7 +226,7 @@ static void message_deliver(struct hamlyn_card *card, u32 host, const struct ham
 }
 
 /* Tells an endpoint that its message to a host was not delivered there. */
-static void message_undelivered(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+static void message_undelivered(struct uln_card *card, u32 host, const struct uln_wire *wire,
 				const struct clan_said *said)
 {
 	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->to);
@@ -240,7 +240,7 @@ static void message_undelivered(struct hamlyn_card *card, u32 host, const struct
  * Tells an endpoint that its peer is gone. Endpoints without a peer that have sent messages to that
  * host are told as well: their request may be in flight.
  */
-static void message_gone(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire)
+static void message_gone(struct uln_card *card, u32 host, const struct uln_wire *wire)
 {
 	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->to);
 	const struct clan_farewell *farewell;
@@ -256,7 +256,7 @@ static void message_gone(struct hamlyn_card *card, u32 host, const struct hamlyn
 	}
 }
 
-void clan_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+void clan_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
 		  const u8 *data)
 {
 	struct clan_said said = {};
@@ -298,7 +298,7 @@ static void endpoint_lost(struct clan_endpoint_object *endpoint, u32 host)
  * an answer. A request for a connection fails as if the peer were gone, not as if the port were
  * free.
  */
-void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+void clan_dropped(struct uln_card *card, u32 host, const struct uln_wire *wire,
 		  const u8 *data)
 {
 	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->from);
@@ -317,7 +317,7 @@ void clan_dropped(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *
  * Called when nothing is arranged with a host any longer. When the card has failed this may come in
  * the middle of anything: then all ends later, with the files.
  */
-void clan_lost(struct hamlyn_card *card, u32 host)
+void clan_lost(struct uln_card *card, u32 host)
 {
 	struct clan_parts *parts = clan_parts(card);
 	unsigned long port;

@@ -12,10 +12,10 @@ enum { BAR_PAGES = 2 };
 #define MAX_ENDPOINTS (1U << 16)
 
 static_assert(!offsetof(struct clan_parts, card));
-static_assert(sizeof(struct clan_limits) <= sizeof(((struct hamlyn_query *)0)->card));
-static_assert(CLAN_STATISTICS <= ARRAY_SIZE(((struct hamlyn_statistics *)0)->values));
+static_assert(sizeof(struct clan_limits) <= sizeof(((struct uln_query *)0)->card));
+static_assert(CLAN_STATISTICS <= ARRAY_SIZE(((struct uln_statistics *)0)->values));
 
-static void ops_init(struct hamlyn_card *card)
+static void ops_init(struct uln_card *card)
 {
 	struct clan_parts *parts = clan_parts(card);
 
@@ -27,7 +27,7 @@ static void ops_init(struct hamlyn_card *card)
 	INIT_LIST_HEAD(&parts->farewells);
 }
 
-static void ops_free(struct hamlyn_card *card)
+static void ops_free(struct uln_card *card)
 {
 	struct clan_parts *parts = clan_parts(card);
 
@@ -40,7 +40,7 @@ static void ops_free(struct hamlyn_card *card)
 	clan_own_free(card);
 }
 
-static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
+static int ops_limits(struct uln_card *card, struct uln_query *limits)
 {
 	struct clan_limits *own = (struct clan_limits *)limits->card;
 	struct clan_query *query = &own->query;
@@ -52,20 +52,20 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	query->burst = readl(card->registers + CLAN_REG_BURST);
 	query->credits = readl(card->registers + CLAN_REG_CREDITS);
 	own->event_queues = readl(card->registers + CLAN_REG_EVENT_QUEUES);
-	return hamlyn_card_check_limit(card, "apertures", query->apertures, CLAN_OWN_APERTURES + 1,
-				       MAX_OBJECTS) ?:
-	       hamlyn_card_check_limit(card, "window pages", query->window_pages, 1, MAX_OBJECTS) ?:
-	       hamlyn_card_check_limit(card, "endpoints", query->endpoints, CLAN_OWN_ENDPOINTS + 1,
-				       MAX_ENDPOINTS) ?:
-	       hamlyn_card_check_limit(card, "Tripwires", query->tripwires, 1, CLAN_MAX_FIFO / 2) ?:
-	       hamlyn_card_check_limit(card, "event queues", own->event_queues, 1,
-				       CLAN_MAX_FIFO / 2 - query->endpoints) ?:
-	       hamlyn_card_check_limit(card, "bytes in a packet", query->burst, sizeof(u64),
-				       U32_MAX);
+	return uln_card_check_limit(card, "apertures", query->apertures, CLAN_OWN_APERTURES + 1,
+				    MAX_OBJECTS) ?:
+	       uln_card_check_limit(card, "window pages", query->window_pages, 1, MAX_OBJECTS) ?:
+	       uln_card_check_limit(card, "endpoints", query->endpoints, CLAN_OWN_ENDPOINTS + 1,
+				    MAX_ENDPOINTS) ?:
+	       uln_card_check_limit(card, "Tripwires", query->tripwires, 1, CLAN_MAX_FIFO / 2) ?:
+	       uln_card_check_limit(card, "event queues", own->event_queues, 1,
+				    CLAN_MAX_FIFO / 2 - query->endpoints) ?:
+	       uln_card_check_limit(card, "bytes in a packet", query->burst, sizeof(u64),
+				    U32_MAX);
 }
 
 /* Processes map windows and endpoints' pages; the driver maps only endpoints' pages. */
-static int ops_prepare(struct hamlyn_card *card)
+static int ops_prepare(struct uln_card *card)
 {
 	const struct clan_query *limits = &clan_limits(card)->query;
 	u64 pages = (u64)limits->endpoints + limits->window_pages;
@@ -73,7 +73,7 @@ static int ops_prepare(struct hamlyn_card *card)
 	struct pci_dev *pdev = card->pdev;
 	int ret;
 
-	ret = hamlyn_bar_check(pdev, BAR_PAGES, pages * HAMLYN_PAGE_SIZE) ?:
+	ret = uln_bar_check(pdev, BAR_PAGES, pages * ULN_PAGE_SIZE) ?:
 	      pcim_request_region(pdev, BAR_PAGES, card->ops->name);
 	if (ret)
 		return ret;
@@ -87,7 +87,7 @@ static int ops_prepare(struct hamlyn_card *card)
 	       clan_own_init(card);
 }
 
-static void ops_announce(const struct hamlyn_card *card)
+static void ops_announce(const struct uln_card *card)
 {
 	const struct clan_query *limits = &clan_limits(card)->query;
 
@@ -96,7 +96,7 @@ static void ops_announce(const struct hamlyn_card *card)
 		 limits->tripwires);
 }
 
-static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
+static u32 ops_shares(const struct uln_card *card, unsigned int kind)
 {
 	const struct clan_limits *limits = clan_limits(card);
 
@@ -110,7 +110,7 @@ static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
 	}
 }
 
-static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query)
+static void ops_query(const struct uln_card *card, struct uln_query *query)
 {
 	struct clan_limits *own = (struct clan_limits *)query->card;
 
@@ -118,16 +118,16 @@ static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query
 	own->query.endpoints = ops_shares(card, CLAN_SHARE_ENDPOINTS);
 	own->query.tripwires -= CLAN_OWN_TRIPWIRES;
 	own->event_queues = 0;
-	if (hamlyn_system_is_open(card->system))
-		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_QUESTIONS;
+	if (uln_system_is_open(card->system))
+		query->capabilities |= ULN_CAPABILITY_CONNECTIONS | ULN_CAPABILITY_QUESTIONS;
 }
 
 /* The card has no words of its own to clear. */
-static void ops_reset(struct hamlyn_card *card)
+static void ops_reset(struct uln_card *card)
 {
 }
 
-static void ops_stop(struct hamlyn_card *card)
+static void ops_stop(struct uln_card *card)
 {
 	struct clan_parts *parts = clan_parts(card);
 	struct clan_events_object *events;
@@ -179,7 +179,7 @@ static const struct card_kind * const kinds[] = {
 	[CLAN_KIND_EVENTS] = &clan_events_kind,
 	[CLAN_KIND_APERTURE] = &clan_aperture_kind,
 };
-static_assert(ARRAY_SIZE(kinds) <= HAMLYN_CARD_KINDS);
+static_assert(ARRAY_SIZE(kinds) <= ULN_CARD_KINDS);
 
 const struct card_ops clan_card_ops = {
 	.model = CLAN_MODEL,

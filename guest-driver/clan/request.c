@@ -3,7 +3,7 @@
 #include "clan.h"
 
 /* Returns the page through which the driver controls an endpoint. */
-void __iomem *clan_endpoint_registers(struct hamlyn_card *card, u32 endpoint)
+void __iomem *clan_endpoint_registers(struct uln_card *card, u32 endpoint)
 {
 	return clan_parts(card)->pages + (u64)endpoint * CLAN_ENDPOINT_SIZE;
 }
@@ -12,7 +12,7 @@ void __iomem *clan_endpoint_registers(struct hamlyn_card *card, u32 endpoint)
  * Has the card carry out the request that was written after @put others, at an endpoint of the
  * driver. The card is told only if it is idle.
  */
-void clan_requests_go(struct hamlyn_card *card, u32 endpoint, const struct hamlyn_pages *memory,
+void clan_requests_go(struct uln_card *card, u32 endpoint, const struct uln_pages *memory,
 		      u32 *put)
 {
 	const u32 *idle = clan_state(memory, CLAN_STATE_IDLE);

@@ -2,13 +2,13 @@
 /*
  * How operating systems reach each other, by objects that processes have as well (section 3.1).
  * Each has an aperture with a part for every other host. That host's card writes records
- * (core/hamlyn_records.h) there by DMA; a Tripwire over all of it reports them.
+ * (core/uln_records.h) there by DMA; a Tripwire over all of it reports them.
  */
 #include <linux/random.h>
 
 #include "clan.h"
-#include "hamlyn_records.h"
-#include "hamlyn_service.h"
+#include "uln_records.h"
+#include "uln_service.h"
 
 /* DMA requests of the driver's own endpoint; each has a place of its own for what it sends. */
 #define REQUESTS 256
@@ -18,22 +18,22 @@
 #define TRIPWIRE_FLAGS \
 	(CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT)
 
-static_assert(CLAN_PART == HAMLYN_PAGE_SIZE && CLAN_HOSTS == HAMLYN_RECORD_HOSTS);
+static_assert(CLAN_PART == ULN_PAGE_SIZE && CLAN_HOSTS == ULN_RECORD_HOSTS);
 static_assert(REQUESTS >= CLAN_MIN_REQUESTS && REQUESTS <= CLAN_MAX_REQUESTS);
 
 struct clan_own {
-	struct hamlyn_card *card;
-	struct hamlyn_records records;
+	struct uln_card *card;
+	struct uln_records records;
 	struct peer_service service;
 	/* The owner of the objects that are opened. */
-	struct hamlyn_file file;
-	struct hamlyn_fifo fifo;
+	struct uln_file file;
+	struct uln_fifo fifo;
 	/* The endpoint's memory, and how many requests were put there. */
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	u32 put;
 	/* A part for each host, and a place for each request. */
-	struct hamlyn_pages *in;
-	struct hamlyn_pages *out;
+	struct uln_pages *in;
+	struct uln_pages *out;
 };
 
 static struct clan_own *own_of(struct peer_transport *transport)
@@ -41,21 +41,21 @@ static struct clan_own *own_of(struct peer_transport *transport)
 	return container_of(transport, struct clan_own, records.transport);
 }
 
-static struct hamlyn_card *service_card(const struct peer_service *service)
+static struct uln_card *service_card(const struct peer_service *service)
 {
 	return container_of(service, struct clan_own, service)->card;
 }
 
 /* Returns the record that a request sends, and sets its offset in the aperture. */
-static struct hamlyn_record *own_place(struct clan_own *own, u32 request, u64 *offset)
+static struct uln_record *own_place(struct clan_own *own, u32 request, u64 *offset)
 {
-	*offset = (u64)(request % REQUESTS) * HAMLYN_RECORD_PLACE_SIZE;
-	return page_address(own->out->page[*offset / HAMLYN_PAGE_SIZE]) +
-	       *offset % HAMLYN_PAGE_SIZE;
+	*offset = (u64)(request % REQUESTS) * ULN_RECORD_PLACE_SIZE;
+	return page_address(own->out->page[*offset / ULN_PAGE_SIZE]) +
+	       *offset % ULN_PAGE_SIZE;
 }
 
 static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
-		     const struct hamlyn_wire *wire, const void *data, u32 length)
+		     const struct uln_wire *wire, const void *data, u32 length)
 {
 	struct clan_own *own = own_of(transport);
 	const u32 *done = clan_state(own->memory, CLAN_STATE_DONE);
@@ -65,15 +65,15 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 		.host = host,
 		.aperture = CLAN_SYSTEM_APERTURE,
 		.key = CLAN_SYSTEM_KEY,
-		.offset = entry * HAMLYN_RECORD_PLACE_SIZE,
+		.offset = entry * ULN_RECORD_PLACE_SIZE,
 	};
-	struct hamlyn_record *record;
+	struct uln_record *record;
 
 	if (own->put - READ_ONCE(*done) >= REQUESTS)
 		return false;
 	dma_rmb(); /* What the place held was sent before it was done. */
 	record = own_place(own, own->put, &request.local_offset);
-	request.length = hamlyn_record_write(&own->records, record, wire, data, length);
+	request.length = uln_record_write(&own->records, record, wire, data, length);
 	*clan_request_at(own->memory, own->put, REQUESTS) = request;
 	clan_requests_go(own->card, CLAN_OWN_ENDPOINT, own->memory, &own->put);
 	return true;
@@ -81,9 +81,9 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 
 static bool own_link(struct peer_transport *transport, u32 *host)
 {
-	struct hamlyn_card *card = own_of(transport)->card;
+	struct uln_card *card = own_of(transport)->card;
 
-	hamlyn_link_report(card);
+	uln_link_report(card);
 	*host = card->host;
 	return card->link;
 }
@@ -91,13 +91,13 @@ static bool own_link(struct peer_transport *transport, u32 *host)
 static const struct peer_transport_ops own_transport = {
 	.link = own_link,
 	.post = own_post,
-	.take = hamlyn_records_take,
-	.more = hamlyn_records_more,
-	.read = hamlyn_records_read,
-	.reopen = hamlyn_records_reopen,
+	.take = uln_records_take,
+	.more = uln_records_more,
+	.read = uln_records_read,
+	.reopen = uln_records_reopen,
 };
 
-static void own_message(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+static void own_message(struct peer_service *service, u32 host, const struct uln_wire *wire,
 			const u8 *data)
 {
 	clan_message(service_card(service), host, wire, data);
@@ -108,7 +108,7 @@ static void own_lost(struct peer_service *service, u32 host, u32 reason, bool re
 	clan_lost(service_card(service), host);
 }
 
-static void own_dropped(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+static void own_dropped(struct peer_service *service, u32 host, const struct uln_wire *wire,
 			const u8 *data)
 {
 	clan_dropped(service_card(service), host, wire, data);
@@ -120,7 +120,7 @@ static bool own_depends(const struct peer_service *service, u32 host)
 }
 
 static const struct peer_service_ops own_service = {
-	.kinds = BIT(HAMLYN_WIRE_CARD),
+	.kinds = BIT(ULN_WIRE_CARD),
 	.message = own_message,
 	.lost = own_lost,
 	.dropped = own_dropped,
@@ -131,22 +131,22 @@ static const struct peer_service_ops own_service = {
  * The Tripwire has fired: something has arrived, from any host. It may be a part of a record; the
  * rest fires it again.
  */
-void clan_own_arrived(struct hamlyn_card *card)
+void clan_own_arrived(struct uln_card *card)
 {
 	struct clan_own *own = clan_parts(card)->own;
 
 	clan_clear_bit(own->memory, TRIPWIRE);
 	own->records.news = U64_MAX;
-	hamlyn_system_arrived(card->system);
+	uln_system_arrived(card->system);
 }
 
-struct hamlyn_fifo *clan_own_fifo(struct hamlyn_card *card)
+struct uln_fifo *clan_own_fifo(struct uln_card *card)
 {
 	return &clan_parts(card)->own->fifo;
 }
 
 /* Called once for a card, before it is started. */
-int clan_own_init(struct hamlyn_card *card)
+int clan_own_init(struct uln_card *card)
 {
 	struct clan_own *own = kvzalloc(sizeof(*own), GFP_KERNEL);
 
@@ -154,28 +154,28 @@ int clan_own_init(struct hamlyn_card *card)
 		return -ENOMEM;
 	clan_parts(card)->own = own;
 	own->card = card;
-	hamlyn_file_init(&own->file, card);
+	uln_file_init(&own->file, card);
 	own->file.drivers_own = true;
-	own->file.number = HAMLYN_OWN_NUMBER;
+	own->file.number = ULN_OWN_NUMBER;
 	own->records.transport.ops = &own_transport;
 	own->service.ops = &own_service;
 	return 0;
 }
 
-void clan_own_free(struct hamlyn_card *card)
+void clan_own_free(struct uln_card *card)
 {
 	kvfree(clan_parts(card)->own);
 }
 
 /* Allocates memory of the driver's own that the card can reach. */
-static int own_memory(struct clan_own *own, u64 length, struct hamlyn_pages **memory)
+static int own_memory(struct clan_own *own, u64 length, struct uln_pages **memory)
 {
-	struct hamlyn_pages *made = hamlyn_pages_alloc(&own->file, length);
+	struct uln_pages *made = uln_pages_alloc(&own->file, length);
 
 	if (IS_ERR(made))
 		return PTR_ERR(made);
 	*memory = made;
-	return hamlyn_pages_map(made, own->card);
+	return uln_pages_map(made, own->card);
 }
 
 static int own_open_fifo(struct clan_own *own)
@@ -183,8 +183,8 @@ static int own_open_fifo(struct clan_own *own)
 	struct clan_open_fifo body = { .records = own->fifo.records };
 
 	own->fifo.taken = 0;
-	hamlyn_pages_describe(own->fifo.memory, &body.area);
-	return hamlyn_command(own->card, CLAN_COMMAND_OPEN_FIFO, 0, &body, sizeof(body));
+	uln_pages_describe(own->fifo.memory, &body.area);
+	return uln_command(own->card, CLAN_COMMAND_OPEN_FIFO, 0, &body, sizeof(body));
 }
 
 /* Opens the apertures that other hosts write to, and that this host sends from. */
@@ -197,12 +197,12 @@ static int own_open_apertures(struct clan_own *own)
 	};
 	struct clan_open_aperture out = { .key = get_random_u64(), .owner = own->file.number };
 
-	hamlyn_pages_describe(own->in, &in.area);
-	hamlyn_pages_describe(own->out, &out.area);
-	return hamlyn_command(own->card, CLAN_COMMAND_OPEN_APERTURE, CLAN_SYSTEM_APERTURE, &in,
-			      sizeof(in)) ?:
-	       hamlyn_command(own->card, CLAN_COMMAND_OPEN_APERTURE, CLAN_OWN_RECORDS, &out,
-			      sizeof(out));
+	uln_pages_describe(own->in, &in.area);
+	uln_pages_describe(own->out, &out.area);
+	return uln_command(own->card, CLAN_COMMAND_OPEN_APERTURE, CLAN_SYSTEM_APERTURE, &in,
+			   sizeof(in)) ?:
+	       uln_command(own->card, CLAN_COMMAND_OPEN_APERTURE, CLAN_OWN_RECORDS, &out,
+			   sizeof(out));
 }
 
 static int own_open_endpoint(struct clan_own *own)
@@ -215,9 +215,9 @@ static int own_open_endpoint(struct clan_own *own)
 		.flags = CLAN_PRIVILEGED,
 	};
 
-	hamlyn_pages_describe(own->memory, &body.memory);
-	return hamlyn_command(own->card, CLAN_COMMAND_OPEN_ENDPOINT, CLAN_OWN_ENDPOINT, &body,
-			      sizeof(body));
+	uln_pages_describe(own->memory, &body.memory);
+	return uln_command(own->card, CLAN_COMMAND_OPEN_ENDPOINT, CLAN_OWN_ENDPOINT, &body,
+			   sizeof(body));
 }
 
 /* Makes it fire for all that comes from other hosts. */
@@ -243,23 +243,23 @@ static int own_set_tripwire(struct clan_own *own)
 
 static int own_open(struct clan_own *own)
 {
-	struct hamlyn_card *card = own->card;
+	struct uln_card *card = own->card;
 	int ret;
 
 	guard(mutex)(&card->lock);
 	if (!card->live)
 		return -ENODEV;
 	own->put = 0;
-	hamlyn_records_begin(&own->records, own->in);
+	uln_records_begin(&own->records, own->in);
 	ret = own_open_fifo(own) ?: own_open_apertures(own) ?: own_open_endpoint(own) ?:
 	      own_set_tripwire(own);
 	if (ret) {
 		/* The card must not keep what is released. */
-		hamlyn_card_fail(card);
+		uln_card_fail(card);
 		return ret;
 	}
-	hamlyn_service_register(card->system, &own->service);
-	hamlyn_system_open(card->system, &own->records.transport);
+	uln_service_register(card->system, &own->service);
+	uln_system_open(card->system, &own->records.transport);
 	return 0;
 }
 
@@ -273,11 +273,11 @@ static int own_prepare(struct clan_own *own)
 	return own_memory(own, (u64)own->fifo.records * CLAN_FIFO_SIZE, &own->fifo.memory) ?:
 	       own_memory(own, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE, &own->memory) ?:
 	       own_memory(own, CLAN_HOSTS * CLAN_PART, &own->in) ?:
-	       own_memory(own, REQUESTS * HAMLYN_RECORD_PLACE_SIZE, &own->out);
+	       own_memory(own, REQUESTS * ULN_RECORD_PLACE_SIZE, &own->out);
 }
 
 /* Called when the card has started. Without this no thread can sleep, and no host is reached. */
-void clan_own_start(struct hamlyn_card *card)
+void clan_own_start(struct uln_card *card)
 {
 	struct clan_own *own = clan_parts(card)->own;
 	int ret = own_prepare(own) ?: own_open(own);
@@ -287,23 +287,23 @@ void clan_own_start(struct hamlyn_card *card)
 	dev_err(&card->pdev->dev, "what the driver needs for itself cannot be had (%d)\n", ret);
 	guard(mutex)(&card->lock);
 	if (card->live)
-		hamlyn_card_fail(card);
+		uln_card_fail(card);
 	clan_own_stop(card, NULL);
 }
 
-static void own_give_back(struct hamlyn_pages **memory)
+static void own_give_back(struct uln_pages **memory)
 {
-	hamlyn_pages_free(*memory);
+	uln_pages_free(*memory);
 	*memory = NULL;
 }
 
 /* Ends what is arranged with others, and releases everything; the card's lock is held. */
-void clan_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
+void clan_own_stop(struct uln_card *card, struct uln_closed *closed)
 {
 	struct clan_own *own = clan_parts(card)->own;
 	u32 host;
 
-	hamlyn_system_stop(card->system);
+	uln_system_stop(card->system);
 	for (host = 0; host < CLAN_HOSTS; host++)
 		clan_farewells_lost(card, host);
 	own_give_back(&own->fifo.memory);

@@ -6,11 +6,11 @@
  */
 #include "clan.h"
 
-static_assert(CLAN_MAX_WINDOW <= HAMLYN_MAP_STRIDE);
+static_assert(CLAN_MAX_WINDOW <= ULN_MAP_STRIDE);
 
 #define window_of(of) container_of(of, struct clan_window_object, object)
 
-static struct clan_window_object *window_find(struct hamlyn_file *file, u32 index)
+static struct clan_window_object *window_find(struct uln_file *file, u32 index)
 {
 	struct clan_window_object *window = xa_load(&clan_parts(file->card)->windows, index);
 
@@ -22,10 +22,10 @@ static void window_free(struct kref *users)
 	kfree(container_of(users, struct clan_window_object, object.users));
 }
 
-DEFINE_FREE(window_put, struct clan_window_object *, if (_T) hamlyn_object_put(&_T->object))
+DEFINE_FREE(window_put, struct clan_window_object *, if (_T) uln_object_put(&_T->object))
 
 /* Takes pages that follow each other. */
-static int window_take_pages(struct hamlyn_card *card, struct clan_window_object *window)
+static int window_take_pages(struct uln_card *card, struct clan_window_object *window)
 {
 	struct clan_parts *parts = clan_parts(card);
 	u32 all = clan_limits(card)->query.window_pages;
@@ -39,7 +39,7 @@ static int window_take_pages(struct hamlyn_card *card, struct clan_window_object
 	return 0;
 }
 
-static void window_give_pages(struct hamlyn_card *card, struct clan_window_object *window)
+static void window_give_pages(struct uln_card *card, struct clan_window_object *window)
 {
 	bitmap_clear(clan_parts(card)->windowed, window->object.index, window->pages);
 }
@@ -55,19 +55,19 @@ static int window_tell(struct clan_window_object *window, const struct clan_wind
 		.endpoint = window->endpoint->object.index,
 	};
 
-	return hamlyn_command(window->object.file->card, CLAN_COMMAND_OPEN_WINDOW,
-			      window->object.index, &body, sizeof(body));
+	return uln_command(window->object.file->card, CLAN_COMMAND_OPEN_WINDOW,
+			   window->object.index, &body, sizeof(body));
 }
 
 /* Finds room for it, and has the card open it. */
 static int window_open(struct clan_window_object *window, const struct clan_window *argument)
 {
-	struct hamlyn_file *file = window->object.file;
+	struct uln_file *file = window->object.file;
 	struct clan_parts *parts = clan_parts(file->card);
 	int ret;
 
-	ret = hamlyn_share_take_some(file->share, CLAN_SHARE_WINDOW_PAGES, window->pages,
-				     file->privileged);
+	ret = uln_share_take_some(file->share, CLAN_SHARE_WINDOW_PAGES, window->pages,
+				  file->privileged);
 	if (ret)
 		return ret;
 	ret = window_take_pages(file->card, window);
@@ -85,7 +85,7 @@ static int window_open(struct clan_window_object *window, const struct clan_wind
 give_pages:
 	window_give_pages(file->card, window);
 give_back:
-	hamlyn_share_give_some(file->share, CLAN_SHARE_WINDOW_PAGES, window->pages);
+	uln_share_give_some(file->share, CLAN_SHARE_WINDOW_PAGES, window->pages);
 	return ret;
 }
 
@@ -97,7 +97,7 @@ static bool window_is_sound(const struct clan_window *argument)
 	       clan_target_is_sound(argument->host, argument->aperture);
 }
 
-int clan_window_open(struct hamlyn_file *file, void *argument)
+int clan_window_open(struct uln_file *file, void *argument)
 {
 	struct clan_window_object *window __free(window_put) = NULL;
 	struct clan_window *answer = argument;
@@ -108,10 +108,10 @@ int clan_window_open(struct hamlyn_file *file, void *argument)
 	window = kzalloc(sizeof(*window), GFP_KERNEL_ACCOUNT);
 	if (!window)
 		return -ENOMEM;
-	hamlyn_object_init(&window->object, file, &clan_window_kind);
-	window->pages = DIV_ROUND_UP(answer->length, HAMLYN_PAGE_SIZE);
+	uln_object_init(&window->object, file, &clan_window_kind);
+	window->pages = DIV_ROUND_UP(answer->length, ULN_PAGE_SIZE);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	window->endpoint = clan_endpoint_find(file, answer->endpoint);
@@ -120,7 +120,7 @@ int clan_window_open(struct hamlyn_file *file, void *argument)
 	ret = window_open(window, answer);
 	if (ret)
 		return ret;
-	hamlyn_object_join(&window->object, CLAN_KIND_WINDOW);
+	uln_object_join(&window->object, CLAN_KIND_WINDOW);
 	answer->window = window->object.index;
 	answer->offset_of_pages = window->object.offset;
 	retain_and_null_ptr(window);
@@ -131,29 +131,29 @@ int clan_window_open(struct hamlyn_file *file, void *argument)
 static void window_close(struct card_object *object)
 {
 	struct clan_window_object *window = window_of(object);
-	struct hamlyn_card *card = object->file->card;
+	struct uln_card *card = object->file->card;
 
 	/* The card first: a processor stalled in a load could not be told to flush the pages. */
 	object->open = false;
-	hamlyn_command_close(card, CLAN_COMMAND_CLOSE_WINDOW, object->index, NULL, 0);
-	hamlyn_unmap_card(object, (u64)window->pages * HAMLYN_PAGE_SIZE);
+	uln_command_close(card, CLAN_COMMAND_CLOSE_WINDOW, object->index, NULL, 0);
+	uln_unmap_card(object, (u64)window->pages * ULN_PAGE_SIZE);
 	window->endpoint->windows--;
 	xa_erase(&clan_parts(card)->windows, object->index);
 	window_give_pages(card, window);
-	hamlyn_share_give_some(object->file->share, CLAN_SHARE_WINDOW_PAGES, window->pages);
-	hamlyn_object_leave(object);
+	uln_share_give_some(object->file->share, CLAN_SHARE_WINDOW_PAGES, window->pages);
+	uln_object_leave(object);
 }
 
 static void window_release(struct card_object *object)
 {
-	hamlyn_object_put(object);
+	uln_object_put(object);
 }
 
-static int window_end(struct hamlyn_file *file, u32 index)
+static int window_end(struct uln_file *file, u32 index)
 {
 	struct clan_window_object *window;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		window = window_find(file, index);
@@ -165,16 +165,16 @@ static int window_end(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int clan_window_close(struct hamlyn_file *file, void *argument)
+int clan_window_close(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return window_end(file, object->index);
 }
 
-void clan_window_undo(struct hamlyn_file *file, void *argument)
+void clan_window_undo(struct uln_file *file, void *argument)
 {
 	const struct clan_window *answer = argument;
 
@@ -183,18 +183,18 @@ void clan_window_undo(struct hamlyn_file *file, void *argument)
 
 static int window_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
 {
-	if (offset || size != (u64)window_of(object)->pages * HAMLYN_PAGE_SIZE)
+	if (offset || size != (u64)window_of(object)->pages * ULN_PAGE_SIZE)
 		return -EINVAL;
-	return hamlyn_mmap_card(vma, object);
+	return uln_mmap_card(vma, object);
 }
 
 static resource_size_t window_place(const struct card_object *object, u64 offset)
 {
-	const struct hamlyn_card *card = object->file->card;
+	const struct uln_card *card = object->file->card;
 
 	/* After the endpoints' pages. */
 	return clan_endpoint_page(card, clan_limits(card)->query.endpoints + object->index) +
-	       round_down(offset, HAMLYN_PAGE_SIZE);
+	       round_down(offset, ULN_PAGE_SIZE);
 }
 
 const struct card_kind clan_window_kind = {

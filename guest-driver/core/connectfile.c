@@ -9,16 +9,16 @@
 #include <linux/memcontrol.h>
 #include <linux/uaccess.h>
 
-#include "hamlyn_connect.h"
-#include "hamlyn_core.h"
+#include "uln_connect.h"
+#include "uln_core.h"
 
 /* Names with this prefix are for services that the machine's administrator has started. */
 #define RESERVED_PREFIX "system/"
 
 union argument {
-	struct hamlyn_object object;
-	struct hamlyn_connection_state state;
-	struct hamlyn_private private;
+	struct uln_object object;
+	struct uln_connection_state state;
+	struct uln_private private;
 };
 
 static bool private_is_sound(const u8 *bytes, u32 length, u32 least, u32 limit)
@@ -30,7 +30,7 @@ static bool private_is_sound(const u8 *bytes, u32 length, u32 least, u32 limit)
  * A file is made first, without the card's lock, as that may wait for memory. Its object comes
  * next, and so always has a file; from then on the file holds the card's structure.
  */
-static void file_adopt(struct file *file, struct hamlyn_card *card, void *data)
+static void file_adopt(struct file *file, struct uln_card *card, void *data)
 {
 	get_device(&card->dev);
 	file->private_data = data;
@@ -50,15 +50,15 @@ static int file_give(struct file *file)
 
 static int connection_release(struct inode *inode, struct file *filp)
 {
-	struct hamlyn_connection *connection = filp->private_data;
-	struct hamlyn_card *card;
+	struct uln_connection *connection = filp->private_data;
+	struct uln_card *card;
 
 	/* The file never had a connection. */
 	if (!connection)
 		return 0;
 	card = connection->system->card;
 	scoped_guard(mutex, &card->lock)
-		hamlyn_connection_release(connection);
+		uln_connection_release(connection);
 	put_device(&card->dev);
 	return 0;
 }
@@ -66,75 +66,75 @@ static int connection_release(struct inode *inode, struct file *filp)
 /* Writable once the connection is established, readable once it has ended. */
 static __poll_t connection_poll(struct file *filp, poll_table *table)
 {
-	struct hamlyn_connection *connection = filp->private_data;
+	struct uln_connection *connection = filp->private_data;
 
 	poll_wait(filp, &connection->wait, table);
 	switch (READ_ONCE(connection->state)) {
-	case HAMLYN_CONNECTION_ESTABLISHED:
+	case ULN_CONNECTION_ESTABLISHED:
 		return EPOLLOUT | EPOLLWRNORM;
-	case HAMLYN_CONNECTION_ENDED:
+	case ULN_CONNECTION_ENDED:
 		return EPOLLIN | EPOLLRDNORM | EPOLLRDHUP | EPOLLHUP;
 	default:
 		return 0;
 	}
 }
 
-static long connection_query(struct hamlyn_connection *connection,
-			     struct hamlyn_connection_state *state)
+static long connection_query(struct uln_connection *connection,
+			     struct uln_connection_state *state)
 {
 	if (memchr_inv(state, 0, sizeof(*state)))
 		return -EINVAL;
-	CLASS(hamlyn_turn, turn)(connection->system->card, connection->share);
+	CLASS(uln_turn, turn)(connection->system->card, connection->share);
 	if (turn.error)
 		return turn.error;
-	hamlyn_connection_describe(connection, state);
+	uln_connection_describe(connection, state);
 	return 0;
 }
 
-static long connection_end_or_answer(struct hamlyn_connection *connection, unsigned int code,
-				     const struct hamlyn_private *private)
+static long connection_end_or_answer(struct uln_connection *connection, unsigned int code,
+				     const struct uln_private *private)
 {
 	if (private->reserved ||
-	    !private_is_sound(private->data, private->length, 0, HAMLYN_MAX_PRIVATE))
+	    !private_is_sound(private->data, private->length, 0, ULN_MAX_PRIVATE))
 		return -EINVAL;
-	CLASS(hamlyn_turn, turn)(connection->system->card, connection->share);
+	CLASS(uln_turn, turn)(connection->system->card, connection->share);
 	if (turn.error)
 		return turn.error;
 	switch (code) {
-	case HAMLYN_IOC_ACCEPT:
-		return hamlyn_connection_answer(connection, HAMLYN_WIRE_ACCEPT, private);
-	case HAMLYN_IOC_REJECT:
-		return hamlyn_connection_answer(connection, HAMLYN_WIRE_REJECT, private);
+	case ULN_IOC_ACCEPT:
+		return uln_connection_answer(connection, ULN_WIRE_ACCEPT, private);
+	case ULN_IOC_REJECT:
+		return uln_connection_answer(connection, ULN_WIRE_REJECT, private);
 	default:
-		return hamlyn_connection_close(connection, HAMLYN_END_CLOSED, private);
+		return uln_connection_close(connection, ULN_END_CLOSED, private);
 	}
 }
 
 static long connection_ioctl(struct file *filp, unsigned int code, unsigned long address)
 {
 	static const unsigned int calls[] = {
-		HAMLYN_IOC_CONNECTION_QUERY,
-		HAMLYN_IOC_ACCEPT,
-		HAMLYN_IOC_REJECT,
-		HAMLYN_IOC_CLOSE,
+		ULN_IOC_CONNECTION_QUERY,
+		ULN_IOC_ACCEPT,
+		ULN_IOC_REJECT,
+		ULN_IOC_CLOSE,
 	};
-	struct hamlyn_connection *connection = filp->private_data;
+	struct uln_connection *connection = filp->private_data;
 	void __user *user = (void __user *)address;
 	union argument argument;
 	unsigned int i = 0, own;
 	long ret;
 
-	while (!hamlyn_is_call(code, calls[i]))
+	while (!uln_is_call(code, calls[i]))
 		if (++i == ARRAY_SIZE(calls))
 			return -ENOTTY;
 	own = calls[i];
-	ret = hamlyn_argument_get(&argument, own, user, code);
+	ret = uln_argument_get(&argument, own, user, code);
 	if (ret)
 		return ret;
-	if (own != HAMLYN_IOC_CONNECTION_QUERY)
+	if (own != ULN_IOC_CONNECTION_QUERY)
 		return connection_end_or_answer(connection, own, &argument.private);
 	return connection_query(connection, &argument.state) ?:
-	       hamlyn_argument_put(user, code, &argument, own);
+	       uln_argument_put(user, code, &argument, own);
 }
 
 static const struct file_operations connection_fops = {
@@ -150,25 +150,25 @@ static struct file *connection_file(void)
 	return anon_inode_getfile("[hamlyn-connection]", &connection_fops, NULL, O_RDWR);
 }
 
-static int connection_request(struct hamlyn_file *file, const struct hamlyn_connect *connect,
-			      struct hamlyn_connection *connection)
+static int connection_request(struct uln_file *file, const struct uln_connect *connect,
+			      struct uln_connection *connection)
 {
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 
-	return entry.error ?: hamlyn_connection_request(file->card->system, file->share,
-							file->privileged, connect, connection);
+	return entry.error ?: uln_connection_request(file->card->system, file->share,
+						     file->privileged, connect, connection);
 }
 
-static int connection_open(struct hamlyn_file *file, const struct hamlyn_connect *connect,
+static int connection_open(struct uln_file *file, const struct uln_connect *connect,
 			   bool question)
 {
-	struct hamlyn_connection *connection;
+	struct uln_connection *connection;
 	struct file *made;
 	int ret;
 
 	if (connect->reserved0 || connect->reserved1 ||
-	    !private_is_sound(connect->name, connect->name_length, 1, HAMLYN_MAX_NAME) ||
-	    !private_is_sound(connect->data, connect->private_length, 0, HAMLYN_MAX_PRIVATE))
+	    !private_is_sound(connect->name, connect->name_length, 1, ULN_MAX_NAME) ||
+	    !private_is_sound(connect->data, connect->private_length, 0, ULN_MAX_PRIVATE))
 		return -EINVAL;
 	made = connection_file();
 	if (IS_ERR(made))
@@ -186,14 +186,14 @@ static int connection_open(struct hamlyn_file *file, const struct hamlyn_connect
 	return file_give(made);
 }
 
-int hamlyn_connect(struct hamlyn_file *file, void *argument)
+int uln_connect(struct uln_file *file, void *argument)
 {
 	return connection_open(file, argument, false);
 }
 
-int hamlyn_ask(struct hamlyn_file *file, void *argument)
+int uln_ask(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_connect *connect = argument;
+	const struct uln_connect *connect = argument;
 
 	if (connect->private_length)
 		return -EINVAL;
@@ -201,23 +201,23 @@ int hamlyn_ask(struct hamlyn_file *file, void *argument)
 }
 
 /* Gives the file the first waiting request. */
-static int listener_claim(struct hamlyn_listener *listener, struct file *made)
+static int listener_claim(struct uln_listener *listener, struct file *made)
 {
-	struct hamlyn_card *card = listener->system->card;
-	struct hamlyn_connection *connection;
+	struct uln_card *card = listener->system->card;
+	struct uln_connection *connection;
 	int ret;
 
-	CLASS(hamlyn_turn, turn)(card, listener->share);
+	CLASS(uln_turn, turn)(card, listener->share);
 	if (turn.error)
 		return turn.error;
-	ret = hamlyn_listener_next(listener, &connection);
+	ret = uln_listener_next(listener, &connection);
 	if (!ret)
 		file_adopt(made, card, connection);
 	return ret;
 }
 
 /* A request that is taken has a file and a descriptor: those come first. */
-static long listener_next(struct hamlyn_listener *listener)
+static long listener_next(struct uln_listener *listener)
 {
 	int fd = get_unused_fd_flags(O_CLOEXEC);
 	struct file *made;
@@ -237,7 +237,7 @@ static long listener_next(struct hamlyn_listener *listener)
 	return ret;
 }
 
-static void listener_free(struct hamlyn_listener *listener)
+static void listener_free(struct uln_listener *listener)
 {
 	if (listener)
 		mem_cgroup_put(listener->memcg);
@@ -246,14 +246,14 @@ static void listener_free(struct hamlyn_listener *listener)
 
 static int listener_release(struct inode *inode, struct file *filp)
 {
-	struct hamlyn_listener *listener = filp->private_data;
-	struct hamlyn_card *card;
+	struct uln_listener *listener = filp->private_data;
+	struct uln_card *card;
 
 	if (!listener)
 		return 0;
 	card = listener->system->card;
 	scoped_guard(mutex, &card->lock)
-		hamlyn_listener_close(listener);
+		uln_listener_close(listener);
 	listener_free(listener);
 	put_device(&card->dev);
 	return 0;
@@ -262,7 +262,7 @@ static int listener_release(struct inode *inode, struct file *filp)
 /* Readable while there are requests. */
 static __poll_t listener_poll(struct file *filp, poll_table *table)
 {
-	struct hamlyn_listener *listener = filp->private_data;
+	struct uln_listener *listener = filp->private_data;
 
 	poll_wait(filp, &listener->wait, table);
 	if (READ_ONCE(listener->dead))
@@ -273,12 +273,12 @@ static __poll_t listener_poll(struct file *filp, poll_table *table)
 static long listener_ioctl(struct file *filp, unsigned int code, unsigned long address)
 {
 	const void __user *user = (const void __user *)address;
-	struct hamlyn_object object;
+	struct uln_object object;
 	int ret;
 
-	if (!hamlyn_is_call(code, HAMLYN_IOC_NEXT_REQUEST))
+	if (!uln_is_call(code, ULN_IOC_NEXT_REQUEST))
 		return -ENOTTY;
-	ret = hamlyn_argument_get(&object, HAMLYN_IOC_NEXT_REQUEST, user, code);
+	ret = uln_argument_get(&object, ULN_IOC_NEXT_REQUEST, user, code);
 	if (ret)
 		return ret;
 	if (memchr_inv(&object, 0, sizeof(object)))
@@ -294,42 +294,42 @@ static const struct file_operations listener_fops = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
-static int listener_open(struct hamlyn_file *file, struct hamlyn_listener *listener,
-			 const struct hamlyn_listen *listen)
+static int listener_open(struct uln_file *file, struct uln_listener *listener,
+			 const struct uln_listen *listen)
 {
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 
-	return entry.error ?: hamlyn_listener_open(listener, listen);
+	return entry.error ?: uln_listener_open(listener, listen);
 }
 
-static struct hamlyn_listener *listener_alloc(struct hamlyn_file *file)
+static struct uln_listener *listener_alloc(struct uln_file *file)
 {
-	struct hamlyn_listener *listener = kzalloc(sizeof(*listener), GFP_KERNEL_ACCOUNT);
+	struct uln_listener *listener = kzalloc(sizeof(*listener), GFP_KERNEL_ACCOUNT);
 
 	if (listener) {
-		hamlyn_listener_init(listener, file->card->system, file->share, file->privileged);
+		uln_listener_init(listener, file->card->system, file->share, file->privileged);
 		listener->memcg = get_mem_cgroup_from_mm(current->mm);
 	}
 	return listener;
 }
 
-static bool name_is_reserved(const struct hamlyn_listen *listen)
+static bool name_is_reserved(const struct uln_listen *listen)
 {
 	u32 length = strlen(RESERVED_PREFIX);
 
 	return listen->name_length >= length && !memcmp(listen->name, RESERVED_PREFIX, length);
 }
 
-int hamlyn_listen(struct hamlyn_file *file, void *argument)
+int uln_listen(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_listen *listen = argument;
-	struct hamlyn_listener *listener;
+	const struct uln_listen *listen = argument;
+	struct uln_listener *listener;
 	struct file *made;
 	int ret;
 
 	if (memchr_inv(listen->reserved, 0, sizeof(listen->reserved)) ||
-	    !private_is_sound(listen->name, listen->name_length, 1, HAMLYN_MAX_NAME) ||
-	    !listen->backlog || listen->backlog > HAMLYN_MAX_BACKLOG)
+	    !private_is_sound(listen->name, listen->name_length, 1, ULN_MAX_NAME) ||
+	    !listen->backlog || listen->backlog > ULN_MAX_BACKLOG)
 		return -EINVAL;
 	if (name_is_reserved(listen) && !capable(CAP_NET_BIND_SERVICE))
 		return -EACCES;

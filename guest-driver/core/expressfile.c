@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Areas and views of express memory as objects of a file, and the calls for them. */
-#include "hamlyn_expresscard.h"
+#include "uln_expresscard.h"
 
 #define express_of(of) container_of(of, struct express_object, object)
 
-static_assert(sizeof(struct hamlyn_express_pages) <= HAMLYN_MAX_PRIVATE);
-static_assert(HAMLYN_EXPRESS_HOSTS == HAMLYN_WELL_KNOWN_SLOTS);
+static_assert(sizeof(struct uln_express_pages) <= ULN_MAX_PRIVATE);
+static_assert(ULN_EXPRESS_HOSTS == ULN_WELL_KNOWN_SLOTS);
 
 static u64 express_size(const struct express_object *express)
 {
-	return (u64)express->end.count * HAMLYN_PAGE_SIZE;
+	return (u64)express->end.count * ULN_PAGE_SIZE;
 }
 
 static void express_free(struct kref *users)
@@ -24,17 +24,17 @@ static void express_free(struct kref *users)
 static void express_close(struct card_object *object)
 {
 	struct express_object *express = express_of(object);
-	struct hamlyn_card *card = object->card;
+	struct uln_card *card = object->card;
 
 	if (object->open)
-		hamlyn_unmap_card(object, express_size(express));
-	hamlyn_express_close(card->system, &express->end);
-	hamlyn_object_leave(object);
+		uln_unmap_card(object, express_size(express));
+	uln_express_close(card->system, &express->end);
+	uln_object_leave(object);
 }
 
 static void express_release(struct card_object *object)
 {
-	hamlyn_object_put(object);
+	uln_object_put(object);
 }
 
 static int express_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
@@ -44,7 +44,7 @@ static int express_mmap(struct card_object *object, struct vm_area_struct *vma, 
 
 	if (offset > all || size > all - offset)
 		return -EINVAL;
-	return hamlyn_mmap_withdrawable(vma, object);
+	return uln_mmap_withdrawable(vma, object);
 }
 
 static resource_size_t express_place(const struct card_object *object, u64 offset)
@@ -52,11 +52,11 @@ static resource_size_t express_place(const struct card_object *object, u64 offse
 	const struct express_object *express = express_of(object);
 	const struct express_place *part = &object->card->express->parts[express->end.host];
 
-	return part->start + (u64)hamlyn_express_place(&express->end, offset / HAMLYN_PAGE_SIZE) *
-				     HAMLYN_PAGE_SIZE;
+	return part->start + (u64)uln_express_place(&express->end, offset / ULN_PAGE_SIZE) *
+				     ULN_PAGE_SIZE;
 }
 
-const struct card_kind hamlyn_express_kind = {
+const struct card_kind uln_express_kind = {
 	.close = express_close,
 	.release = express_release,
 	.mmap = express_mmap,
@@ -65,42 +65,42 @@ const struct card_kind hamlyn_express_kind = {
 };
 
 /* Returns whether files of the card may have express memory, and the kind of their objects. */
-static bool express_kind(const struct hamlyn_card *card, unsigned int *kind)
+static bool express_kind(const struct uln_card *card, unsigned int *kind)
 {
 	for (*kind = 0; *kind < card->ops->kinds_count; ++*kind)
-		if (card->ops->kinds[*kind] == &hamlyn_express_kind)
+		if (card->ops->kinds[*kind] == &uln_express_kind)
 			return true;
 	return false;
 }
 
-static void end_hold(struct hamlyn_express_end *end)
+static void end_hold(struct uln_express_end *end)
 {
 	kref_get(&express_object(end)->object.users);
 }
 
-static void end_drop(struct hamlyn_express_end *end)
+static void end_drop(struct uln_express_end *end)
 {
-	hamlyn_object_put(&express_object(end)->object);
+	uln_object_put(&express_object(end)->object);
 }
 
-static void end_withdraw(struct hamlyn_express_end *end)
+static void end_withdraw(struct uln_express_end *end)
 {
 	struct express_object *express = express_object(end);
 
 	/* An object that its file does not have yet is not mapped. */
 	if (express->object.open)
-		hamlyn_unmap_card(&express->object, express_size(express));
+		uln_unmap_card(&express->object, express_size(express));
 }
 
-static void express_news(struct hamlyn_system *system)
+static void express_news(struct uln_system *system)
 {
-	struct hamlyn_express_memory *memory = hamlyn_system_card(system)->express;
+	struct uln_express_memory *memory = uln_system_card(system)->express;
 
 	WRITE_ONCE(memory->news, memory->news + 1);
 	wake_up_all(&memory->wait);
 }
 
-const struct hamlyn_express_ops hamlyn_express_file_ops = {
+const struct uln_express_ops uln_express_file_ops = {
 	.hold = end_hold,
 	.drop = end_drop,
 	.withdraw = end_withdraw,
@@ -108,14 +108,14 @@ const struct hamlyn_express_ops hamlyn_express_file_ops = {
 };
 
 /* Returns whether the card's files have express memory. */
-bool hamlyn_express_offers(const struct hamlyn_card *card)
+bool uln_express_offers(const struct uln_card *card)
 {
 	unsigned int kind;
 
-	return express_kind(card, &kind) && hamlyn_express_is(card->system);
+	return express_kind(card, &kind) && uln_express_is(card->system);
 }
 
-static struct express_object *express_alloc(struct hamlyn_file *file)
+static struct express_object *express_alloc(struct uln_file *file)
 {
 	struct express_object *express = kzalloc(sizeof(*express), GFP_KERNEL_ACCOUNT);
 
@@ -130,13 +130,13 @@ static struct express_object *express_alloc(struct hamlyn_file *file)
 		kfree(express);
 		return NULL;
 	}
-	hamlyn_object_init(&express->object, file, &hamlyn_express_kind);
+	uln_object_init(&express->object, file, &uln_express_kind);
 	return express;
 }
 
 static void express_put(struct express_object *express)
 {
-	hamlyn_object_put(&express->object);
+	uln_object_put(&express->object);
 }
 
 DEFINE_FREE(express_put, struct express_object *, if (_T) express_put(_T))
@@ -149,38 +149,38 @@ static void express_join(struct express_object *express)
 	express_kind(express->object.card, &kind);
 	kref_get(&express->object.users);
 	express->object.index = express->end.number;
-	hamlyn_object_join(&express->object, kind);
+	uln_object_join(&express->object, kind);
 }
 
 /* Discards an object that could not be completed. */
 static void express_abandon(struct express_object *express)
 {
-	struct hamlyn_file *file = express->object.file;
+	struct uln_file *file = express->object.file;
 
-	hamlyn_share_lock(file->card, file->share);
-	hamlyn_express_close(file->card->system, &express->end);
-	hamlyn_share_unlock(file->card, file->share);
+	uln_share_lock(file->card, file->share);
+	uln_express_close(file->card->system, &express->end);
+	uln_share_unlock(file->card, file->share);
 }
 
 /* Takes pages, and sets @news to the number of answers up to then. */
-static int area_take(struct express_object *express, const struct hamlyn_express_create *create,
+static int area_take(struct express_object *express, const struct uln_express_create *create,
 		     bool again, u32 *news)
 {
-	struct hamlyn_file *file = express->object.file;
+	struct uln_file *file = express->object.file;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	*news = file->card->express->news;
-	return hamlyn_express_create(file->card->system, &express->end, create->host,
-				     create->length / HAMLYN_PAGE_SIZE, file->share,
-				     file->privileged, again);
+	return uln_express_create(file->card->system, &express->end, create->host,
+				  create->length / ULN_PAGE_SIZE, file->share,
+				  file->privileged, again);
 }
 
 static int area_take_waiting(struct express_object *express,
-			     const struct hamlyn_express_create *create)
+			     const struct uln_express_create *create)
 {
-	struct hamlyn_card *card = express->object.card;
+	struct uln_card *card = express->object.card;
 	bool again = false;
 	u32 news;
 	int ret;
@@ -204,24 +204,24 @@ static int area_clear(const struct express_object *express)
 	const struct express_place *part = &express->object.card->express->parts[express->end.host];
 	u32 i;
 
-	hamlyn_express_hold();
+	uln_express_hold();
 	/* The memory may have gone and come back; the pages then belong to others. */
 	if (READ_ONCE(express->end.state) != EXPRESS_OPEN) {
-		hamlyn_express_let_go();
+		uln_express_let_go();
 		return -ENODEV;
 	}
 	for (i = 0; i < express->end.count && part->memory; i++) {
 		clear_page(part->memory +
-			   (u64)hamlyn_express_place(&express->end, i) * HAMLYN_PAGE_SIZE);
+			   (u64)uln_express_place(&express->end, i) * ULN_PAGE_SIZE);
 		cond_resched();
 	}
-	hamlyn_express_let_go();
+	uln_express_let_go();
 	return i < express->end.count ? -ENODEV : 0;
 }
 
 static int area_begin(struct express_object *express)
 {
-	CLASS(hamlyn_entry, entry)(express->object.file);
+	CLASS(uln_entry, entry)(express->object.file);
 	if (entry.error)
 		return entry.error;
 	if (express->end.state != EXPRESS_OPEN)
@@ -230,16 +230,16 @@ static int area_begin(struct express_object *express)
 	return 0;
 }
 
-int hamlyn_express_area(struct hamlyn_file *file, void *argument)
+int uln_express_area(struct uln_file *file, void *argument)
 {
 	struct express_object *express __free(express_put) = NULL;
-	struct hamlyn_express_create *answer = argument;
+	struct uln_express_create *answer = argument;
 	unsigned int kind;
 	int ret;
 
 	if (answer->number || answer->key || answer->offset ||
 	    memchr_inv(answer->reserved, 0, sizeof(answer->reserved)) || !answer->length ||
-	    !PAGE_ALIGNED(answer->length) || answer->length > HAMLYN_MAP_STRIDE)
+	    !PAGE_ALIGNED(answer->length) || answer->length > ULN_MAP_STRIDE)
 		return -EINVAL;
 	if (!express_kind(file->card, &kind))
 		return -EOPNOTSUPP;
@@ -260,25 +260,25 @@ int hamlyn_express_area(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-static int view_ask(struct express_object *express, const struct hamlyn_express_map *map)
+static int view_ask(struct express_object *express, const struct uln_express_map *map)
 {
-	struct hamlyn_file *file = express->object.file;
+	struct uln_file *file = express->object.file;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
-	return hamlyn_express_map(file->card->system, &express->end, map->host, map->area, map->key,
-				  file->share);
+	return uln_express_map(file->card->system, &express->end, map->host, map->area, map->key,
+			       file->share);
 }
 
 static int view_begin(struct express_object *express)
 {
-	CLASS(hamlyn_entry, entry)(express->object.file);
+	CLASS(uln_entry, entry)(express->object.file);
 	if (entry.error)
 		return entry.error;
 	if (express->end.state != EXPRESS_OPEN)
 		return express->end.error ?: -ENODEV;
-	if (express_size(express) > HAMLYN_MAP_STRIDE)
+	if (express_size(express) > ULN_MAP_STRIDE)
 		return -EPROTO;
 	express_join(express);
 	return 0;
@@ -286,7 +286,7 @@ static int view_begin(struct express_object *express)
 
 static int view_await(struct express_object *express)
 {
-	struct hamlyn_card *card = express->object.card;
+	struct uln_card *card = express->object.card;
 
 	if (wait_event_interruptible(card->express->wait,
 				     READ_ONCE(express->end.state) != EXPRESS_ASKING ||
@@ -295,10 +295,10 @@ static int view_await(struct express_object *express)
 	return view_begin(express);
 }
 
-int hamlyn_express_view(struct hamlyn_file *file, void *argument)
+int uln_express_view(struct uln_file *file, void *argument)
 {
 	struct express_object *express __free(express_put) = NULL;
-	struct hamlyn_express_map *answer = argument;
+	struct uln_express_map *answer = argument;
 	unsigned int kind;
 	int ret;
 
@@ -324,14 +324,14 @@ int hamlyn_express_view(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-static int express_destroy(struct hamlyn_file *file, u32 number)
+static int express_destroy(struct uln_file *file, u32 number)
 {
 	struct card_object *object;
 	unsigned int kind;
 
 	if (!express_kind(file->card, &kind))
 		return -EOPNOTSUPP;
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		list_for_each_entry(object, &file->objects[kind], on_file)
@@ -345,41 +345,41 @@ static int express_destroy(struct hamlyn_file *file, u32 number)
 	return 0;
 }
 
-int hamlyn_express_destroy(struct hamlyn_file *file, void *argument)
+int uln_express_destroy(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return express_destroy(file, object->index);
 }
 
-void hamlyn_express_area_undo(struct hamlyn_file *file, void *argument)
+void uln_express_area_undo(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_express_create *answer = argument;
+	const struct uln_express_create *answer = argument;
 
 	express_destroy(file, answer->number);
 }
 
-void hamlyn_express_view_undo(struct hamlyn_file *file, void *argument)
+void uln_express_view_undo(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_express_map *answer = argument;
+	const struct uln_express_map *answer = argument;
 
 	express_destroy(file, answer->number);
 }
 
-int hamlyn_express_query(struct hamlyn_file *file, void *argument)
+int uln_express_query(struct uln_file *file, void *argument)
 {
-	struct hamlyn_express_query *query = argument;
+	struct uln_express_query *query = argument;
 	u32 host = query->host;
 
 	query->host = 0;
 	if (memchr_inv(query, 0, sizeof(*query)))
 		return -EINVAL;
 	query->host = host;
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
-	hamlyn_express_describe(file->card->system, file->share, file->privileged, query);
+	uln_express_describe(file->card->system, file->share, file->privileged, query);
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include <linux/random.h>
 #include <linux/rwsem.h>
 
-#include "hamlyn_expresscard.h"
+#include "uln_expresscard.h"
 
 enum { BAR_MEMORY = 0 };
 
@@ -15,7 +15,7 @@ struct express_function {
 	struct pci_dev *pdev;
 	struct list_head on_functions;
 	/* The card that the function belongs to. */
-	struct hamlyn_card *card;
+	struct uln_card *card;
 	struct pci_saved_state *state;
 	void __iomem *registers;
 	u32 host;
@@ -29,29 +29,29 @@ static DECLARE_RWSEM(functions_lock);
 static LIST_HEAD(functions);
 static LIST_HEAD(cards);
 
-void hamlyn_express_hold(void)
+void uln_express_hold(void)
 {
 	down_read(&functions_lock);
 }
 
-void hamlyn_express_let_go(void)
+void uln_express_let_go(void)
 {
 	up_read(&functions_lock);
 }
 
-static bool function_belongs(const struct express_function *function, struct hamlyn_card *card)
+static bool function_belongs(const struct express_function *function, struct uln_card *card)
 {
 	u32 pattern = get_random_u32();
 
-	writel(pattern, card->registers + HAMLYN_REG_SCRATCH);
-	return readl(function->registers + HAMLYN_EXPRESS_REG_SCRATCH) == ~pattern;
+	writel(pattern, card->registers + ULN_REG_SCRATCH);
+	return readl(function->registers + ULN_EXPRESS_REG_SCRATCH) == ~pattern;
 }
 
 /* Takes the part that is shared with a host, if the function has it. */
-static int function_take(const struct express_function *function, struct hamlyn_card *card,
+static int function_take(const struct express_function *function, struct uln_card *card,
 			 u32 host)
 {
-	u64 offset = readq(function->registers + HAMLYN_EXPRESS_REG_PARTS + host * sizeof(u64));
+	u64 offset = readq(function->registers + ULN_EXPRESS_REG_PARTS + host * sizeof(u64));
 	u64 size = pci_resource_len(function->pdev, BAR_MEMORY);
 	struct express_place *place = &card->express->parts[host];
 	int ret;
@@ -66,8 +66,8 @@ static int function_take(const struct express_function *function, struct hamlyn_
 	place->memory = memremap(place->start, function->part, MEMREMAP_WB);
 	if (!place->memory)
 		return -ENOMEM;
-	ret = hamlyn_express_part(card->system, host, function->memory,
-				  function->part / HAMLYN_PAGE_SIZE);
+	ret = uln_express_part(card->system, host, function->memory,
+			       function->part / ULN_PAGE_SIZE);
 	if (ret) {
 		memunmap(place->memory);
 		place->memory = NULL;
@@ -75,7 +75,7 @@ static int function_take(const struct express_function *function, struct hamlyn_
 	return ret;
 }
 
-static void function_attach(struct express_function *function, struct hamlyn_card *card)
+static void function_attach(struct express_function *function, struct uln_card *card)
 {
 	unsigned int host;
 	int ret;
@@ -84,7 +84,7 @@ static void function_attach(struct express_function *function, struct hamlyn_car
 	guard(mutex)(&card->lock);
 	if (!function_belongs(function, card))
 		return;
-	ret = hamlyn_express_begin(card->system, card->express->ops, function->host);
+	ret = uln_express_begin(card->system, card->express->ops, function->host);
 	for (host = 0; host < function->hosts && !ret; host++)
 		ret = function_take(function, card, host);
 	if (ret)
@@ -96,14 +96,14 @@ static void function_attach(struct express_function *function, struct hamlyn_car
 }
 
 /* Ends a card's express memory. On return nothing reaches it, and other hosts know. */
-static void memory_stop(struct hamlyn_card *card)
+static void memory_stop(struct uln_card *card)
 {
-	struct hamlyn_express_memory *express = card->express;
+	struct uln_express_memory *express = card->express;
 	unsigned int host;
 
 	lockdep_assert_held_write(&functions_lock);
 	guard(mutex)(&card->lock);
-	hamlyn_express_stop(card->system);
+	uln_express_stop(card->system);
 	for (host = 0; host < ARRAY_SIZE(express->parts); host++) {
 		if (express->parts[host].memory)
 			memunmap(express->parts[host].memory);
@@ -113,7 +113,7 @@ static void memory_stop(struct hamlyn_card *card)
 
 static void function_offer(struct express_function *function)
 {
-	struct hamlyn_express_memory *express;
+	struct uln_express_memory *express;
 
 	guard(rwsem_write)(&functions_lock);
 	if (list_empty(&function->on_functions))
@@ -127,7 +127,7 @@ static void function_offer(struct express_function *function)
  * Called after the card has been started. A function that came while the card was being reset could
  * not be told from another card's.
  */
-void hamlyn_express_retry(struct hamlyn_card *card)
+void uln_express_retry(struct uln_card *card)
 {
 	struct express_function *function;
 
@@ -140,7 +140,7 @@ void hamlyn_express_retry(struct hamlyn_card *card)
 /* Stops the use of a function. The card's other functions are attached again from the start. */
 static void function_withdraw(struct express_function *function)
 {
-	struct hamlyn_card *card = function->card;
+	struct uln_card *card = function->card;
 	struct express_function *other;
 
 	guard(rwsem_write)(&functions_lock);
@@ -160,7 +160,7 @@ static void function_withdraw(struct express_function *function)
 
 static void card_leave(void *data)
 {
-	struct hamlyn_card *card = data;
+	struct uln_card *card = data;
 	struct express_function *function;
 
 	guard(rwsem_write)(&functions_lock);
@@ -172,9 +172,9 @@ static void card_leave(void *data)
 }
 
 /* Adds a card, and what its files do. Its express memory may be present, come later, or never. */
-int hamlyn_express_join(struct hamlyn_card *card, const struct hamlyn_express_ops *ops)
+int uln_express_join(struct uln_card *card, const struct uln_express_ops *ops)
 {
-	struct hamlyn_express_memory *express;
+	struct uln_express_memory *express;
 	struct express_function *function;
 
 	/* Freed with the card's structure: files that outlive the device use it. */
@@ -200,23 +200,23 @@ static int function_identify(struct express_function *function)
 	struct pci_dev *pdev = function->pdev;
 	u32 version;
 
-	if (readl(function->registers + HAMLYN_EXPRESS_REG_MAGIC) != HAMLYN_EXPRESS_MAGIC)
+	if (readl(function->registers + ULN_EXPRESS_REG_MAGIC) != ULN_EXPRESS_MAGIC)
 		return -ENODEV;
-	version = readl(function->registers + HAMLYN_EXPRESS_REG_VERSION);
-	if (version >> 16 != HAMLYN_EXPRESS_VERSION >> 16) {
+	version = readl(function->registers + ULN_EXPRESS_REG_VERSION);
+	if (version >> 16 != ULN_EXPRESS_VERSION >> 16) {
 		dev_err(&pdev->dev,
 			"express memory of version %#x is not known (this driver has %#x)\n",
-			version, HAMLYN_EXPRESS_VERSION);
+			version, ULN_EXPRESS_VERSION);
 		return -ENODEV;
 	}
-	function->host = readl(function->registers + HAMLYN_EXPRESS_REG_HOST);
-	function->hosts = readl(function->registers + HAMLYN_EXPRESS_REG_HOSTS);
-	function->part = readq(function->registers + HAMLYN_EXPRESS_REG_PART);
-	function->memory = readq(function->registers + HAMLYN_EXPRESS_REG_MEMORY);
-	if (function->hosts > HAMLYN_EXPRESS_HOSTS || function->host >= function->hosts ||
+	function->host = readl(function->registers + ULN_EXPRESS_REG_HOST);
+	function->hosts = readl(function->registers + ULN_EXPRESS_REG_HOSTS);
+	function->part = readq(function->registers + ULN_EXPRESS_REG_PART);
+	function->memory = readq(function->registers + ULN_EXPRESS_REG_MEMORY);
+	if (function->hosts > ULN_EXPRESS_HOSTS || function->host >= function->hosts ||
 	    !function->memory || !is_power_of_2(function->part) ||
-	    function->part < HAMLYN_EXPRESS_LEAST_PART ||
-	    function->part > HAMLYN_EXPRESS_MOST_PART) {
+	    function->part < ULN_EXPRESS_LEAST_PART ||
+	    function->part > ULN_EXPRESS_MOST_PART) {
 		dev_err(&pdev->dev, "host %u of %u with parts of %llu bytes makes no sense\n",
 			function->host, function->hosts, function->part);
 		return -ENODEV;
@@ -235,13 +235,13 @@ static int function_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	function->pdev = pdev;
 	INIT_LIST_HEAD(&function->on_functions);
 	ret = pcim_enable_device(pdev) ?:
-	      hamlyn_bar_check(pdev, BAR_MEMORY, HAMLYN_EXPRESS_REGISTERS_SIZE) ?:
-	      pcim_request_region(pdev, BAR_MEMORY, HAMLYN_NAME) ?:
-	      hamlyn_state_keep(pdev, &function->state);
+	      uln_bar_check(pdev, BAR_MEMORY, ULN_EXPRESS_REGISTERS_SIZE) ?:
+	      pcim_request_region(pdev, BAR_MEMORY, ULN_NAME) ?:
+	      uln_state_keep(pdev, &function->state);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "its memory cannot be had\n");
 	function->registers = devm_ioremap(&pdev->dev, pci_resource_start(pdev, BAR_MEMORY),
-					   HAMLYN_EXPRESS_REGISTERS_SIZE);
+					   ULN_EXPRESS_REGISTERS_SIZE);
 	if (!function->registers)
 		return -ENOMEM;
 	ret = function_identify(function);
@@ -299,7 +299,7 @@ static pci_ers_result_t function_slot_reset(struct pci_dev *pdev)
 {
 	struct express_function *function = pci_get_drvdata(pdev);
 
-	hamlyn_state_restore(pdev, function->state);
+	uln_state_restore(pdev, function->state);
 	return PCI_ERS_RESULT_RECOVERED;
 }
 
@@ -312,13 +312,13 @@ static const struct pci_error_handlers function_errors = {
 };
 
 static const struct pci_device_id function_ids[] = {
-	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, HAMLYN_PCI_EXPRESS) },
+	{ PCI_DEVICE(ULN_PCI_VENDOR, ULN_PCI_EXPRESS) },
 	{},
 };
 MODULE_DEVICE_TABLE(pci, function_ids);
 
 static struct pci_driver function_driver = {
-	.name = HAMLYN_NAME "-express",
+	.name = ULN_NAME "-express",
 	.id_table = function_ids,
 	.probe = function_probe,
 	.remove = function_remove,
@@ -326,12 +326,12 @@ static struct pci_driver function_driver = {
 	.driver.pm = pm_sleep_ptr(&function_pm),
 };
 
-int hamlyn_express_load(void)
+int uln_express_load(void)
 {
 	return pci_register_driver(&function_driver);
 }
 
-void hamlyn_express_unload(void)
+void uln_express_unload(void)
 {
 	pci_unregister_driver(&function_driver);
 }

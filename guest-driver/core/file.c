@@ -2,13 +2,13 @@
 /* An open file of /dev/hamlynN: a protection domain. It owns its objects, and they end with it. */
 #include <linux/uaccess.h>
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
 /* Adds the file to its card and to its user's share. */
-static int file_join(struct hamlyn_file *file)
+static int file_join(struct uln_file *file)
 {
-	struct hamlyn_share *spare __free(kfree) = hamlyn_share_alloc();
-	struct hamlyn_card *card = file->card;
+	struct uln_share *spare __free(kfree) = uln_share_alloc();
+	struct uln_card *card = file->card;
 	int ret;
 
 	if (!spare)
@@ -17,11 +17,11 @@ static int file_join(struct hamlyn_file *file)
 	if (!card->ready)
 		return -ENODEV;
 	ret = xa_alloc_cyclic(&card->numbers, &file->number, file,
-			      XA_LIMIT(HAMLYN_OWN_NUMBER + 1, U32_MAX), &card->next_number,
+			      XA_LIMIT(ULN_OWN_NUMBER + 1, U32_MAX), &card->next_number,
 			      GFP_KERNEL);
 	if (ret < 0)
 		return ret;
-	ret = hamlyn_holders_join(file, &spare);
+	ret = uln_holders_join(file, &spare);
 	if (ret) {
 		xa_erase(&card->numbers, file->number);
 		return ret;
@@ -33,8 +33,8 @@ static int file_join(struct hamlyn_file *file)
 
 static int file_open(struct inode *inode, struct file *filp)
 {
-	struct hamlyn_card *card = container_of(inode->i_cdev, struct hamlyn_card, cdev);
-	struct hamlyn_file *file;
+	struct uln_card *card = container_of(inode->i_cdev, struct uln_card, cdev);
+	struct uln_file *file;
 	int ret;
 
 	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
@@ -45,7 +45,7 @@ static int file_open(struct inode *inode, struct file *filp)
 		kfree(file);
 		return -ENOMEM;
 	}
-	hamlyn_file_init(file, card);
+	uln_file_init(file, card);
 	file->mapping.host = inode;
 	file->mapping.a_ops = &empty_aops;
 
@@ -64,32 +64,32 @@ static int file_open(struct inode *inode, struct file *filp)
  * Ends objects one by one, so that other threads can take the lock in between. A reset of the card
  * may end objects meanwhile, so the lists are read again each time.
  */
-static void file_end(struct hamlyn_file *file)
+static void file_end(struct uln_file *file)
 {
-	struct hamlyn_closed closed;
+	struct uln_closed closed;
 	bool more;
 
-	hamlyn_closed_init(&closed, file->card);
+	uln_closed_init(&closed, file->card);
 	do {
-		hamlyn_share_lock(file->card, file->share);
-		more = hamlyn_file_close_next(file, &closed);
-		hamlyn_share_unlock(file->card, file->share);
-		hamlyn_closed_release(&closed);
+		uln_share_lock(file->card, file->share);
+		more = uln_file_close_next(file, &closed);
+		uln_share_unlock(file->card, file->share);
+		uln_closed_release(&closed);
 	} while (more);
 }
 
 /* No thread still maps, polls or calls the file: each would hold a reference to it. */
 static int file_release(struct inode *inode, struct file *filp)
 {
-	struct hamlyn_file *file = filp->private_data;
-	struct hamlyn_card *card = file->card;
+	struct uln_file *file = filp->private_data;
+	struct uln_card *card = file->card;
 
 	file_end(file);
 	filp->f_mapping = inode->i_mapping;
 	scoped_guard(mutex, &card->lock) {
 		list_del(&file->on_card);
 		xa_erase(&card->numbers, file->number);
-		hamlyn_share_put(file->share);
+		uln_share_put(file->share);
 	}
 	__free_page(file->spent);
 	kfree(file);
@@ -99,14 +99,14 @@ static int file_release(struct inode *inode, struct file *filp)
 
 static __poll_t file_poll(struct file *filp, poll_table *table)
 {
-	struct hamlyn_file *file = filp->private_data;
+	struct uln_file *file = filp->private_data;
 	const struct card_ops *ops = file->card->ops;
 	struct card_object *object;
 	__poll_t events = 0;
 	unsigned int kind;
 
 	poll_wait(filp, &file->wait, table);
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return EPOLLERR | EPOLLHUP;
 	for (kind = 0; kind < ops->kinds_count; kind++)
@@ -118,17 +118,17 @@ static __poll_t file_poll(struct file *filp, poll_table *table)
 
 /* The calls that every card has. */
 static const struct card_call calls[] = {
-	{ HAMLYN_IOC_QUERY, true, hamlyn_card_query },
-	{ HAMLYN_IOC_STATISTICS, true, hamlyn_card_statistics },
-	{ HAMLYN_IOC_SELF_TEST, true, hamlyn_selftest },
-	{ HAMLYN_IOC_LISTEN, false, hamlyn_listen },
-	{ HAMLYN_IOC_CONNECT, false, hamlyn_connect },
-	{ HAMLYN_IOC_ASK, false, hamlyn_ask },
-	{ HAMLYN_IOC_SHARE, true, hamlyn_holders_answer },
-	{ HAMLYN_IOC_EXPRESS_CREATE, true, hamlyn_express_area, hamlyn_express_area_undo },
-	{ HAMLYN_IOC_EXPRESS_MAP, true, hamlyn_express_view, hamlyn_express_view_undo },
-	{ HAMLYN_IOC_EXPRESS_DESTROY, false, hamlyn_express_destroy },
-	{ HAMLYN_IOC_EXPRESS_QUERY, true, hamlyn_express_query },
+	{ ULN_IOC_QUERY, true, uln_card_query },
+	{ ULN_IOC_STATISTICS, true, uln_card_statistics },
+	{ ULN_IOC_SELF_TEST, true, uln_selftest },
+	{ ULN_IOC_LISTEN, false, uln_listen },
+	{ ULN_IOC_CONNECT, false, uln_connect },
+	{ ULN_IOC_ASK, false, uln_ask },
+	{ ULN_IOC_SHARE, true, uln_holders_answer },
+	{ ULN_IOC_EXPRESS_CREATE, true, uln_express_area, uln_express_area_undo },
+	{ ULN_IOC_EXPRESS_MAP, true, uln_express_view, uln_express_view_undo },
+	{ ULN_IOC_EXPRESS_DESTROY, false, uln_express_destroy },
+	{ ULN_IOC_EXPRESS_QUERY, true, uln_express_query },
 };
 
 static const struct card_call *call_find(const struct card_call *of, unsigned int count,
@@ -137,15 +137,15 @@ static const struct card_call *call_find(const struct card_call *of, unsigned in
 	const struct card_call *call;
 
 	for (call = of; call < of + count; call++)
-		if (hamlyn_is_call(code, call->code))
+		if (uln_is_call(code, call->code))
 			return call;
 	return NULL;
 }
 
 static long file_ioctl(struct file *filp, unsigned int code, unsigned long address)
 {
-	u64 argument[DIV_ROUND_UP(HAMLYN_ARGUMENT_SIZE, sizeof(u64))];
-	struct hamlyn_file *file = filp->private_data;
+	u64 argument[DIV_ROUND_UP(ULN_ARGUMENT_SIZE, sizeof(u64))];
+	struct uln_file *file = filp->private_data;
 	const struct card_ops *ops = file->card->ops;
 	void __user *user = (void __user *)address;
 	const struct card_call *call;
@@ -158,21 +158,21 @@ static long file_ioctl(struct file *filp, unsigned int code, unsigned long addre
 		return -ENOTTY;
 	if (WARN_ON_ONCE(_IOC_SIZE(call->code) > sizeof(argument)))
 		return -ENOTTY;
-	ret = hamlyn_argument_get(argument, call->code, user, code) ?: call->run(file, argument);
+	ret = uln_argument_get(argument, call->code, user, code) ?: call->run(file, argument);
 	if (ret || !call->answers)
 		return ret;
-	ret = hamlyn_argument_put(user, code, argument, call->code);
+	ret = uln_argument_put(user, code, argument, call->code);
 	if (ret && call->undo)
 		call->undo(file, argument);
 	return ret;
 }
 
-const struct file_operations hamlyn_fops = {
+const struct file_operations uln_fops = {
 	.owner = THIS_MODULE,
 	.open = file_open,
 	.release = file_release,
 	.poll = file_poll,
 	.unlocked_ioctl = file_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
-	.mmap = hamlyn_mmap,
+	.mmap = uln_mmap,
 };

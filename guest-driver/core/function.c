@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What each PCI function of the family needs: BARs of a size, and its configuration kept. */
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
 /* Returns whether a BAR is memory of at least this size: it is mapped, for processes too. */
-bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least)
+bool uln_bar_holds(struct pci_dev *pdev, int bar, u64 least)
 {
 	return (pci_resource_flags(pdev, bar) & IORESOURCE_MEM) &&
 	       pci_resource_len(pdev, bar) >= least;
 }
 
-int hamlyn_bar_check(struct pci_dev *pdev, int bar, u64 least)
+int uln_bar_check(struct pci_dev *pdev, int bar, u64 least)
 {
 	u64 length = pci_resource_len(pdev, bar);
 
-	if (hamlyn_bar_holds(pdev, bar, least))
+	if (uln_bar_holds(pdev, bar, least))
 		return 0;
 	dev_err(&pdev->dev, "BAR %d has %llu bytes, %llu of memory wanted%s\n", bar, length, least,
 		length ? "" : " (a hot-plug port needs pref64-reserve)");
@@ -26,7 +26,7 @@ static void state_free(void *state)
 }
 
 /* Saves a function's configuration, in case the bus loses it; freed with the device. */
-int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state)
+int uln_state_keep(struct pci_dev *pdev, struct pci_saved_state **state)
 {
 	int ret = pci_save_state(pdev);
 
@@ -38,7 +38,7 @@ int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state)
 	return devm_add_action_or_reset(&pdev->dev, state_free, *state);
 }
 
-void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state)
+void uln_state_restore(struct pci_dev *pdev, struct pci_saved_state *state)
 {
 	pci_load_saved_state(pdev, state);
 	pci_restore_state(pdev);

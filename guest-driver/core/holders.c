@@ -4,68 +4,68 @@
 #include <linux/sysfs.h>
 #include <linux/user_namespace.h>
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
-static u32 holders_total(const struct hamlyn_shares *all, unsigned int kind)
+static u32 holders_total(const struct uln_shares *all, unsigned int kind)
 {
-	const struct hamlyn_card *card = container_of_const(all, struct hamlyn_card, shares);
+	const struct uln_card *card = container_of_const(all, struct uln_card, shares);
 
 	return card->ops->shares(card, kind);
 }
 
-void hamlyn_holders_init(struct hamlyn_card *card)
+void uln_holders_init(struct uln_card *card)
 {
-	hamlyn_shares_init(&card->shares, &card->lock, holders_total);
+	uln_shares_init(&card->shares, &card->lock, holders_total);
 }
 
 /* Gives a file its user's share, which is @spare if there is none yet; the card's lock is held. */
-int hamlyn_holders_join(struct hamlyn_file *file, struct hamlyn_share **spare)
+int uln_holders_join(struct uln_file *file, struct uln_share **spare)
 {
 	file->privileged = ns_capable_noaudit(&init_user_ns, CAP_SYS_RESOURCE);
-	return hamlyn_share_join(&file->card->shares, spare, &file->share);
+	return uln_share_join(&file->card->shares, spare, &file->share);
 }
 
 /* Returns whether the card has such objects. */
-static bool holders_have(const struct hamlyn_card *card, unsigned int kind)
+static bool holders_have(const struct uln_card *card, unsigned int kind)
 {
-	return kind == HAMLYN_CONNECTIONS || card->ops->shared[kind];
+	return kind == ULN_CONNECTIONS || card->ops->shared[kind];
 }
 
-int hamlyn_holders_answer(struct hamlyn_file *file, void *argument)
+int uln_holders_answer(struct uln_file *file, void *argument)
 {
-	struct hamlyn_share_query *query = argument;
+	struct uln_share_query *query = argument;
 	unsigned int kind;
 
-	static_assert(ARRAY_SIZE(query->held) == HAMLYN_KINDS);
+	static_assert(ARRAY_SIZE(query->held) == ULN_KINDS);
 	if (memchr_inv(query, 0, sizeof(*query)))
 		return -EINVAL;
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	query->user = from_kuid_munged(current_user_ns(), file->share->user);
-	for (kind = 0; kind < HAMLYN_KINDS; kind++) {
+	for (kind = 0; kind < ULN_KINDS; kind++) {
 		if (!holders_have(file->card, kind))
 			continue;
 		query->held[kind] = file->share->held[kind];
-		query->limit[kind] = hamlyn_share_limit(file->share, kind, file->privileged);
+		query->limit[kind] = uln_share_limit(file->share, kind, file->privileged);
 	}
 	return 0;
 }
 
 /* Appends a word for each kind of shared object to @text. */
-static int holders_words(const struct hamlyn_card *card, const struct hamlyn_share *of, char *text,
+static int holders_words(const struct uln_card *card, const struct uln_share *of, char *text,
 			 int length)
 {
 	unsigned int kind;
 
-	for (kind = 0; kind < HAMLYN_KINDS; kind++) {
+	for (kind = 0; kind < ULN_KINDS; kind++) {
 		if (!holders_have(card, kind))
 			continue;
 		if (of)
 			length += sysfs_emit_at(text, length, " %u", of->held[kind]);
 		else
 			length += sysfs_emit_at(text, length, " %s",
-						kind == HAMLYN_CONNECTIONS ?
+						kind == ULN_CONNECTIONS ?
 							"connections" :
 							card->ops->shared[kind]);
 	}
@@ -73,9 +73,9 @@ static int holders_words(const struct hamlyn_card *card, const struct hamlyn_sha
 }
 
 /* Lists users that have the card open, one a line, as many as fit into a page of text. */
-ssize_t hamlyn_holders_list(struct hamlyn_card *card, char *text)
+ssize_t uln_holders_list(struct uln_card *card, char *text)
 {
-	struct hamlyn_share *of;
+	struct uln_share *of;
 	unsigned long user;
 	int length;
 

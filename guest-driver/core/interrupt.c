@@ -6,16 +6,16 @@
 #include <linux/interrupt.h>
 #include <linux/sched/rt.h>
 
-#include "hamlyn_core.h"
-#include "hamlyn_trace.h"
+#include "uln_core.h"
+#include "uln_trace.h"
 
 /* Lets the card raise the vector again, before the driver checks why it was raised. */
-static void interrupt_acknowledge(struct hamlyn_vector *vector)
+static void interrupt_acknowledge(struct uln_vector *vector)
 {
-	struct hamlyn_card *card = vector->card;
+	struct uln_card *card = vector->card;
 
 	if (card->pending)
-		writel(0, card->pending + vector->number * HAMLYN_PENDING_STRIDE);
+		writel(0, card->pending + vector->number * ULN_PENDING_STRIDE);
 	mb(); /* Either the card sees the word cleared, or the driver sees its news. */
 	trace_hamlyn_interrupt(card->number, vector->number);
 	atomic_inc(&vector->arrived);
@@ -24,10 +24,10 @@ static void interrupt_acknowledge(struct hamlyn_vector *vector)
 
 static irqreturn_t interrupt_queue(int irq, void *data)
 {
-	struct hamlyn_vector *vector = data;
+	struct uln_vector *vector = data;
 
 	interrupt_acknowledge(vector);
-	return hamlyn_sleepers_fired(vector) ? IRQ_HANDLED : IRQ_WAKE_THREAD;
+	return uln_sleepers_fired(vector) ? IRQ_HANDLED : IRQ_WAKE_THREAD;
 }
 
 /*
@@ -45,7 +45,7 @@ static void interrupt_yield(void)
 static irqreturn_t interrupt_queue_rest(int irq, void *data)
 {
 	interrupt_yield();
-	hamlyn_sleepers_fired_all(data);
+	uln_sleepers_fired_all(data);
 	return IRQ_HANDLED;
 }
 
@@ -58,7 +58,7 @@ static irqreturn_t interrupt_thread(int irq, void *data)
 
 static irqreturn_t interrupt_raised(int irq, void *data)
 {
-	struct hamlyn_vector *vector = data;
+	struct uln_vector *vector = data;
 
 	interrupt_yield();
 	vector->card->ops->raised(vector->card, vector->number);
@@ -67,10 +67,10 @@ static irqreturn_t interrupt_raised(int irq, void *data)
 
 static irqreturn_t interrupt_link_changed(int irq, void *data)
 {
-	struct hamlyn_vector *vector = data;
+	struct uln_vector *vector = data;
 
 	guard(mutex)(&vector->card->lock);
-	hamlyn_link_report(vector->card);
+	uln_link_report(vector->card);
 	return IRQ_HANDLED;
 }
 
@@ -81,16 +81,16 @@ static void interrupt_free_vectors(void *pdev)
 
 static void interrupt_free(void *data)
 {
-	struct hamlyn_vector *vector = data;
+	struct uln_vector *vector = data;
 
 	pci_free_irq(vector->card->pdev, vector->number, vector);
 }
 
 /* Returns the handler of a vector, and sets @thread to what runs after it. */
-static irq_handler_t interrupt_handler(const struct hamlyn_card *card, unsigned int vector,
+static irq_handler_t interrupt_handler(const struct uln_card *card, unsigned int vector,
 				       irq_handler_t *thread)
 {
-	if (vector == HAMLYN_VECTOR_LINK)
+	if (vector == ULN_VECTOR_LINK)
 		*thread = interrupt_link_changed;
 	else if (card->ops->raised)
 		*thread = interrupt_raised;
@@ -103,14 +103,14 @@ static irq_handler_t interrupt_handler(const struct hamlyn_card *card, unsigned 
  * Requests one vector for the link and one for each processor, or the number that the card needs,
  * as far as it has them. They are freed with the device.
  */
-int hamlyn_interrupts_request(struct hamlyn_card *card)
+int uln_interrupts_request(struct uln_card *card)
 {
 	unsigned int others = card->ops->vectors ?: num_online_cpus();
-	unsigned int wanted = min(card->limits.vectors, others + HAMLYN_FIRST_VECTOR);
+	unsigned int wanted = min(card->limits.vectors, others + ULN_FIRST_VECTOR);
 	struct pci_dev *pdev = card->pdev;
 	int ret, i;
 
-	ret = pci_alloc_irq_vectors(pdev, HAMLYN_FIRST_VECTOR + 1, wanted, PCI_IRQ_MSIX);
+	ret = pci_alloc_irq_vectors(pdev, ULN_FIRST_VECTOR + 1, wanted, PCI_IRQ_MSIX);
 	if (ret < 0)
 		return dev_err_probe(&pdev->dev, ret, "no MSI-X vectors (2 to %u wanted): is pci=nomsi on the command line?\n",
 				     wanted);
@@ -120,7 +120,7 @@ int hamlyn_interrupts_request(struct hamlyn_card *card)
 		return ret;
 
 	for (i = 0; i < card->vectors; i++) {
-		struct hamlyn_vector *vector = &card->vector[i];
+		struct uln_vector *vector = &card->vector[i];
 		irq_handler_t thread, at_once = interrupt_handler(card, i, &thread);
 
 		ret = pci_request_irq(pdev, i, at_once, thread, vector, "%s%d-%d",

@@ -2,19 +2,19 @@
 /* The link, as the card last reported it. */
 #include <linux/sysfs.h>
 
-#include "hamlyn_core.h"
-#include "hamlyn_trace.h"
+#include "uln_core.h"
+#include "uln_trace.h"
 
 /* The link may change while it is read. It is then read again at once, up to this limit. */
 #define LINK_TRIES 3
 
-static u32 link_register(struct hamlyn_card *card, u32 offset)
+static u32 link_register(struct uln_card *card, u32 offset)
 {
 	return readl(card->registers + offset);
 }
 
 /* Wakes those who poll the attributes of sysfs.c. */
-static void link_notify(struct hamlyn_card *card)
+static void link_notify(struct uln_card *card)
 {
 	lockdep_assert_held(&card->lock);
 	if (!card->shown)
@@ -27,7 +27,7 @@ static void link_notify(struct hamlyn_card *card)
  * Reports the link if it has changed since the last report; the card's lock is held. A link that
  * was up at the last report has been down since, even if it is up now: messages in flight are lost.
  */
-void hamlyn_link_report(struct hamlyn_card *card)
+void uln_link_report(struct uln_card *card)
 {
 	unsigned int tries = LINK_TRIES;
 	u32 changes, link, host;
@@ -37,10 +37,10 @@ void hamlyn_link_report(struct hamlyn_card *card)
 		return;
 	/* Read both values at one moment, if possible. Each later change raises an interrupt. */
 	do {
-		changes = link_register(card, HAMLYN_REG_LINK_CHANGES);
-		link = link_register(card, HAMLYN_REG_LINK);
-		host = link_register(card, HAMLYN_REG_HOST_ID);
-	} while (changes != link_register(card, HAMLYN_REG_LINK_CHANGES) && --tries);
+		changes = link_register(card, ULN_REG_LINK_CHANGES);
+		link = link_register(card, ULN_REG_LINK);
+		host = link_register(card, ULN_REG_HOST_ID);
+	} while (changes != link_register(card, ULN_REG_LINK_CHANGES) && --tries);
 	/* The card did not answer in time: the next check or interrupt reads the link. */
 	if (PCI_POSSIBLE_ERROR(link))
 		return;
@@ -54,11 +54,11 @@ void hamlyn_link_report(struct hamlyn_card *card)
 	card->link_changes = changes;
 	card->link = link == 1;
 	/* A card older than version 2.4 returns 0. */
-	hamlyn_system_set_hosts(card->system, link_register(card, HAMLYN_REG_PORTS));
+	uln_system_set_hosts(card->system, link_register(card, ULN_REG_PORTS));
 	if (was_up)
 		dev_info_ratelimited(&card->dev, "link %s down\n", card->link ? "was" : "is");
 	if (lost)
-		hamlyn_system_lost(card->system, HAMLYN_END_LINK_LOST);
+		uln_system_lost(card->system, ULN_END_LINK_LOST);
 	if (card->link) {
 		card->host = host;
 		dev_info_ratelimited(&card->dev, "link is up, host %u\n", card->host);

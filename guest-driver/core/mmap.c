@@ -7,7 +7,7 @@
 #include <linux/file.h>
 #include <linux/io.h>
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
 /*
  * Limit of mappings of one object's card pages. They are removed with the card's lock held, so
@@ -16,14 +16,14 @@
 #define MMAP_MAX_VIEWS 16
 
 /**
- * hamlyn_mmap_memory() - map memory that the card writes, read-only
+ * uln_mmap_memory() - map memory that the card writes, read-only
  * @vma: the mapping
  * @pages: the pages; the mapping has a reference to each, so they may outlive their object
  * @count: number of pages
  *
  * Return: 0; -EACCES for a writable mapping; errors of vm_map_pages_zero().
  */
-int hamlyn_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count)
+int uln_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count)
 {
 	if (vma->vm_flags & VM_WRITE)
 		return -EACCES;
@@ -41,7 +41,7 @@ static void pages_vma_open(struct vm_area_struct *vma)
 
 static void pages_vma_close(struct vm_area_struct *vma)
 {
-	hamlyn_object_put(vma->vm_private_data);
+	uln_object_put(vma->vm_private_data);
 }
 
 /* A mapping keeps the object, so that its memory counts against RLIMIT_MEMLOCK while in use. */
@@ -58,17 +58,17 @@ static void mmap_keep(struct vm_area_struct *vma, struct card_object *object)
 }
 
 /**
- * hamlyn_mmap_pages() - map all of an object's memory, read-only
+ * uln_mmap_pages() - map all of an object's memory, read-only
  * @vma: the mapping, which has a reference to the object
  * @object: the object
  * @pages: its memory
  *
- * Return: as hamlyn_mmap_memory().
+ * Return: as uln_mmap_memory().
  */
-int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
-		      const struct hamlyn_pages *pages)
+int uln_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
+		   const struct uln_pages *pages)
 {
-	int ret = hamlyn_mmap_memory(vma, pages->page, pages->count);
+	int ret = uln_mmap_memory(vma, pages->page, pages->count);
 
 	if (!ret)
 		mmap_keep(vma, object);
@@ -76,15 +76,15 @@ int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
 }
 
 /**
- * hamlyn_mmap_shared() - map all of an object's memory, which owner and card write
+ * uln_mmap_shared() - map all of an object's memory, which owner and card write
  * @vma: the mapping, which has a reference to the object
  * @object: the object
  * @pages: its memory
  *
  * Return: 0; -EINVAL for a private mapping; errors of vm_map_pages_zero().
  */
-int hamlyn_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
-		       const struct hamlyn_pages *pages)
+int uln_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
+		    const struct uln_pages *pages)
 {
 	int ret;
 
@@ -123,22 +123,22 @@ static vm_fault_t card_fault_wait(struct vm_fault *vmf, u64 offset)
 	filp = get_file(vmf->vma->vm_file);
 	release_fault_lock(vmf);
 	object->kind->await(object, offset, state);
-	hamlyn_object_put(object);
+	uln_object_put(object);
 	fput(filp);
 	return VM_FAULT_RETRY;
 }
 
 /*
  * A mapping outlives its object. It then shows a spare page of the object or the file (spent),
- * because the card's page may have another owner by now. hamlyn_unmap_card() marks the object
+ * because the card's page may have another owner by now. uln_unmap_card() marks the object
  * before it removes the pages.
  */
 static vm_fault_t card_fault(struct vm_fault *vmf)
 {
 	struct card_object *object = vmf->vma->vm_private_data;
 	u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - object->offset;
-	struct hamlyn_file *file = vmf->vma->vm_file->private_data;
-	struct hamlyn_card *card = file->card;
+	struct uln_file *file = vmf->vma->vm_file->private_data;
+	struct uln_card *card = file->card;
 	resource_size_t address;
 	vm_fault_t ret;
 
@@ -172,7 +172,7 @@ static void card_vma_close(struct vm_area_struct *vma)
 	struct card_object *object = vma->vm_private_data;
 
 	atomic_dec(&object->views);
-	hamlyn_object_put(object);
+	uln_object_put(object);
 }
 
 /* Such a mapping is only unmapped as a whole. */
@@ -206,7 +206,7 @@ static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
 }
 
 /**
- * hamlyn_mmap_card() - map pages of the card, as they are touched
+ * uln_mmap_card() - map pages of the card, as they are touched
  * @vma: the mapping
  * @object: the object whose kind returns their addresses
  *
@@ -216,7 +216,7 @@ static int mmap_touched(struct vm_area_struct *vma, struct card_object *object)
  *
  * Return: 0; -EINVAL for a private mapping, -EMFILE if the object has too many.
  */
-int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
+int uln_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 {
 	int ret = mmap_touched(vma, object);
 
@@ -226,23 +226,23 @@ int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object)
 }
 
 /**
- * hamlyn_mmap_windows() - map windows of the card, as they are touched
+ * uln_mmap_windows() - map windows of the card, as they are touched
  * @vma: the mapping
  * @object: the object whose kind returns their addresses
  *
  * The pages are cached if the windows are coherent memory, which keeps stores in order.
  *
- * Return: as hamlyn_mmap_card().
+ * Return: as uln_mmap_card().
  */
-int hamlyn_mmap_windows(struct vm_area_struct *vma, struct card_object *object)
+int uln_mmap_windows(struct vm_area_struct *vma, struct card_object *object)
 {
 	if (!object->card->coherent)
-		return hamlyn_mmap_card(vma, object);
+		return uln_mmap_card(vma, object);
 	return mmap_touched(vma, object);
 }
 
 /**
- * hamlyn_windows_map() - map all windows of a card for the driver
+ * uln_windows_map() - map all windows of a card for the driver
  * @card: the card
  * @start: bus address of the first window
  * @size: size of all windows
@@ -253,7 +253,7 @@ int hamlyn_mmap_windows(struct vm_area_struct *vma, struct card_object *object)
  *
  * Return: the mapping, which goes with the device; NULL if it fails.
  */
-void __iomem *hamlyn_windows_map(struct hamlyn_card *card, resource_size_t start, u64 size)
+void __iomem *uln_windows_map(struct uln_card *card, resource_size_t start, u64 size)
 {
 	struct device *dev = &card->pdev->dev;
 	void *memory;
@@ -265,41 +265,41 @@ void __iomem *hamlyn_windows_map(struct hamlyn_card *card, resource_size_t start
 }
 
 /**
- * hamlyn_mmap_withdrawable() - map memory so that it can be withdrawn
+ * uln_mmap_withdrawable() - map memory so that it can be withdrawn
  * @vma: the mapping
  * @object: the object whose kind returns its address
  *
- * Return: as hamlyn_mmap_card().
+ * Return: as uln_mmap_card().
  */
-int hamlyn_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *object)
+int uln_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *object)
 {
 	return mmap_touched(vma, object);
 }
 
 /**
- * hamlyn_withdraw() - remove a part of an object's mappings until it is touched again
+ * uln_withdraw() - remove a part of an object's mappings until it is touched again
  * @object: an open object; the card's lock is held
  * @offset: where the part begins
  * @size: its size
  *
  * On return, no process stores through it.
  */
-void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size)
+void uln_withdraw(const struct card_object *object, u64 offset, u64 size)
 {
 	lockdep_assert_held(&object->card->lock);
 	unmap_mapping_range(&object->file->mapping, object->offset + offset, size, 1);
 }
 
 /**
- * hamlyn_unmap_card() - make an object's mappings show the spare page from now on
+ * uln_unmap_card() - make an object's mappings show the spare page from now on
  * @object: an object that is about to be closed; the card's lock is held
  * @size: size of what is mapped
  */
-void hamlyn_unmap_card(struct card_object *object, u64 size)
+void uln_unmap_card(struct card_object *object, u64 size)
 {
 	lockdep_assert_held(&object->card->lock);
 	WRITE_ONCE(object->open, false);
-	hamlyn_withdraw(object, 0, size);
+	uln_withdraw(object, 0, size);
 }
 
 /* Compares an offset with an object's range: no object is larger than the distance of two. */
@@ -310,16 +310,16 @@ static int offset_compare(const void *offset, const struct rb_node *node)
 
 	if (sought < object->offset)
 		return -1;
-	return sought - object->offset >= HAMLYN_MAP_STRIDE;
+	return sought - object->offset >= ULN_MAP_STRIDE;
 }
 
 /* Looks up a file's object at an offset, and takes a reference to it. */
-static struct card_object *mmap_find(struct hamlyn_file *file, u64 offset)
+static struct card_object *mmap_find(struct uln_file *file, u64 offset)
 {
 	struct card_object *object;
 	struct rb_node *node;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	node = rb_find(&offset, &file->mappable, offset_compare);
@@ -330,7 +330,7 @@ static struct card_object *mmap_find(struct hamlyn_file *file, u64 offset)
 	return object;
 }
 
-int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma)
+int uln_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT, size = vma->vm_end - vma->vm_start;
 	struct card_object *object;
@@ -344,6 +344,6 @@ int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma)
 	if (IS_ERR(object))
 		return PTR_ERR(object);
 	ret = object->kind->mmap(object, vma, offset - object->offset, size);
-	hamlyn_object_put(object);
+	uln_object_put(object);
 	return ret;
 }

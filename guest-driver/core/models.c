@@ -5,13 +5,13 @@
  */
 #include <linux/idr.h>
 
-#include "hamlyn_cards.h"
-#include "hamlyn_core.h"
+#include "uln_cards.h"
+#include "uln_core.h"
 
 /* Maximum number of cards of a model. */
 #define MAX_CARDS 256
 
-struct hamlyn_model {
+struct uln_model {
 	const struct card_ops *ops;
 	struct class class;
 	dev_t first;
@@ -19,7 +19,7 @@ struct hamlyn_model {
 };
 
 #define CARD_MODEL(device, operations) { .ops = &operations },
-static struct hamlyn_model models[] = { HAMLYN_CARDS(CARD_MODEL) };
+static struct uln_model models[] = { ULN_CARDS(CARD_MODEL) };
 
 /* Each file is protected from all others, so every user may open one. */
 static char *model_devnode(const struct device *dev, umode_t *mode)
@@ -29,7 +29,7 @@ static char *model_devnode(const struct device *dev, umode_t *mode)
 	return NULL;
 }
 
-static int model_load(struct hamlyn_model *model)
+static int model_load(struct uln_model *model)
 {
 	int ret;
 
@@ -40,7 +40,7 @@ static int model_load(struct hamlyn_model *model)
 	model->class = (struct class) {
 		.name = model->ops->name,
 		.devnode = model_devnode,
-		.dev_groups = model->ops->groups ?: hamlyn_groups,
+		.dev_groups = model->ops->groups ?: uln_groups,
 	};
 	ret = class_register(&model->class);
 	if (ret)
@@ -61,7 +61,7 @@ unregister_numbers:
 static void models_unload(unsigned int loaded)
 {
 	while (loaded--) {
-		struct hamlyn_model *model = &models[loaded];
+		struct uln_model *model = &models[loaded];
 
 		if (model->ops->unload)
 			model->ops->unload();
@@ -71,7 +71,7 @@ static void models_unload(unsigned int loaded)
 	}
 }
 
-int hamlyn_models_load(void)
+int uln_models_load(void)
 {
 	unsigned int i;
 	int ret;
@@ -86,20 +86,20 @@ int hamlyn_models_load(void)
 	return 0;
 }
 
-void hamlyn_models_unload(void)
+void uln_models_unload(void)
 {
 	models_unload(ARRAY_SIZE(models));
 }
 
-const struct card_ops *hamlyn_model_first(void)
+const struct card_ops *uln_model_first(void)
 {
 	return models[0].ops;
 }
 
 /* Gives a card, whose operations are known, its number, its name and its place in sysfs. */
-int hamlyn_model_join(struct hamlyn_card *card)
+int uln_model_join(struct uln_card *card)
 {
-	struct hamlyn_model *model = models;
+	struct uln_model *model = models;
 	int ret;
 
 	while (model->ops != card->ops)
@@ -112,12 +112,12 @@ int hamlyn_model_join(struct hamlyn_card *card)
 	card->dev.devt = MKDEV(MAJOR(model->first), MINOR(model->first) + card->number);
 	ret = dev_set_name(&card->dev, "%s%d", model->ops->name, card->number);
 	if (ret)
-		hamlyn_model_leave(card);
+		uln_model_leave(card);
 	return ret;
 }
 
 /* Frees the number for the next card, though open files may still use the structure. */
-void hamlyn_model_leave(struct hamlyn_card *card)
+void uln_model_leave(struct uln_card *card)
 {
 	ida_free(&card->model->numbers, card->number);
 }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The objects of a file: how they join it, leave it and are released. */
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
-void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card)
+void uln_file_init(struct uln_file *file, struct uln_card *card)
 {
 	unsigned int kind;
 
 	file->card = card;
 	address_space_init_once(&file->mapping);
-	for (kind = 0; kind < HAMLYN_CARD_KINDS; kind++)
+	for (kind = 0; kind < ULN_CARD_KINDS; kind++)
 		INIT_LIST_HEAD(&file->objects[kind]);
 	file->mappable = RB_ROOT;
 	init_waitqueue_head(&file->wait);
 }
 
 /**
- * hamlyn_object_init() - initialise an object that the card does not know yet
+ * uln_object_init() - initialise an object that the card does not know yet
  * @object: memory that is all zero
  * @file: the file that will own it
  * @kind: its kind
  */
-void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
-			const struct card_kind *kind)
+void uln_object_init(struct card_object *object, struct uln_file *file,
+		     const struct card_kind *kind)
 {
 	kref_init(&object->users);
 	object->card = file->card;
@@ -30,10 +30,10 @@ void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
 }
 
 /**
- * hamlyn_object_put() - drop a reference
+ * uln_object_put() - drop a reference
  * @object: the object
  */
-void hamlyn_object_put(struct card_object *object)
+void uln_object_put(struct card_object *object)
 {
 	kref_put(&object->users, object->kind->free);
 }
@@ -45,18 +45,18 @@ static bool offset_is_less(struct rb_node *one, const struct rb_node *other)
 }
 
 /**
- * hamlyn_object_join() - give an object to its file, once the card has opened it
+ * uln_object_join() - give an object to its file, once the card has opened it
  * @object: the object; the card's lock is held
  * @kind: index into the file's lists
  */
-void hamlyn_object_join(struct card_object *object, unsigned int kind)
+void uln_object_join(struct card_object *object, unsigned int kind)
 {
-	struct hamlyn_file *file = object->file;
+	struct uln_file *file = object->file;
 
 	lockdep_assert_held(&object->card->lock);
 	if (object->kind->mmap) {
 		object->offset = file->next_offset;
-		file->next_offset += HAMLYN_MAP_STRIDE;
+		file->next_offset += ULN_MAP_STRIDE;
 		rb_add(&object->by_offset, &file->mappable, offset_is_less);
 	}
 	object->open = true;
@@ -64,10 +64,10 @@ void hamlyn_object_join(struct card_object *object, unsigned int kind)
 }
 
 /**
- * hamlyn_object_leave() - remove a closed object from its file
+ * uln_object_leave() - remove a closed object from its file
  * @object: the object; the card's lock is held
  */
-void hamlyn_object_leave(struct card_object *object)
+void uln_object_leave(struct card_object *object)
 {
 	lockdep_assert_held(&object->card->lock);
 	if (object->kind->mmap)
@@ -77,23 +77,23 @@ void hamlyn_object_leave(struct card_object *object)
 	object->file = NULL;
 }
 
-void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card)
+void uln_closed_init(struct uln_closed *closed, struct uln_card *card)
 {
 	unsigned int kind;
 
 	closed->ops = card->ops;
-	for (kind = 0; kind < HAMLYN_CARD_KINDS; kind++)
+	for (kind = 0; kind < ULN_CARD_KINDS; kind++)
 		INIT_LIST_HEAD(&closed->objects[kind]);
 }
 
 /**
- * hamlyn_file_close_next() - close one of a file's objects, before any that it names
+ * uln_file_close_next() - close one of a file's objects, before any that it names
  * @file: the file; the card's lock is held
  * @closed: gets the object, to be released
  *
  * Return: false if the file has no objects left.
  */
-bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed)
+bool uln_file_close_next(struct uln_file *file, struct uln_closed *closed)
 {
 	const struct card_ops *ops = file->card->ops;
 	struct card_object *object;
@@ -113,10 +113,10 @@ bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *clos
 }
 
 /**
- * hamlyn_closed_release() - release the memory of closed objects
+ * uln_closed_release() - release the memory of closed objects
  * @closed: the objects; the card's lock is not held, as this may take long
  */
-void hamlyn_closed_release(struct hamlyn_closed *closed)
+void uln_closed_release(struct uln_closed *closed)
 {
 	struct card_object *object, *next;
 	unsigned int kind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Memory for the card: pinning or allocation, accounting against RLIMIT_MEMLOCK, and the page lists
- * by which the card finds it (struct hamlyn_area: a directory of lists of pages).
+ * by which the card finds it (struct uln_area: a directory of lists of pages).
  *
  * The time for this grows with the memory, so it is done without the card's lock. Only the driver's
  * own memory, which is small, is handled with the lock held.
@@ -12,9 +12,9 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/user.h>
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
-#define PER_LIST (HAMLYN_PAGE_SIZE / sizeof(__u64))
+#define PER_LIST (ULN_PAGE_SIZE / sizeof(__u64))
 /* Number of pages that are unpinned between two calls of cond_resched(). */
 #define PAGES_BATCH 512
 
@@ -23,7 +23,7 @@
  * process's own limit, as io_uring does. If address spaces were counted separately, a process could
  * fork and have the child pin memory through the parent's file. It would get the limit once more.
  */
-static int pages_charge(struct hamlyn_pages *pages)
+static int pages_charge(struct uln_pages *pages)
 {
 	unsigned long limit = rlimit(RLIMIT_MEMLOCK) >> PAGE_SHIFT;
 	struct user_struct *user = current_user();
@@ -43,7 +43,7 @@ static int pages_charge(struct hamlyn_pages *pages)
 	return 0;
 }
 
-static void pages_uncharge(struct hamlyn_pages *pages)
+static void pages_uncharge(struct uln_pages *pages)
 {
 	if (pages->user) {
 		atomic_long_sub(pages->count, &pages->user->locked_vm);
@@ -56,7 +56,7 @@ static void pages_uncharge(struct hamlyn_pages *pages)
 }
 
 /* Unpins those pages of a range that have not been given up. */
-static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first,
+static void pages_unpin_present(struct uln_pages *pages, unsigned long first,
 				unsigned long count)
 {
 	unsigned long i;
@@ -68,16 +68,16 @@ static void pages_unpin_present(struct hamlyn_pages *pages, unsigned long first,
 }
 
 /**
- * hamlyn_pages_free() - unmap and release pages
+ * uln_pages_free() - unmap and release pages
  * @pages: the pages, which are no longer used, or NULL
  */
-void hamlyn_pages_free(struct hamlyn_pages *pages)
+void uln_pages_free(struct uln_pages *pages)
 {
 	unsigned long i, count;
 
 	if (!pages)
 		return;
-	hamlyn_pages_unmap(pages);
+	uln_pages_unmap(pages);
 	for (i = 0; i < pages->held; i += count) {
 		count = min(pages->held - i, PAGES_BATCH);
 		if (!pages->pinned)
@@ -98,9 +98,9 @@ void hamlyn_pages_free(struct hamlyn_pages *pages)
  * Creates a set with no pages yet, for @length bytes from byte @first of the first page. If
  * @charged, the pages are charged at once; the driver's own are not charged.
  */
-static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
+static struct uln_pages *pages_create(bool charged, u64 first, u64 length)
 {
-	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
+	struct uln_pages *pages __free(uln_pages) = NULL;
 	int ret;
 
 	pages = kzalloc(sizeof(*pages), GFP_KERNEL_ACCOUNT);
@@ -108,7 +108,7 @@ static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
 		return ERR_PTR(-ENOMEM);
 	pages->first = first;
 	pages->length = length;
-	pages->count = DIV_ROUND_UP(first + length, HAMLYN_PAGE_SIZE);
+	pages->count = DIV_ROUND_UP(first + length, ULN_PAGE_SIZE);
 	ret = charged ? pages_charge(pages) : 0;
 	if (ret)
 		return ERR_PTR(ret);
@@ -119,7 +119,7 @@ static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
 }
 
 /**
- * hamlyn_pages_pin() - pin memory of the calling process
+ * uln_pages_pin() - pin memory of the calling process
  * @address: where it begins
  * @length: its length
  * @direction: what the card does with it
@@ -128,13 +128,13 @@ static struct hamlyn_pages *pages_create(bool charged, u64 first, u64 length)
  *
  * Return: the pages; -EINVAL, -EFAULT, -ENOMEM, also if RLIMIT_MEMLOCK would be exceeded.
  */
-struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction)
+struct uln_pages *uln_pages_pin(u64 address, u64 length, enum dma_data_direction direction)
 {
-	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
+	struct uln_pages *pages __free(uln_pages) = NULL;
 	u64 first = offset_in_page(address), end;
 	long ret;
 
-	if (!length || length > HAMLYN_MAX_AREA - first)
+	if (!length || length > ULN_MAX_AREA - first)
 		return ERR_PTR(-EINVAL);
 	if (check_add_overflow(address, length, &end) || end > ULONG_MAX)
 		return ERR_PTR(-EFAULT);
@@ -159,16 +159,16 @@ struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_dir
 }
 
 /**
- * hamlyn_pages_alloc() - allocate zeroed memory that card and process share
+ * uln_pages_alloc() - allocate zeroed memory that card and process share
  * @file: its owner: memory of a process is charged to the caller, the driver's own is not charged
  * @length: its length
  *
  * Return: the pages; -ENOMEM, also if RLIMIT_MEMLOCK would be exceeded; -EINTR if the caller is
  * killed.
  */
-struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
+struct uln_pages *uln_pages_alloc(struct uln_file *file, u64 length)
 {
-	struct hamlyn_pages *pages __free(hamlyn_pages) = pages_create(file->share, 0, length);
+	struct uln_pages *pages __free(uln_pages) = pages_create(file->share, 0, length);
 
 	if (IS_ERR(pages))
 		return_ptr(pages);
@@ -188,25 +188,25 @@ struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length)
  * unbound. But a device without a driver must have no DMA mappings. So they are counted, and the
  * driver stays until there are none.
  */
-void hamlyn_mappings_init(struct hamlyn_card *card)
+void uln_mappings_init(struct uln_card *card)
 {
 	refcount_set(&card->mappings, 1);
 	init_completion(&card->unmapped);
 }
 
-static int pages_get_mapping(struct hamlyn_card *card)
+static int pages_get_mapping(struct uln_card *card)
 {
 	return refcount_inc_not_zero(&card->mappings) ? 0 : -ENODEV;
 }
 
-static void pages_put_mapping(struct hamlyn_card *card)
+static void pages_put_mapping(struct uln_card *card)
 {
 	if (refcount_dec_and_test(&card->mappings))
 		complete(&card->unmapped);
 }
 
 /* The card is stopped for good: on return nothing is mapped, and nothing can be mapped. */
-void hamlyn_mappings_wait(struct hamlyn_card *card)
+void uln_mappings_wait(struct uln_card *card)
 {
 	pages_put_mapping(card);
 	wait_for_completion(&card->unmapped);
@@ -231,19 +231,19 @@ static bool page_is_coherent(struct device *dev, dma_addr_t dma)
 
 static void pages_unmap_one(struct device *dev, dma_addr_t dma, enum dma_data_direction direction)
 {
-	dma_unmap_page_attrs(dev, dma, HAMLYN_PAGE_SIZE, direction, PAGE_ATTRS);
+	dma_unmap_page_attrs(dev, dma, ULN_PAGE_SIZE, direction, PAGE_ATTRS);
 }
 
 /* Returns whether a page could be mapped if it did not have to be coherent. */
 static bool page_can_be_mapped(struct device *dev, struct page *page,
 			       enum dma_data_direction direction)
 {
-	dma_addr_t dma = dma_map_page_attrs(dev, page, 0, HAMLYN_PAGE_SIZE, direction,
+	dma_addr_t dma = dma_map_page_attrs(dev, page, 0, ULN_PAGE_SIZE, direction,
 					    DMA_ATTR_SKIP_CPU_SYNC);
 
 	if (dma_mapping_error(dev, dma))
 		return false;
-	dma_unmap_page_attrs(dev, dma, HAMLYN_PAGE_SIZE, direction, DMA_ATTR_SKIP_CPU_SYNC);
+	dma_unmap_page_attrs(dev, dma, ULN_PAGE_SIZE, direction, DMA_ATTR_SKIP_CPU_SYNC);
 	return true;
 }
 
@@ -251,7 +251,7 @@ static bool page_can_be_mapped(struct device *dev, struct page *page,
 static int pages_map_one(struct device *dev, struct page *page, enum dma_data_direction direction,
 			 dma_addr_t *dma)
 {
-	*dma = dma_map_page_attrs(dev, page, 0, HAMLYN_PAGE_SIZE, direction, PAGE_ATTRS);
+	*dma = dma_map_page_attrs(dev, page, 0, ULN_PAGE_SIZE, direction, PAGE_ATTRS);
 	if (!dma_mapping_error(dev, *dma)) {
 		if (page_is_coherent(dev, *dma))
 			return 0;
@@ -264,8 +264,8 @@ static int pages_map_one(struct device *dev, struct page *page, enum dma_data_di
 	return -EOPNOTSUPP;
 }
 
-int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_direction direction,
-		    dma_addr_t *dma)
+int uln_page_map(struct uln_card *card, struct page *page, enum dma_data_direction direction,
+		 dma_addr_t *dma)
 {
 	int ret = pages_get_mapping(card);
 
@@ -277,13 +277,13 @@ int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_d
 	return ret;
 }
 
-void hamlyn_page_unmap(struct hamlyn_card *card, dma_addr_t dma, enum dma_data_direction direction)
+void uln_page_unmap(struct uln_card *card, dma_addr_t dma, enum dma_data_direction direction)
 {
 	pages_unmap_one(&card->pdev->dev, dma, direction);
 	pages_put_mapping(card);
 }
 
-static int pages_map_list(struct hamlyn_pages *pages, struct device *dev, unsigned long list)
+static int pages_map_list(struct uln_pages *pages, struct device *dev, unsigned long list)
 {
 	unsigned long first = list * PER_LIST, i;
 	__u64 *entries = (__u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
@@ -308,7 +308,7 @@ static int pages_map_list(struct hamlyn_pages *pages, struct device *dev, unsign
 	return 0;
 }
 
-static int pages_map_lists(struct hamlyn_pages *pages, struct device *dev)
+static int pages_map_lists(struct uln_pages *pages, struct device *dev)
 {
 	unsigned long list;
 	int ret;
@@ -328,14 +328,14 @@ static int pages_map_lists(struct hamlyn_pages *pages, struct device *dev)
 }
 
 /**
- * hamlyn_pages_map() - let the card reach pages, once it has their description
+ * uln_pages_map() - let the card reach pages, once it has their description
  * @pages: the pages
  * @card: the card
  *
  * Return: 0; -ENODEV if the driver is being unbound, -EOPNOTSUPP if the memory is not coherent with
  * the card, -ENOMEM, -EINTR.
  */
-int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card)
+int uln_pages_map(struct uln_pages *pages, struct uln_card *card)
 {
 	int ret = pages_get_mapping(card);
 
@@ -349,21 +349,21 @@ int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card)
 	if (pages->directory && pages->lists)
 		ret = pages_map_lists(pages, &card->pdev->dev);
 	if (ret)
-		hamlyn_pages_unmap(pages);
+		uln_pages_unmap(pages);
 	return ret;
 }
 
 /* Describes the pages for the card. */
-void hamlyn_pages_describe(const struct hamlyn_pages *pages, struct hamlyn_area *area)
+void uln_pages_describe(const struct uln_pages *pages, struct uln_area *area)
 {
-	*area = (struct hamlyn_area) {
+	*area = (struct uln_area) {
 		.directory = pages->directory_dma,
 		.length = pages->length,
 		.first = pages->first,
 	};
 }
 
-static void pages_unmap_list(struct hamlyn_pages *pages, struct device *dev, unsigned long list)
+static void pages_unmap_list(struct uln_pages *pages, struct device *dev, unsigned long list)
 {
 	unsigned long first = list * PER_LIST, i;
 
@@ -376,12 +376,12 @@ static void pages_unmap_list(struct hamlyn_pages *pages, struct device *dev, uns
 }
 
 /**
- * hamlyn_pages_unmap() - make pages unreachable for the card
+ * uln_pages_unmap() - make pages unreachable for the card
  * @pages: the pages; nothing happens if they are not mapped
  *
  * The card has confirmed that it no longer uses them, or its DMA has been switched off.
  */
-void hamlyn_pages_unmap(struct hamlyn_pages *pages)
+void uln_pages_unmap(struct uln_pages *pages)
 {
 	struct device *dev;
 	unsigned long list;
@@ -406,7 +406,7 @@ void hamlyn_pages_unmap(struct hamlyn_pages *pages)
 	pages->card = NULL;
 }
 
-static __u64 *pages_entry(struct hamlyn_pages *pages, unsigned long i)
+static __u64 *pages_entry(struct uln_pages *pages, unsigned long i)
 {
 	return &pages->lists[i / PER_LIST][i % PER_LIST];
 }
@@ -415,7 +415,7 @@ static __u64 *pages_entry(struct hamlyn_pages *pages, unsigned long i)
  * Removes one of a process's pages, which the card no longer knows, and returns it for the caller
  * to unpin. Callers of this function never pass the page lists to a card.
  */
-struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
+struct page *uln_pages_give_up(struct uln_pages *pages, unsigned long i)
 {
 	struct page *page = pages->page[i];
 
@@ -426,7 +426,7 @@ struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i)
 }
 
 /* Puts a pinned page in the place of one that was given up. The caller keeps it if this fails. */
-int hamlyn_pages_take_back(struct hamlyn_pages *pages, unsigned long i, struct page *page)
+int uln_pages_take_back(struct uln_pages *pages, unsigned long i, struct page *page)
 {
 	int ret;
 

@@ -4,16 +4,16 @@
 #include <linux/jiffies.h>
 #include <linux/random.h>
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
 /* Time limit for an interrupt: an emulated machine may stand still for seconds. */
 #define INTERRUPT_TIMEOUT (10 * HZ)
 
 /* Returns 0, or 1 if the scratch register does not read as the complement of what was written. */
-u32 hamlyn_selftest_access(struct hamlyn_card *card)
+u32 uln_selftest_access(struct uln_card *card)
 {
 	static const u32 patterns[] = { 0, 0xffffffff, 0x55555555, 0x12345678 };
-	void __iomem *scratch = card->registers + HAMLYN_REG_SCRATCH;
+	void __iomem *scratch = card->registers + ULN_REG_SCRATCH;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(patterns); i++) {
@@ -25,23 +25,23 @@ u32 hamlyn_selftest_access(struct hamlyn_card *card)
 }
 
 /* Returns 0, or 1 if the card refused, 2 if the bytes are wrong. The card's lock is held. */
-u32 hamlyn_selftest_dma(struct hamlyn_card *card)
+u32 uln_selftest_dma(struct uln_card *card)
 {
 	struct device *dev = &card->pdev->dev;
-	struct hamlyn_test_dma body = { .length = HAMLYN_PAGE_SIZE };
+	struct uln_test_dma body = { .length = ULN_PAGE_SIZE };
 	dma_addr_t dma;
 	u32 result = 1;
 	void *from;
 
-	from = dma_alloc_coherent(dev, 2 * HAMLYN_PAGE_SIZE, &dma, GFP_KERNEL);
+	from = dma_alloc_coherent(dev, 2 * ULN_PAGE_SIZE, &dma, GFP_KERNEL);
 	if (!from)
 		return 1;
-	get_random_bytes(from, 2 * HAMLYN_PAGE_SIZE);
+	get_random_bytes(from, 2 * ULN_PAGE_SIZE);
 	body.from = dma;
-	body.to = dma + HAMLYN_PAGE_SIZE;
-	if (!hamlyn_command(card, HAMLYN_COMMAND_TEST_DMA, 0, &body, sizeof(body)))
-		result = memcmp(from, from + HAMLYN_PAGE_SIZE, HAMLYN_PAGE_SIZE) ? 2 : 0;
-	dma_free_coherent(dev, 2 * HAMLYN_PAGE_SIZE, from, dma);
+	body.to = dma + ULN_PAGE_SIZE;
+	if (!uln_command(card, ULN_COMMAND_TEST_DMA, 0, &body, sizeof(body)))
+		result = memcmp(from, from + ULN_PAGE_SIZE, ULN_PAGE_SIZE) ? 2 : 0;
+	dma_free_coherent(dev, 2 * ULN_PAGE_SIZE, from, dma);
 	return result;
 }
 
@@ -49,41 +49,41 @@ u32 hamlyn_selftest_dma(struct hamlyn_card *card)
  * Returns 0, or 3 if the memory of processes cannot be shared with the card, as with bounce
  * buffers. The card's lock is held.
  */
-static u32 selftest_pages(struct hamlyn_card *card)
+static u32 selftest_pages(struct uln_card *card)
 {
 	struct page *page = alloc_page(GFP_KERNEL | __GFP_ZERO);
 	dma_addr_t dma;
 	int ret = -ENOMEM;
 
 	if (page)
-		ret = hamlyn_page_map(card, page, DMA_BIDIRECTIONAL, &dma);
+		ret = uln_page_map(card, page, DMA_BIDIRECTIONAL, &dma);
 	if (!ret)
-		hamlyn_page_unmap(card, dma, DMA_BIDIRECTIONAL);
+		uln_page_unmap(card, dma, DMA_BIDIRECTIONAL);
 	if (page)
 		__free_page(page);
 	return ret ? 3 : 0;
 }
 
 /* Raises a vector and waits for it, without the card's lock, which the link's interrupt takes. */
-static int selftest_raise(struct hamlyn_file *file, struct hamlyn_vector *vector)
+static int selftest_raise(struct uln_file *file, struct uln_vector *vector)
 {
-	struct hamlyn_card *card = file->card;
+	struct uln_card *card = file->card;
 	int before;
 
 	scoped_guard(mutex, &card->lock) {
-		if (!hamlyn_file_live(file))
+		if (!uln_file_live(file))
 			return -ENODEV;
 		before = atomic_read(&vector->arrived);
-		writel(vector->number, card->registers + HAMLYN_REG_INTERRUPT_TEST);
+		writel(vector->number, card->registers + ULN_REG_INTERRUPT_TEST);
 	}
 	return wait_event_interruptible_timeout(
 		card->arrival, atomic_read(&vector->arrived) != before, INTERRUPT_TIMEOUT);
 }
 
-int hamlyn_selftest(struct hamlyn_file *file, void *argument)
+int uln_selftest(struct uln_file *file, void *argument)
 {
-	struct hamlyn_self_test *test = argument;
-	struct hamlyn_card *card = file->card;
+	struct uln_self_test *test = argument;
+	struct uln_card *card = file->card;
 	unsigned int i;
 	int ret;
 
@@ -91,12 +91,12 @@ int hamlyn_selftest(struct hamlyn_file *file, void *argument)
 		return -EINVAL;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	*test = (struct hamlyn_self_test) {};
+	*test = (struct uln_self_test) {};
 	scoped_guard(mutex, &card->lock) {
-		if (!hamlyn_file_live(file))
+		if (!uln_file_live(file))
 			return -ENODEV;
-		test->access = hamlyn_selftest_access(card);
-		test->dma = hamlyn_selftest_dma(card) ?: selftest_pages(card);
+		test->access = uln_selftest_access(card);
+		test->dma = uln_selftest_dma(card) ?: selftest_pages(card);
 	}
 	for (i = 0; i < card->vectors && !test->interrupt; i++) {
 		ret = selftest_raise(file, &card->vector[i]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How processes sleep until the card has something for them. What that is depends on the object on
- * which they sleep (struct hamlyn_awaited).
+ * which they sleep (struct uln_awaited).
  *
  * There must be no lost wake-up. The sleeper sets the armed word to YES, issues a full barrier, and
  * checks once more before it sleeps. The card writes its news, issues a full barrier, and reads the
@@ -15,13 +15,13 @@
  */
 #include <linux/irq.h>
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
 /* Armed words that an interrupt handler reads: processes decide how many there are. */
 #define SLEEPERS_BATCH 64
 
-void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *file,
-			  const struct hamlyn_awaited *awaited)
+void uln_sleepers_init(struct uln_sleepers *sleepers, struct uln_file *file,
+		       const struct uln_awaited *awaited)
 {
 	sleepers->file = file;
 	sleepers->awaited = awaited;
@@ -30,7 +30,7 @@ void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *
 }
 
 /* Returns whether the vector interrupts this processor. Either may change at any moment. */
-static bool vector_is_near(const struct hamlyn_vector *vector)
+static bool vector_is_near(const struct uln_vector *vector)
 {
 	unsigned int irq = pci_irq_vector(vector->card->pdev, vector->number);
 	const struct cpumask *processors = irq_get_effective_affinity_mask(irq);
@@ -43,10 +43,10 @@ static bool vector_is_near(const struct hamlyn_vector *vector)
  * processor wakes it there. "None is pending" is then close to the paper, which has it by processor
  * (section 2.6). Chooses in turn among those vectors, or among all if there is none.
  */
-static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
+static struct uln_vector *sleepers_vector(struct uln_card *card)
 {
-	unsigned int first = card->next_vector++, number = card->vectors - HAMLYN_FIRST_VECTOR, i;
-	struct hamlyn_vector *vectors = &card->vector[HAMLYN_FIRST_VECTOR];
+	unsigned int first = card->next_vector++, number = card->vectors - ULN_FIRST_VECTOR, i;
+	struct uln_vector *vectors = &card->vector[ULN_FIRST_VECTOR];
 
 	for (i = 0; i < number; i++) {
 		if (vector_is_near(&vectors[(first + i) % number]))
@@ -56,28 +56,28 @@ static struct hamlyn_vector *sleepers_vector(struct hamlyn_card *card)
 }
 
 /**
- * hamlyn_sleepers_place() - choose the vector that wakes sleepers, and the armed word
+ * uln_sleepers_place() - choose the vector that wakes sleepers, and the armed word
  * @sleepers: sleepers of an object that is about to be opened; the card's lock is held
  * @armed: the word, which is shared with the card
  */
-void hamlyn_sleepers_place(struct hamlyn_sleepers *sleepers, void __iomem *armed)
+void uln_sleepers_place(struct uln_sleepers *sleepers, void __iomem *armed)
 {
-	struct hamlyn_card *card = sleepers->file->card;
+	struct uln_card *card = sleepers->file->card;
 
 	lockdep_assert_held(&card->lock);
 	sleepers->vector = sleepers_vector(card);
 	sleepers->armed = armed;
-	writel(HAMLYN_ARMED_NO, armed);
+	writel(ULN_ARMED_NO, armed);
 }
 
-void hamlyn_sleepers_open(struct hamlyn_sleepers *sleepers)
+void uln_sleepers_open(struct uln_sleepers *sleepers)
 {
 	guard(spinlock_irq)(&sleepers->vector->lock);
 	WRITE_ONCE(sleepers->open, true);
 }
 
 /* The card can no longer have fired it; the vector's lock is held. */
-static void sleepers_disarmed(struct hamlyn_sleepers *sleepers)
+static void sleepers_disarmed(struct uln_sleepers *sleepers)
 {
 	if (list_empty(&sleepers->on_armed))
 		return;
@@ -86,10 +86,10 @@ static void sleepers_disarmed(struct hamlyn_sleepers *sleepers)
 }
 
 /**
- * hamlyn_sleepers_close() - wake the sleepers of an object that is closed
+ * uln_sleepers_close() - wake the sleepers of an object that is closed
  * @sleepers: the sleepers
  */
-void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers)
+void uln_sleepers_close(struct uln_sleepers *sleepers)
 {
 	scoped_guard(spinlock_irq, &sleepers->vector->lock) {
 		WRITE_ONCE(sleepers->open, false);
@@ -99,39 +99,39 @@ void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers)
 }
 
 /* Makes waiting threads check again; the vector's lock is held. */
-static void sleepers_wake(struct hamlyn_sleepers *sleepers)
+static void sleepers_wake(struct uln_sleepers *sleepers)
 {
 	wake_up_all(&sleepers->wait);
 	wake_up_all(&sleepers->file->wait);
 }
 
 /* Makes the card interrupt when the awaited event occurs; the vector's lock is held. */
-static void sleepers_arm(struct hamlyn_sleepers *sleepers, const void *what)
+static void sleepers_arm(struct uln_sleepers *sleepers, const void *what)
 {
 	u32 word = readl(sleepers->armed);
 
 	if (sleepers->awaited->want)
-		sleepers->awaited->want(sleepers, what, word == HAMLYN_ARMED_YES);
+		sleepers->awaited->want(sleepers, what, word == ULN_ARMED_YES);
 	/* Only the card changes YES, and it changes nothing else: this overwrites no news of it. */
-	if (word == HAMLYN_ARMED_YES)
+	if (word == ULN_ARMED_YES)
 		return;
-	writel(HAMLYN_ARMED_YES, sleepers->armed);
+	writel(ULN_ARMED_YES, sleepers->armed);
 	if (list_empty(&sleepers->on_armed)) {
 		list_add_tail(&sleepers->on_armed, &sleepers->vector->armed);
 		sleepers->vector->armed_count++;
 	}
-	if (word != HAMLYN_ARMED_NO)
+	if (word != ULN_ARMED_NO)
 		sleepers_wake(sleepers);
 }
 
 /**
- * hamlyn_sleepers_ready() - check for an event, and make the card interrupt if it is missing
+ * uln_sleepers_ready() - check for an event, and make the card interrupt if it is missing
  * @sleepers: the sleepers
- * @what: the event, as their hamlyn_awaited interprets it
+ * @what: the event, as their uln_awaited interprets it
  *
  * Return: whether it occurred. If not, the wait queues of object and file are woken when it does.
  */
-bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what)
+bool uln_sleepers_ready(struct uln_sleepers *sleepers, const void *what)
 {
 	if (sleepers->awaited->arrived(sleepers, what))
 		return true;
@@ -148,20 +148,20 @@ bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what)
  * Handles an interrupt: wakes sleepers for which the card has written something. Checks the first
  * SLEEPERS_BATCH of them; those still armed become the last. Returns false if there are more.
  */
-bool hamlyn_sleepers_fired(struct hamlyn_vector *vector)
+bool uln_sleepers_fired(struct uln_vector *vector)
 {
-	struct hamlyn_sleepers *sleepers;
+	struct uln_sleepers *sleepers;
 	unsigned int count, i;
 
 	guard(spinlock_irqsave)(&vector->lock);
 	count = vector->armed_count;
 	for (i = 0; i < min(count, SLEEPERS_BATCH); i++) {
-		sleepers = list_first_entry(&vector->armed, struct hamlyn_sleepers, on_armed);
-		if (readl(sleepers->armed) == HAMLYN_ARMED_YES) {
+		sleepers = list_first_entry(&vector->armed, struct uln_sleepers, on_armed);
+		if (readl(sleepers->armed) == ULN_ARMED_YES) {
 			list_move_tail(&sleepers->on_armed, &vector->armed);
 			continue;
 		}
-		writel(HAMLYN_ARMED_NO, sleepers->armed);
+		writel(ULN_ARMED_NO, sleepers->armed);
 		sleepers_disarmed(sleepers);
 		sleepers_wake(sleepers);
 	}
@@ -169,45 +169,45 @@ bool hamlyn_sleepers_fired(struct hamlyn_vector *vector)
 }
 
 /* The same for all that are armed now, in a thread. */
-void hamlyn_sleepers_fired_all(struct hamlyn_vector *vector)
+void uln_sleepers_fired_all(struct uln_vector *vector)
 {
 	unsigned int looks = DIV_ROUND_UP(READ_ONCE(vector->armed_count), SLEEPERS_BATCH);
 
 	for (; looks; looks--) {
-		hamlyn_sleepers_fired(vector);
+		uln_sleepers_fired(vector);
 		cond_resched();
 	}
 }
 
 /* Returns whether no event can occur any longer. */
-static bool sleepers_hopeless(const struct hamlyn_sleepers *sleepers)
+static bool sleepers_hopeless(const struct uln_sleepers *sleepers)
 {
 	return !READ_ONCE(sleepers->open) || !READ_ONCE(sleepers->file->card->live);
 }
 
-static long sleepers_sleep(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns)
+static long sleepers_sleep(struct uln_sleepers *sleepers, const void *what, s64 timeout_ns)
 {
 	if (timeout_ns == 0)
 		return -ETIME;
-	if (timeout_ns == HAMLYN_WAIT_FOREVER)
+	if (timeout_ns == ULN_WAIT_FOREVER)
 		return wait_event_interruptible(sleepers->wait,
 						sleepers_hopeless(sleepers) ||
-							hamlyn_sleepers_ready(sleepers, what));
+							uln_sleepers_ready(sleepers, what));
 	return wait_event_interruptible_hrtimeout(
 		sleepers->wait,
-		sleepers_hopeless(sleepers) || hamlyn_sleepers_ready(sleepers, what),
+		sleepers_hopeless(sleepers) || uln_sleepers_ready(sleepers, what),
 		ns_to_ktime(timeout_ns));
 }
 
 /**
- * hamlyn_sleepers_wait() - sleep until an event has occurred
+ * uln_sleepers_wait() - sleep until an event has occurred
  * @sleepers: the sleepers, to which the caller has a reference
  * @what: the event
- * @timeout_ns: time limit, or HAMLYN_WAIT_FOREVER
+ * @timeout_ns: time limit, or ULN_WAIT_FOREVER
  *
  * Return: 0; -ETIMEDOUT, -EINTR, -ENOENT if the object is closed, -ENODEV if the card is gone.
  */
-int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns)
+int uln_sleepers_wait(struct uln_sleepers *sleepers, const void *what, s64 timeout_ns)
 {
 	long ret = sleepers_sleep(sleepers, what, timeout_ns);
 
@@ -221,7 +221,7 @@ int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64
 	 * handler, or the rest of a time-out would have to be computed.
 	 */
 	if (ret)
-		return timeout_ns == HAMLYN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;
-	CLASS(hamlyn_entry, entry)(sleepers->file);
+		return timeout_ns == ULN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;
+	CLASS(uln_entry, entry)(sleepers->file);
 	return entry.error ?: -ENOENT;
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Stopping a card. */
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
 /*
  * Stops the card's DMA for good, whether or not it answers, and wakes all threads that wait for it;
  * its lock is held. Afterwards all memory known to the card may be unmapped and unpinned.
  */
-void hamlyn_card_stop(struct hamlyn_card *card)
+void uln_card_stop(struct uln_card *card)
 {
-	struct hamlyn_file *file;
+	struct uln_file *file;
 
 	lockdep_assert_held(&card->lock);
-	hamlyn_handshake_stop(card);
+	uln_handshake_stop(card);
 	if (card->live)
-		writel(HAMLYN_CONTROL_RESET, card->registers + HAMLYN_REG_CONTROL);
+		writel(ULN_CONTROL_RESET, card->registers + ULN_REG_CONTROL);
 	pci_clear_master(card->pdev);
 	/* Data of pending reads comes too late to be deposited, but memory may still be read. */
 	if (!pci_channel_offline(card->pdev) && !pci_wait_for_pending_transaction(card->pdev))
@@ -21,16 +21,16 @@ void hamlyn_card_stop(struct hamlyn_card *card)
 			"the card still waits for memory, and may read what is given back\n");
 	WRITE_ONCE(card->live, false);
 	card->ready = false;
-	hamlyn_system_stop(card->system);
+	uln_system_stop(card->system);
 	card->ops->stop(card);
 	list_for_each_entry(file, &card->files, on_card)
 		wake_up_all(&file->wait);
 }
 
 /* Stops a card that misbehaves, until it is reset or bound again. */
-void hamlyn_card_fail(struct hamlyn_card *card)
+void uln_card_fail(struct uln_card *card)
 {
 	if (card->live)
 		dev_err(&card->pdev->dev, "the card is stopped; reset it to use it again\n");
-	hamlyn_card_stop(card);
+	uln_card_stop(card);
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A user's turn with the card's lock. */
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
 /*
  * Takes the card's lock for a user. Its other threads wait at its gate, not ahead of other users.
  * The driver itself has no share, and no gate.
  */
-void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *of)
+void uln_share_lock(struct uln_card *card, struct uln_share *of)
 {
 	if (of)
 		mutex_lock(&of->gate);
 	mutex_lock(&card->lock);
 }
 
-void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *of)
+void uln_share_unlock(struct uln_card *card, struct uln_share *of)
 {
 	mutex_unlock(&card->lock);
 	if (of)
@@ -21,9 +21,9 @@ void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *of)
 }
 
 /* A thread that is killed stops waiting. */
-struct hamlyn_turn hamlyn_wait_turn(struct hamlyn_card *card, struct hamlyn_share *of)
+struct uln_turn uln_wait_turn(struct uln_card *card, struct uln_share *of)
 {
-	struct hamlyn_turn turn = { .card = card, .share = of, .error = -EINTR };
+	struct uln_turn turn = { .card = card, .share = of, .error = -EINTR };
 
 	if (of && mutex_lock_killable(&of->gate))
 		return turn;
@@ -34,12 +34,12 @@ struct hamlyn_turn hamlyn_wait_turn(struct hamlyn_card *card, struct hamlyn_shar
 }
 
 /* Fails if the file has lost its objects. */
-struct hamlyn_turn hamlyn_enter(struct hamlyn_file *file)
+struct uln_turn uln_enter(struct uln_file *file)
 {
-	struct hamlyn_turn turn = hamlyn_wait_turn(file->card, file->share);
+	struct uln_turn turn = uln_wait_turn(file->card, file->share);
 
-	if (!turn.error && !hamlyn_file_live(file)) {
-		hamlyn_share_unlock(file->card, file->share);
+	if (!turn.error && !uln_file_live(file)) {
+		uln_share_unlock(file->card, file->share);
 		turn.error = -ENODEV;
 	}
 	return turn;

@@ -10,10 +10,10 @@
  */
 #include <linux/hrtimer.h>
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 
-void hamlyn_waiters_init(struct hamlyn_waiters *waiters, struct hamlyn_file *file,
-			 const struct hamlyn_expected *expected)
+void uln_waiters_init(struct uln_waiters *waiters, struct uln_file *file,
+		      const struct uln_expected *expected)
 {
 	waiters->file = file;
 	waiters->expected = expected;
@@ -21,14 +21,14 @@ void hamlyn_waiters_init(struct hamlyn_waiters *waiters, struct hamlyn_file *fil
 	spin_lock_init(&waiters->lock);
 }
 
-void hamlyn_waiters_open(struct hamlyn_waiters *waiters)
+void uln_waiters_open(struct uln_waiters *waiters)
 {
 	guard(spinlock)(&waiters->lock);
 	WRITE_ONCE(waiters->open, true);
 }
 
 /* Wakes all waiters: there is nothing left to wait for. */
-void hamlyn_waiters_close(struct hamlyn_waiters *waiters)
+void uln_waiters_close(struct uln_waiters *waiters)
 {
 	scoped_guard(spinlock, &waiters->lock)
 		WRITE_ONCE(waiters->open, false);
@@ -37,13 +37,13 @@ void hamlyn_waiters_close(struct hamlyn_waiters *waiters)
 }
 
 /**
- * hamlyn_waiters_ready() - check for an event, and make the card report it if it is missing
+ * uln_waiters_ready() - check for an event, and make the card report it if it is missing
  * @waiters: the waiters
- * @what: the event, as their hamlyn_expected interprets it
+ * @what: the event, as their uln_expected interprets it
  *
  * Return: whether it occurred. If not, the wait queues of object and file are woken when it does.
  */
-bool hamlyn_waiters_ready(struct hamlyn_waiters *waiters, u64 what)
+bool uln_waiters_ready(struct uln_waiters *waiters, u64 what)
 {
 	if (waiters->expected->arrived(waiters, what))
 		return true;
@@ -54,12 +54,12 @@ bool hamlyn_waiters_ready(struct hamlyn_waiters *waiters, u64 what)
 }
 
 /**
- * hamlyn_waiters_wake() - wake waiters after an event that the card reported, or the driver caused
+ * uln_waiters_wake() - wake waiters after an event that the card reported, or the driver caused
  * @waiters: the waiters
  *
  * A record must have been taken before: until then the card writes no second one.
  */
-void hamlyn_waiters_wake(struct hamlyn_waiters *waiters)
+void uln_waiters_wake(struct uln_waiters *waiters)
 {
 	scoped_guard(spinlock, &waiters->lock)
 		waiters->armed = 0;
@@ -68,34 +68,34 @@ void hamlyn_waiters_wake(struct hamlyn_waiters *waiters)
 }
 
 /* Returns whether no event can occur any longer. */
-static bool waiters_hopeless(const struct hamlyn_waiters *waiters)
+static bool waiters_hopeless(const struct uln_waiters *waiters)
 {
 	return !READ_ONCE(waiters->open) || !READ_ONCE(waiters->file->card->live);
 }
 
-static long waiters_sleep(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns)
+static long waiters_sleep(struct uln_waiters *waiters, u64 what, s64 timeout_ns)
 {
 	if (timeout_ns == 0)
 		return -ETIME;
-	if (timeout_ns == HAMLYN_WAIT_FOREVER)
+	if (timeout_ns == ULN_WAIT_FOREVER)
 		return wait_event_interruptible(waiters->wait,
 						waiters_hopeless(waiters) ||
-							hamlyn_waiters_ready(waiters, what));
+							uln_waiters_ready(waiters, what));
 	return wait_event_interruptible_hrtimeout(
 		waiters->wait,
-		waiters_hopeless(waiters) || hamlyn_waiters_ready(waiters, what),
+		waiters_hopeless(waiters) || uln_waiters_ready(waiters, what),
 		ns_to_ktime(timeout_ns));
 }
 
 /**
- * hamlyn_waiters_wait() - sleep until an event has occurred
+ * uln_waiters_wait() - sleep until an event has occurred
  * @waiters: the waiters, to which the caller has a reference
  * @what: the event
- * @timeout_ns: time limit, or HAMLYN_WAIT_FOREVER
+ * @timeout_ns: time limit, or ULN_WAIT_FOREVER
  *
  * Return: 0; -ETIMEDOUT, -EINTR, -ENOENT if the object is closed, -ENODEV if the card is gone.
  */
-int hamlyn_waiters_wait(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns)
+int uln_waiters_wait(struct uln_waiters *waiters, u64 what, s64 timeout_ns)
 {
 	long ret;
 
@@ -112,7 +112,7 @@ int hamlyn_waiters_wait(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns
 	 * would have to be computed.
 	 */
 	if (ret)
-		return timeout_ns == HAMLYN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;
-	CLASS(hamlyn_entry, entry)(waiters->file);
+		return timeout_ns == ULN_WAIT_FOREVER ? -ERESTARTNOHAND : -EINTR;
+	CLASS(uln_entry, entry)(waiters->file);
 	return entry.error ?: -ENOENT;
 }

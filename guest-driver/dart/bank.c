@@ -14,7 +14,7 @@ static_assert(sizeof(((struct dart_set_program *)0)->entries) ==
 static_assert(DART_SET_ENTRIES <= DART_MAX_VALUES);
 
 /* Returns NULL if it is not the file's. The card's lock is held. */
-struct dart_bank_object *dart_bank_find(struct hamlyn_file *file, u32 index)
+struct dart_bank_object *dart_bank_find(struct uln_file *file, u32 index)
 {
 	struct dart_bank_object *bank = xa_load(&dart_parts(file->card)->banks, index);
 
@@ -27,7 +27,7 @@ static void bank_free(struct kref *users)
 }
 
 DEFINE_FREE(bank_put, struct dart_bank_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* Returns its part of a share: the registers for its entries if each had equally many. */
 static u32 bank_count(const struct dart_bank_object *bank)
@@ -55,7 +55,7 @@ static int bank_take(unsigned long *map, u32 size, u32 count, u32 *first)
 /* Clears what an earlier owner left. */
 static int bank_clear(const struct dart_bank_object *bank)
 {
-	struct hamlyn_card *card = bank->object.file->card;
+	struct uln_card *card = bank->object.file->card;
 	struct dart_values values = {};
 	struct dart_program program = {};
 	int ret = 0;
@@ -63,13 +63,13 @@ static int bank_clear(const struct dart_bank_object *bank)
 
 	for (done = 0; done < bank->registers && !ret; done += values.count) {
 		values.count = min(bank->registers - done, DART_MAX_VALUES);
-		ret = hamlyn_command(card, DART_COMMAND_SET_REGISTERS, bank->first_register + done,
-				     &values, sizeof(values));
+		ret = uln_command(card, DART_COMMAND_SET_REGISTERS, bank->first_register + done,
+				  &values, sizeof(values));
 	}
 	for (done = 0; done < bank->entries && !ret; done += program.count) {
 		program.count = min(bank->entries - done, DART_MAX_VALUES);
-		ret = hamlyn_command(card, DART_COMMAND_SET_PROGRAM, bank->first_entry + done,
-				     &program, sizeof(program));
+		ret = uln_command(card, DART_COMMAND_SET_PROGRAM, bank->first_entry + done,
+				  &program, sizeof(program));
 	}
 	return ret;
 }
@@ -84,7 +84,7 @@ static void bank_give(const struct dart_bank_object *bank)
 
 static int bank_take_all(struct dart_bank_object *bank)
 {
-	struct hamlyn_card *card = bank->object.file->card;
+	struct uln_card *card = bank->object.file->card;
 	const struct dart_query *limits = dart_limits(card);
 	struct dart_parts *parts = dart_parts(card);
 	int ret;
@@ -106,12 +106,12 @@ static int bank_take_all(struct dart_bank_object *bank)
 
 static int bank_open(struct dart_bank_object *bank)
 {
-	struct hamlyn_file *file = bank->object.file;
+	struct uln_file *file = bank->object.file;
 	struct dart_parts *parts = dart_parts(file->card);
 	int ret;
 
-	ret = hamlyn_share_take_some(file->share, DART_SHARE_REGISTERS, bank_count(bank),
-				     file->privileged);
+	ret = uln_share_take_some(file->share, DART_SHARE_REGISTERS, bank_count(bank),
+				  file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->banks, &bank->object.index, bank,
@@ -125,7 +125,7 @@ static int bank_open(struct dart_bank_object *bank)
 		return 0;
 	xa_erase(&parts->banks, bank->object.index);
 give_back:
-	hamlyn_share_give_some(file->share, DART_SHARE_REGISTERS, bank_count(bank));
+	uln_share_give_some(file->share, DART_SHARE_REGISTERS, bank_count(bank));
 	return ret;
 }
 
@@ -135,7 +135,7 @@ static bool bank_is_sound(const struct dart_bank *argument)
 	       argument->registers <= DART_MAX_BANK && argument->entries <= DART_MAX_ENTRIES;
 }
 
-int dart_bank_open(struct hamlyn_file *file, void *argument)
+int dart_bank_open(struct uln_file *file, void *argument)
 {
 	struct dart_bank_object *bank __free(bank_put) = NULL;
 	struct dart_bank *answer = argument;
@@ -146,17 +146,17 @@ int dart_bank_open(struct hamlyn_file *file, void *argument)
 	bank = kzalloc(sizeof(*bank), GFP_KERNEL_ACCOUNT);
 	if (!bank)
 		return -ENOMEM;
-	hamlyn_object_init(&bank->object, file, &dart_bank_kind);
+	uln_object_init(&bank->object, file, &dart_bank_kind);
 	bank->registers = answer->registers;
 	bank->entries = answer->entries;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = bank_open(bank);
 	if (ret)
 		return ret;
-	hamlyn_object_join(&bank->object, DART_KIND_BANK);
+	uln_object_join(&bank->object, DART_KIND_BANK);
 	answer->bank = bank->object.index;
 	retain_and_null_ptr(bank);
 	return 0;
@@ -169,20 +169,20 @@ static void bank_close(struct card_object *object)
 	object->open = false;
 	bank_give(bank);
 	xa_erase(&dart_parts(object->file->card)->banks, object->index);
-	hamlyn_share_give_some(object->file->share, DART_SHARE_REGISTERS, bank_count(bank));
-	hamlyn_object_leave(object);
+	uln_share_give_some(object->file->share, DART_SHARE_REGISTERS, bank_count(bank));
+	uln_object_leave(object);
 }
 
 static void bank_release(struct card_object *object)
 {
-	hamlyn_object_put(object);
+	uln_object_put(object);
 }
 
-static int bank_end(struct hamlyn_file *file, u32 index)
+static int bank_end(struct uln_file *file, u32 index)
 {
 	struct dart_bank_object *bank;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		bank = dart_bank_find(file, index);
@@ -196,23 +196,23 @@ static int bank_end(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int dart_bank_close(struct hamlyn_file *file, void *argument)
+int dart_bank_close(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return bank_end(file, object->index);
 }
 
-void dart_bank_undo(struct hamlyn_file *file, void *argument)
+void dart_bank_undo(struct uln_file *file, void *argument)
 {
 	const struct dart_bank *answer = argument;
 
 	bank_end(file, answer->bank);
 }
 
-int dart_bank_set_program(struct hamlyn_file *file, void *argument)
+int dart_bank_set_program(struct uln_file *file, void *argument)
 {
 	const struct dart_set_program *set = argument;
 	struct dart_program body = { .count = set->count };
@@ -221,7 +221,7 @@ int dart_bank_set_program(struct hamlyn_file *file, void *argument)
 	if (set->reserved || !set->count || set->count > DART_SET_ENTRIES)
 		return -EINVAL;
 	memcpy(body.entries, set->entries, set->count * sizeof(*set->entries));
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	bank = dart_bank_find(file, set->bank);
@@ -229,8 +229,8 @@ int dart_bank_set_program(struct hamlyn_file *file, void *argument)
 		return -ENOENT;
 	if (set->first >= bank->entries || set->count > bank->entries - set->first)
 		return -EINVAL;
-	return hamlyn_command(file->card, DART_COMMAND_SET_PROGRAM, bank->first_entry + set->first,
-			      &body, sizeof(body));
+	return uln_command(file->card, DART_COMMAND_SET_PROGRAM, bank->first_entry + set->first,
+			   &body, sizeof(body));
 }
 
 const struct card_kind dart_bank_kind = {

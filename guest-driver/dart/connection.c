@@ -12,8 +12,8 @@
 #define MAP_PAGE 0
 #define MAP_STATE DART_PAGE_SIZE
 
-static_assert(DART_PAGE_SIZE == HAMLYN_PAGE_SIZE && DART_STATE_SIZE <= HAMLYN_PAGE_SIZE);
-/* In hamlyn_waiters.armed, with how many messages had left: it is armed. */
+static_assert(DART_PAGE_SIZE == ULN_PAGE_SIZE && DART_STATE_SIZE <= ULN_PAGE_SIZE);
+/* In uln_waiters.armed, with how many messages had left: it is armed. */
 #define ARMED BIT_ULL(32)
 
 #define connection_of(of) container_of(of, struct dart_connection_object, object)
@@ -26,7 +26,7 @@ static u32 connection_state(const struct dart_connection_object *connection, u32
 }
 
 /* Returns whether messages have left since the count was @what, or none will. */
-static bool connection_left(const struct hamlyn_waiters *sleepers, u64 what)
+static bool connection_left(const struct uln_waiters *sleepers, u64 what)
 {
 	const struct dart_connection_object *connection =
 		container_of_const(sleepers, struct dart_connection_object, sleepers);
@@ -35,7 +35,7 @@ static bool connection_left(const struct hamlyn_waiters *sleepers, u64 what)
 	       connection_state(connection, DART_STATE_BROKEN);
 }
 
-static void connection_arm(struct hamlyn_waiters *sleepers, u64 what)
+static void connection_arm(struct uln_waiters *sleepers, u64 what)
 {
 	const struct dart_connection_object *connection =
 		container_of_const(sleepers, struct dart_connection_object, sleepers);
@@ -48,13 +48,13 @@ static void connection_arm(struct hamlyn_waiters *sleepers, u64 what)
 	       sleepers->file->card->registers + DART_REG_ARM_LEFT);
 }
 
-static const struct hamlyn_expected connection_news = {
+static const struct uln_expected connection_news = {
 	.arrived = connection_left,
 	.arm = connection_arm,
 };
 
 /* Returns whether there were more exceptions that no queue took, or there will be none. */
-static bool connection_excepted(const struct hamlyn_waiters *excepted, u64 what)
+static bool connection_excepted(const struct uln_waiters *excepted, u64 what)
 {
 	const struct dart_connection_object *connection =
 		container_of_const(excepted, struct dart_connection_object, excepted);
@@ -64,17 +64,17 @@ static bool connection_excepted(const struct hamlyn_waiters *excepted, u64 what)
 }
 
 /* The card reports each without being asked. */
-static void connection_expect_exceptions(struct hamlyn_waiters *excepted, u64 what)
+static void connection_expect_exceptions(struct uln_waiters *excepted, u64 what)
 {
 }
 
-static const struct hamlyn_expected connection_exceptions = {
+static const struct uln_expected connection_exceptions = {
 	.arrived = connection_excepted,
 	.arm = connection_expect_exceptions,
 };
 
 /* Returns NULL if it is not the file's. The card's lock is held. */
-static struct dart_connection_object *connection_find(struct hamlyn_file *file, u32 index)
+static struct dart_connection_object *connection_find(struct uln_file *file, u32 index)
 {
 	struct dart_connection_object *connection =
 		xa_load(&dart_parts(file->card)->connections, index);
@@ -87,35 +87,35 @@ static void connection_free(struct kref *users)
 	struct dart_connection_object *connection =
 		container_of(users, struct dart_connection_object, object.users);
 
-	hamlyn_pages_free(connection->state);
+	uln_pages_free(connection->state);
 	kfree(connection);
 }
 
 DEFINE_FREE(connection_put, struct dart_connection_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* Allocates a connection that the card does not know yet. */
-static struct dart_connection_object *connection_alloc(struct hamlyn_file *file, u32 host)
+static struct dart_connection_object *connection_alloc(struct uln_file *file, u32 host)
 {
 	struct dart_connection_object *connection __free(connection_put) =
 		kzalloc(sizeof(*connection), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *state;
+	struct uln_pages *state;
 	int ret;
 
 	if (!connection)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&connection->object, file, &dart_connection_kind);
-	hamlyn_waiters_init(&connection->sleepers, file, &connection_news);
-	hamlyn_waiters_init(&connection->excepted, file, &connection_exceptions);
+	uln_object_init(&connection->object, file, &dart_connection_kind);
+	uln_waiters_init(&connection->sleepers, file, &connection_news);
+	uln_waiters_init(&connection->excepted, file, &connection_exceptions);
 	dart_misses_init(connection);
 	connection->card = file->card;
 	connection->host = host;
 	connection->key = get_random_u64();
-	state = hamlyn_pages_alloc(file, HAMLYN_PAGE_SIZE);
+	state = uln_pages_alloc(file, ULN_PAGE_SIZE);
 	if (IS_ERR(state))
 		return ERR_CAST(state);
 	connection->state = state;
-	ret = hamlyn_pages_map(state, file->card);
+	ret = uln_pages_map(state, file->card);
 	if (ret)
 		return ERR_PTR(ret);
 	return_ptr(connection);
@@ -137,21 +137,21 @@ static int connection_tell(const struct dart_connection_object *connection,
 		.key = connection->key,
 	};
 
-	hamlyn_pages_describe(connection->state, &body.state);
+	uln_pages_describe(connection->state, &body.state);
 	body.state.length = DART_STATE_SIZE;
-	return hamlyn_command(connection->card, DART_COMMAND_OPEN_CONNECTION,
-			      connection->object.index, &body, sizeof(body));
+	return uln_command(connection->card, DART_COMMAND_OPEN_CONNECTION,
+			   connection->object.index, &body, sizeof(body));
 }
 
 /* Allots a number, and has the card open the connection. */
 static int connection_open(struct dart_connection_object *connection,
 			   const struct dart_connection *argument)
 {
-	struct hamlyn_file *file = connection->object.file;
+	struct uln_file *file = connection->object.file;
 	struct dart_parts *parts = dart_parts(file->card);
 	int ret;
 
-	ret = hamlyn_share_take(file->share, DART_SHARE_CONNECTIONS, file->privileged);
+	ret = uln_share_take(file->share, DART_SHARE_CONNECTIONS, file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->connections, &connection->object.index, connection,
@@ -166,7 +166,7 @@ static int connection_open(struct dart_connection_object *connection,
 		return 0;
 	xa_erase(&parts->connections, connection->object.index);
 give_back:
-	hamlyn_share_give(file->share, DART_SHARE_CONNECTIONS);
+	uln_share_give(file->share, DART_SHARE_CONNECTIONS);
 	return ret;
 }
 
@@ -190,7 +190,7 @@ static bool bank_has(const struct dart_bank_object *bank, const struct dart_conn
 static int connection_join(struct dart_connection_object *connection,
 			   const struct dart_connection *argument)
 {
-	struct hamlyn_file *file = connection->object.file;
+	struct uln_file *file = connection->object.file;
 	int ret;
 
 	connection->endpoint = dart_endpoint_find(file, argument->endpoint);
@@ -206,13 +206,13 @@ static int connection_join(struct dart_connection_object *connection,
 	kref_get(&connection->endpoint->object.users);
 	connection->endpoint->connections++;
 	connection->bank->connections++;
-	hamlyn_waiters_open(&connection->sleepers);
-	hamlyn_waiters_open(&connection->excepted);
-	hamlyn_object_join(&connection->object, DART_KIND_CONNECTION);
+	uln_waiters_open(&connection->sleepers);
+	uln_waiters_open(&connection->excepted);
+	uln_object_join(&connection->object, DART_KIND_CONNECTION);
 	return 0;
 }
 
-int dart_connection_open(struct hamlyn_file *file, void *argument)
+int dart_connection_open(struct uln_file *file, void *argument)
 {
 	struct dart_connection_object *connection __free(connection_put) = NULL;
 	struct dart_connection *answer = argument;
@@ -226,7 +226,7 @@ int dart_connection_open(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(connection))
 		return PTR_ERR(connection);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = connection_join(connection, answer);
@@ -243,19 +243,19 @@ int dart_connection_open(struct hamlyn_file *file, void *argument)
 static void connection_close(struct card_object *object)
 {
 	struct dart_connection_object *connection = connection_of(object);
-	struct hamlyn_card *card = connection->card;
+	struct uln_card *card = connection->card;
 
-	hamlyn_unmap_card(object, DART_PAGE_SIZE);
-	hamlyn_command_close(card, DART_COMMAND_CLOSE_CONNECTION, object->index, NULL, 0);
-	hamlyn_waiters_close(&connection->sleepers);
-	hamlyn_waiters_close(&connection->excepted);
+	uln_unmap_card(object, DART_PAGE_SIZE);
+	uln_command_close(card, DART_COMMAND_CLOSE_CONNECTION, object->index, NULL, 0);
+	uln_waiters_close(&connection->sleepers);
+	uln_waiters_close(&connection->excepted);
 	xa_erase(&dart_parts(card)->connections, object->index);
 	connection->endpoint->connections--;
 	connection->bank->connections--;
 	/* A farewell that is still due counts as a connection. */
 	if (!dart_farewell_say(connection))
-		hamlyn_share_give(object->file->share, DART_SHARE_CONNECTIONS);
-	hamlyn_object_leave(object);
+		uln_share_give(object->file->share, DART_SHARE_CONNECTIONS);
+	uln_object_leave(object);
 }
 
 /* The card can no longer reach the memory; waiters, mappings and a thread may keep it longer. */
@@ -263,16 +263,16 @@ static void connection_release(struct card_object *object)
 {
 	struct dart_connection_object *connection = connection_of(object);
 
-	hamlyn_object_put(&connection->endpoint->object);
-	hamlyn_pages_unmap(connection->state);
-	hamlyn_object_put(object);
+	uln_object_put(&connection->endpoint->object);
+	uln_pages_unmap(connection->state);
+	uln_object_put(object);
 }
 
-static int connection_end(struct hamlyn_file *file, u32 index)
+static int connection_end(struct uln_file *file, u32 index)
 {
 	struct dart_connection_object *connection;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		connection = connection_find(file, index);
@@ -284,23 +284,23 @@ static int connection_end(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int dart_connection_close(struct hamlyn_file *file, void *argument)
+int dart_connection_close(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return connection_end(file, object->index);
 }
 
-void dart_connection_undo(struct hamlyn_file *file, void *argument)
+void dart_connection_undo(struct uln_file *file, void *argument)
 {
 	const struct dart_connection *answer = argument;
 
 	connection_end(file, answer->connection);
 }
 
-int dart_connect(struct hamlyn_file *file, void *argument)
+int dart_connect(struct uln_file *file, void *argument)
 {
 	struct dart_farewell *farewell __free(kfree) = NULL;
 	const struct dart_peer *peer = argument;
@@ -314,7 +314,7 @@ int dart_connect(struct hamlyn_file *file, void *argument)
 	farewell = kzalloc(sizeof(*farewell), GFP_KERNEL_ACCOUNT);
 	if (!farewell)
 		return -ENOMEM;
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	connection = connection_find(file, peer->connection);
@@ -323,8 +323,8 @@ int dart_connect(struct hamlyn_file *file, void *argument)
 	/* Only once, whatever the card reports: there is one farewell. */
 	if (connection->farewell)
 		return -EBUSY;
-	ret = hamlyn_command(file->card, DART_COMMAND_CONNECT, peer->connection, &body,
-			     sizeof(body));
+	ret = uln_command(file->card, DART_COMMAND_CONNECT, peer->connection, &body,
+			  sizeof(body));
 	if (ret)
 		return ret;
 	farewell->host = connection->host;
@@ -337,11 +337,11 @@ int dart_connect(struct hamlyn_file *file, void *argument)
 }
 
 /* Looks up the caller's connection, and takes a reference. */
-static struct dart_connection_object *connection_get(struct hamlyn_file *file, u32 index)
+static struct dart_connection_object *connection_get(struct uln_file *file, u32 index)
 {
 	struct dart_connection_object *connection;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	connection = connection_find(file, index);
@@ -351,30 +351,30 @@ static struct dart_connection_object *connection_get(struct hamlyn_file *file, u
 	return connection;
 }
 
-int dart_left_wait(struct hamlyn_file *file, void *argument)
+int dart_left_wait(struct uln_file *file, void *argument)
 {
 	struct dart_connection_object *connection __free(connection_put) = NULL;
 	const struct dart_left_wait *wait = argument;
 
-	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	if (wait->timeout_ns < ULN_WAIT_FOREVER)
 		return -EINVAL;
 	connection = connection_get(file, wait->connection);
 	if (IS_ERR(connection))
 		return PTR_ERR(connection);
-	return hamlyn_waiters_wait(&connection->sleepers, wait->left, wait->timeout_ns);
+	return uln_waiters_wait(&connection->sleepers, wait->left, wait->timeout_ns);
 }
 
-int dart_exception_wait(struct hamlyn_file *file, void *argument)
+int dart_exception_wait(struct uln_file *file, void *argument)
 {
 	struct dart_connection_object *connection __free(connection_put) = NULL;
 	const struct dart_exception_wait *wait = argument;
 
-	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	if (wait->timeout_ns < ULN_WAIT_FOREVER)
 		return -EINVAL;
 	connection = connection_get(file, wait->connection);
 	if (IS_ERR(connection))
 		return PTR_ERR(connection);
-	return hamlyn_waiters_wait(&connection->excepted, wait->exceptions, wait->timeout_ns);
+	return uln_waiters_wait(&connection->excepted, wait->exceptions, wait->timeout_ns);
 }
 
 /* Its other end is gone; the card reports this to its owner. */
@@ -385,15 +385,15 @@ static void connection_gone(struct dart_connection_object *connection)
 	dart_farewell_forget(connection);
 	/* A card that has failed in the loop of dart_lost() is stopped once. */
 	if (connection->card->live)
-		hamlyn_command(connection->card, DART_COMMAND_BREAK, connection->object.index,
-			       &body, sizeof(body));
+		uln_command(connection->card, DART_COMMAND_BREAK, connection->object.index,
+			    &body, sizeof(body));
 }
 
 /*
  * Handles a message of another host's driver. It is not trusted but checked: the sender must have
  * the key.
  */
-void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+void dart_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
 		  const u8 *data)
 {
 	struct dart_connection_object *connection;
@@ -411,7 +411,7 @@ void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *
  * Called when nothing is arranged with a host any longer. When the card has failed this may come in
  * the middle of anything: then all ends later, with the files.
  */
-void dart_lost(struct hamlyn_card *card, u32 host)
+void dart_lost(struct uln_card *card, u32 host)
 {
 	struct dart_parts *parts = dart_parts(card);
 	struct dart_connection_object *connection;
@@ -433,13 +433,13 @@ static int connection_mmap(struct card_object *object, struct vm_area_struct *vm
 {
 	const struct dart_connection_object *connection = connection_of(object);
 
-	if (size != HAMLYN_PAGE_SIZE)
+	if (size != ULN_PAGE_SIZE)
 		return -EINVAL;
 	switch (offset) {
 	case MAP_PAGE:
-		return hamlyn_mmap_card(vma, object);
+		return uln_mmap_card(vma, object);
 	case MAP_STATE:
-		return hamlyn_mmap_pages(vma, object, connection->state);
+		return uln_mmap_pages(vma, object, connection->state);
 	default:
 		return -EINVAL;
 	}

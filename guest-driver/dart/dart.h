@@ -23,12 +23,12 @@
 
 #include <linux/mmu_notifier.h>
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 #include "dart_card.h"
 #include "dart_uapi.h"
-#include "hamlyn_transport.h"
+#include "uln_transport.h"
 
-#define DART_HOSTS HAMLYN_WELL_KNOWN_SLOTS
+#define DART_HOSTS ULN_WELL_KNOWN_SLOTS
 static_assert(DART_HOSTS == DART_FIRST_CONNECTION);
 /* Endpoints of processes follow. */
 #define DART_OWN_ENDPOINTS (DART_SYSTEM_ENDPOINT + 1)
@@ -36,7 +36,7 @@ static_assert(DART_HOSTS == DART_FIRST_CONNECTION);
 struct dart_own;
 
 struct dart_parts {
-	struct hamlyn_card card;
+	struct uln_card card;
 	/* Bus address of BAR 2, and the driver's mapping of its own connections' pages. */
 	resource_size_t memory;
 	void __iomem *pages;
@@ -64,14 +64,14 @@ struct dart_parts {
 /* Kinds that name others come before these. */
 enum { DART_KIND_CONNECTION, DART_KIND_QUEUE, DART_KIND_BANK, DART_KIND_ENDPOINT };
 
-static inline const struct dart_query *dart_limits(const struct hamlyn_card *card)
+static inline const struct dart_query *dart_limits(const struct uln_card *card)
 {
 	return (const struct dart_query *)card->limits.card;
 }
 
 struct dart_endpoint_object {
 	struct card_object object;
-	struct hamlyn_card *card;
+	struct uln_card *card;
 	struct mmu_interval_notifier notifier;
 	u64 address;
 	u64 length;
@@ -99,10 +99,10 @@ struct dart_bank_object {
 
 struct dart_queue_object {
 	struct card_object object;
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	u32 records;
 	u32 flags;
-	struct hamlyn_waiters sleepers;
+	struct uln_waiters sleepers;
 };
 
 /* The other end of a connection, and what it is told when this one ends. */
@@ -113,13 +113,13 @@ struct dart_farewell {
 	u32 to;
 	u64 key;
 	/* The share of the connection's user, once that is closed. */
-	struct hamlyn_share *share;
+	struct uln_share *share;
 };
 
 struct dart_connection_object {
 	struct card_object object;
-	struct hamlyn_card *card;
-	struct hamlyn_pages *state;
+	struct uln_card *card;
+	struct uln_pages *state;
 	struct dart_endpoint_object *endpoint;
 	struct dart_bank_object *bank;
 	u32 host;
@@ -129,16 +129,16 @@ struct dart_connection_object {
 	/* Finds pages that it waits for. */
 	struct work_struct misses;
 	/* Threads that wait until messages have left, and for exceptions that no queue takes. */
-	struct hamlyn_waiters sleepers;
-	struct hamlyn_waiters excepted;
+	struct uln_waiters sleepers;
+	struct uln_waiters excepted;
 };
 
 /* endpoint.c */
 extern const struct card_kind dart_endpoint_kind;
-int dart_endpoint_open(struct hamlyn_file *file, void *argument);
-int dart_endpoint_close(struct hamlyn_file *file, void *argument);
-void dart_endpoint_undo(struct hamlyn_file *file, void *argument);
-struct dart_endpoint_object *dart_endpoint_find(struct hamlyn_file *file, u32 index);
+int dart_endpoint_open(struct uln_file *file, void *argument);
+int dart_endpoint_close(struct uln_file *file, void *argument);
+void dart_endpoint_undo(struct uln_file *file, void *argument);
+struct dart_endpoint_object *dart_endpoint_find(struct uln_file *file, u32 index);
 
 /* pages.c */
 extern const struct mmu_interval_notifier_ops dart_endpoint_pages;
@@ -147,7 +147,7 @@ void dart_pages_end(struct dart_endpoint_object *endpoint);
 void dart_pages_drop(struct dart_endpoint_object *endpoint);
 void dart_pages_forget(struct dart_endpoint_object *endpoint);
 void dart_page_find(struct dart_endpoint_object *endpoint, u64 number, bool writes);
-void dart_pages_tell(struct hamlyn_card *card, bool told);
+void dart_pages_tell(struct uln_card *card, bool told);
 
 /* miss.c */
 int dart_misses_load(void);
@@ -157,49 +157,49 @@ void dart_misses_told(struct dart_connection_object *connection);
 
 /* bank.c */
 extern const struct card_kind dart_bank_kind;
-int dart_bank_open(struct hamlyn_file *file, void *argument);
-int dart_bank_close(struct hamlyn_file *file, void *argument);
-void dart_bank_undo(struct hamlyn_file *file, void *argument);
-int dart_bank_set_program(struct hamlyn_file *file, void *argument);
-struct dart_bank_object *dart_bank_find(struct hamlyn_file *file, u32 index);
+int dart_bank_open(struct uln_file *file, void *argument);
+int dart_bank_close(struct uln_file *file, void *argument);
+void dart_bank_undo(struct uln_file *file, void *argument);
+int dart_bank_set_program(struct uln_file *file, void *argument);
+struct dart_bank_object *dart_bank_find(struct uln_file *file, u32 index);
 
 /* queue.c */
 extern const struct card_kind dart_queue_kind;
-int dart_queue_open(struct hamlyn_file *file, void *argument);
-int dart_queue_close(struct hamlyn_file *file, void *argument);
-void dart_queue_undo(struct hamlyn_file *file, void *argument);
-int dart_queue_wait(struct hamlyn_file *file, void *argument);
-bool dart_queue_is(struct hamlyn_file *file, u32 index);
+int dart_queue_open(struct uln_file *file, void *argument);
+int dart_queue_close(struct uln_file *file, void *argument);
+void dart_queue_undo(struct uln_file *file, void *argument);
+int dart_queue_wait(struct uln_file *file, void *argument);
+bool dart_queue_is(struct uln_file *file, u32 index);
 
 /* connection.c */
 extern const struct card_kind dart_connection_kind;
-int dart_connection_open(struct hamlyn_file *file, void *argument);
-int dart_connection_close(struct hamlyn_file *file, void *argument);
-void dart_connection_undo(struct hamlyn_file *file, void *argument);
-int dart_connect(struct hamlyn_file *file, void *argument);
-int dart_left_wait(struct hamlyn_file *file, void *argument);
-int dart_exception_wait(struct hamlyn_file *file, void *argument);
-void dart_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+int dart_connection_open(struct uln_file *file, void *argument);
+int dart_connection_close(struct uln_file *file, void *argument);
+void dart_connection_undo(struct uln_file *file, void *argument);
+int dart_connect(struct uln_file *file, void *argument);
+int dart_left_wait(struct uln_file *file, void *argument);
+int dart_exception_wait(struct uln_file *file, void *argument);
+void dart_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
 		  const u8 *data);
-void dart_lost(struct hamlyn_card *card, u32 host);
+void dart_lost(struct uln_card *card, u32 host);
 
 /* farewell.c */
 void dart_farewell_set(struct dart_connection_object *connection, struct dart_farewell *farewell);
 void dart_farewell_forget(struct dart_connection_object *connection);
 bool dart_farewell_say(struct dart_connection_object *connection);
-void dart_farewells_lost(struct hamlyn_card *card, u32 host);
+void dart_farewells_lost(struct uln_card *card, u32 host);
 void dart_farewells_later(struct work_struct *work);
 
 /* fifo.c */
-void dart_raised(struct hamlyn_card *card, unsigned int vector);
+void dart_raised(struct uln_card *card, unsigned int vector);
 
 /* transport.c */
-int dart_own_init(struct hamlyn_card *card);
-void dart_own_free(struct hamlyn_card *card);
-void dart_own_start(struct hamlyn_card *card);
-void dart_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
-void dart_own_arrived(struct hamlyn_card *card, u32 connection);
-struct hamlyn_fifo *dart_own_fifo(struct hamlyn_card *card);
+int dart_own_init(struct uln_card *card);
+void dart_own_free(struct uln_card *card);
+void dart_own_start(struct uln_card *card);
+void dart_own_stop(struct uln_card *card, struct uln_closed *closed);
+void dart_own_arrived(struct uln_card *card, u32 connection);
+struct uln_fifo *dart_own_fifo(struct uln_card *card);
 
 /* ops.c */
 extern const struct card_ops dart_card_ops;

@@ -8,7 +8,7 @@
 #define endpoint_of(of) container_of(of, struct dart_endpoint_object, object)
 
 /* Returns NULL if it is not the file's. The card's lock is held. */
-struct dart_endpoint_object *dart_endpoint_find(struct hamlyn_file *file, u32 index)
+struct dart_endpoint_object *dart_endpoint_find(struct uln_file *file, u32 index)
 {
 	struct dart_endpoint_object *endpoint = xa_load(&dart_parts(file->card)->endpoints, index);
 
@@ -26,10 +26,10 @@ static void endpoint_free(struct kref *users)
 }
 
 DEFINE_FREE(endpoint_put, struct dart_endpoint_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* Allocates an endpoint that the card does not know yet. */
-static struct dart_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
+static struct dart_endpoint_object *endpoint_alloc(struct uln_file *file,
 						   const struct dart_endpoint *argument)
 {
 	u64 first = argument->address & PAGE_MASK;
@@ -39,7 +39,7 @@ static struct dart_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
 
 	if (!endpoint)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&endpoint->object, file, &dart_endpoint_kind);
+	uln_object_init(&endpoint->object, file, &dart_endpoint_kind);
 	endpoint->card = file->card;
 	endpoint->address = argument->address;
 	endpoint->length = argument->length;
@@ -54,7 +54,7 @@ static struct dart_endpoint_object *endpoint_alloc(struct hamlyn_file *file,
 }
 
 /* Returns its part of a share, as there may be fewer endpoints than connections. */
-static u32 endpoint_count(const struct hamlyn_card *card)
+static u32 endpoint_count(const struct uln_card *card)
 {
 	return DIV_ROUND_UP(dart_limits(card)->connections, dart_limits(card)->endpoints);
 }
@@ -62,14 +62,14 @@ static u32 endpoint_count(const struct hamlyn_card *card)
 /* Allots a number, and has the card open the endpoint. */
 static int endpoint_open(struct dart_endpoint_object *endpoint)
 {
-	struct hamlyn_file *file = endpoint->object.file;
+	struct uln_file *file = endpoint->object.file;
 	struct dart_parts *parts = dart_parts(file->card);
 	struct dart_open_endpoint body = { .base = endpoint->address, .length = endpoint->length };
 	int ret;
 
-	ret = hamlyn_share_take_some(file->share, DART_SHARE_CONNECTIONS,
-				     endpoint_count(file->card),
-				     file->privileged);
+	ret = uln_share_take_some(file->share, DART_SHARE_CONNECTIONS,
+				  endpoint_count(file->card),
+				  file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->endpoints, &endpoint->object.index, endpoint,
@@ -81,13 +81,13 @@ static int endpoint_open(struct dart_endpoint_object *endpoint)
 	}
 	/* It has an address space of its own: two endpoints of a process may be taken apart. */
 	body.space = endpoint->object.index;
-	ret = hamlyn_command(file->card, DART_COMMAND_OPEN_ENDPOINT, endpoint->object.index, &body,
-			     sizeof(body));
+	ret = uln_command(file->card, DART_COMMAND_OPEN_ENDPOINT, endpoint->object.index, &body,
+			  sizeof(body));
 	if (!ret)
 		return 0;
 	xa_erase(&parts->endpoints, endpoint->object.index);
 give_back:
-	hamlyn_share_give_some(file->share, DART_SHARE_CONNECTIONS, endpoint_count(file->card));
+	uln_share_give_some(file->share, DART_SHARE_CONNECTIONS, endpoint_count(file->card));
 	return ret;
 }
 
@@ -98,7 +98,7 @@ static bool endpoint_is_sound(const struct dart_endpoint *argument)
 	       argument->length <= TASK_SIZE - argument->address;
 }
 
-int dart_endpoint_open(struct hamlyn_file *file, void *argument)
+int dart_endpoint_open(struct uln_file *file, void *argument)
 {
 	struct dart_endpoint_object *endpoint __free(endpoint_put) = NULL;
 	struct dart_endpoint *answer = argument;
@@ -110,14 +110,14 @@ int dart_endpoint_open(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(endpoint))
 		return PTR_ERR(endpoint);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = endpoint_open(endpoint);
 	if (ret)
 		return ret;
 	dart_pages_begin(endpoint);
-	hamlyn_object_join(&endpoint->object, DART_KIND_ENDPOINT);
+	uln_object_join(&endpoint->object, DART_KIND_ENDPOINT);
 	answer->endpoint = endpoint->object.index;
 	retain_and_null_ptr(endpoint);
 	return 0;
@@ -126,27 +126,27 @@ int dart_endpoint_open(struct hamlyn_file *file, void *argument)
 static void endpoint_close(struct card_object *object)
 {
 	struct dart_endpoint_object *endpoint = endpoint_of(object);
-	struct hamlyn_card *card = object->file->card;
+	struct uln_card *card = object->file->card;
 
 	object->open = false;
-	hamlyn_command_close(card, DART_COMMAND_CLOSE_ENDPOINT, object->index, NULL, 0);
+	uln_command_close(card, DART_COMMAND_CLOSE_ENDPOINT, object->index, NULL, 0);
 	dart_pages_end(endpoint);
 	xa_erase(&dart_parts(card)->endpoints, object->index);
-	hamlyn_share_give_some(object->file->share, DART_SHARE_CONNECTIONS, endpoint_count(card));
-	hamlyn_object_leave(object);
+	uln_share_give_some(object->file->share, DART_SHARE_CONNECTIONS, endpoint_count(card));
+	uln_object_leave(object);
 }
 
 static void endpoint_release(struct card_object *object)
 {
 	dart_pages_drop(endpoint_of(object));
-	hamlyn_object_put(object);
+	uln_object_put(object);
 }
 
-static int endpoint_end(struct hamlyn_file *file, u32 index)
+static int endpoint_end(struct uln_file *file, u32 index)
 {
 	struct dart_endpoint_object *endpoint;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		endpoint = dart_endpoint_find(file, index);
@@ -160,9 +160,9 @@ static int endpoint_end(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int dart_endpoint_close(struct hamlyn_file *file, void *argument)
+int dart_endpoint_close(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
@@ -173,7 +173,7 @@ int dart_endpoint_close(struct hamlyn_file *file, void *argument)
  * If another thread has guessed its number and opened a connection with it, the endpoint stays
  * until the file ends.
  */
-void dart_endpoint_undo(struct hamlyn_file *file, void *argument)
+void dart_endpoint_undo(struct uln_file *file, void *argument)
 {
 	const struct dart_endpoint *answer = argument;
 

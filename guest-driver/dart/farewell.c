@@ -11,9 +11,9 @@
 /* Sets the end that must be told. The card's lock is held in all of these. */
 void dart_farewell_set(struct dart_connection_object *connection, struct dart_farewell *farewell)
 {
-	struct hamlyn_card *card = connection->card;
+	struct uln_card *card = connection->card;
 
-	hamlyn_system_watch(card->system, farewell->host);
+	uln_system_watch(card->system, farewell->host);
 	dart_parts(card)->arranged[farewell->host]++;
 	connection->farewell = farewell;
 }
@@ -35,20 +35,20 @@ void dart_farewell_forget(struct dart_connection_object *connection)
 }
 
 /* Returns false if it could not be told yet. */
-static bool farewell_told(struct hamlyn_card *card, const struct dart_farewell *farewell)
+static bool farewell_told(struct uln_card *card, const struct dart_farewell *farewell)
 {
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = DART_SAY_GONE,
 		.from = farewell->from,
 		.to = farewell->to,
 		.private_length = sizeof(farewell->key),
 	};
-	int ret = hamlyn_system_say(card->system, farewell->host, &wire, &farewell->key);
+	int ret = uln_system_say(card->system, farewell->host, &wire, &farewell->key);
 
 	return ret != -ENOBUFS && ret != -ENOMEM;
 }
 
-static void farewells_again(struct hamlyn_card *card)
+static void farewells_again(struct uln_card *card)
 {
 	queue_delayed_work(system_freezable_wq, &dart_parts(card)->tell, AGAIN);
 }
@@ -60,14 +60,14 @@ static void farewells_again(struct hamlyn_card *card)
 bool dart_farewell_say(struct dart_connection_object *connection)
 {
 	struct dart_farewell *farewell = farewell_take(connection);
-	struct hamlyn_card *card = connection->card;
+	struct uln_card *card = connection->card;
 
 	if (!farewell || !card->live || farewell_told(card, farewell)) {
 		kfree(farewell);
 		return false;
 	}
 	farewell->share = connection->object.file->share;
-	hamlyn_share_get(farewell->share);
+	uln_share_get(farewell->share);
 	list_add_tail(&farewell->on_card, &dart_parts(card)->farewells);
 	farewells_again(card);
 	return true;
@@ -76,13 +76,13 @@ bool dart_farewell_say(struct dart_connection_object *connection)
 static void farewell_end(struct dart_farewell *farewell)
 {
 	list_del(&farewell->on_card);
-	hamlyn_share_give(farewell->share, DART_SHARE_CONNECTIONS);
-	hamlyn_share_put(farewell->share);
+	uln_share_give(farewell->share, DART_SHARE_CONNECTIONS);
+	uln_share_put(farewell->share);
 	kfree(farewell);
 }
 
 /* Drops farewells to a host at which no end needs to be told any longer. */
-void dart_farewells_lost(struct hamlyn_card *card, u32 host)
+void dart_farewells_lost(struct uln_card *card, u32 host)
 {
 	struct dart_farewell *farewell, *next;
 
@@ -95,7 +95,7 @@ void dart_farewells_later(struct work_struct *work)
 {
 	struct dart_parts *parts = container_of(to_delayed_work(work), struct dart_parts, tell);
 	struct dart_farewell *farewell, *next;
-	struct hamlyn_card *card = &parts->card;
+	struct uln_card *card = &parts->card;
 
 	guard(mutex)(&card->lock);
 	if (!card->live)

@@ -5,20 +5,20 @@
  */
 #include "dart.h"
 
-static_assert(sizeof(struct dart_fifo_record) == HAMLYN_FIFO_SIZE);
+static_assert(sizeof(struct dart_fifo_record) == ULN_FIFO_SIZE);
 
 #define WHAT_MASK (DART_FIFO_QUEUE | DART_FIFO_LEFT | DART_FIFO_ARRIVED)
 
-static void fifo_tell_queue(struct hamlyn_card *card, u32 index)
+static void fifo_tell_queue(struct uln_card *card, u32 index)
 {
 	struct dart_queue_object *queue = xa_load(&dart_parts(card)->queues, index);
 
 	if (queue)
-		hamlyn_waiters_wake(&queue->sleepers);
+		uln_waiters_wake(&queue->sleepers);
 }
 
 /* Its object may have been closed since. */
-static void fifo_tell(struct hamlyn_card *card, u32 what)
+static void fifo_tell(struct uln_card *card, u32 what)
 {
 	u32 index = what & ~WHAT_MASK;
 	struct dart_connection_object *connection = xa_load(&dart_parts(card)->connections, index);
@@ -31,7 +31,7 @@ static void fifo_tell(struct hamlyn_card *card, u32 what)
 		if (index < DART_FIRST_CONNECTION)
 			dart_own_arrived(card, index);
 		else if (connection)
-			hamlyn_waiters_wake(&connection->excepted);
+			uln_waiters_wake(&connection->excepted);
 		break;
 	case DART_FIFO_MISSES:
 		if (connection)
@@ -40,17 +40,17 @@ static void fifo_tell(struct hamlyn_card *card, u32 what)
 	case DART_FIFO_LEFT:
 		if (!connection)
 			break;
-		hamlyn_waiters_wake(&connection->sleepers);
+		uln_waiters_wake(&connection->sleepers);
 		/* It may be broken, and have no more exceptions. */
-		hamlyn_waiters_wake(&connection->excepted);
+		uln_waiters_wake(&connection->excepted);
 		break;
 	}
 }
 
-void dart_raised(struct hamlyn_card *card, unsigned int vector)
+void dart_raised(struct uln_card *card, unsigned int vector)
 {
-	u32 what[HAMLYN_FIFO_BATCH], found, i;
-	struct hamlyn_fifo *fifo;
+	u32 what[ULN_FIFO_BATCH], found, i;
+	struct uln_fifo *fifo;
 
 	if (vector != DART_VECTOR_FIFO)
 		return;
@@ -58,7 +58,7 @@ void dart_raised(struct hamlyn_card *card, unsigned int vector)
 	fifo = dart_own_fifo(card);
 	if (!card->live || !fifo->memory)
 		return;
-	found = hamlyn_fifo_take(card, fifo, DART_REG_FIFO_TAKEN, what);
+	found = uln_fifo_take(card, fifo, DART_REG_FIFO_TAKEN, what);
 	for (i = 0; i < found && card->live; i++)
 		fifo_tell(card, what[i]);
 }

@@ -9,7 +9,7 @@ static struct workqueue_struct *misses_threads;
 
 int dart_misses_load(void)
 {
-	misses_threads = alloc_workqueue(HAMLYN_NAME "-dart-misses", WQ_UNBOUND | WQ_FREEZABLE,
+	misses_threads = alloc_workqueue(ULN_NAME "-dart-misses", WQ_UNBOUND | WQ_FREEZABLE,
 					 WQ_MAX_ACTIVE);
 	return misses_threads ? 0 : -ENOMEM;
 }
@@ -23,16 +23,16 @@ void dart_misses_unload(void)
 static struct dart_endpoint_object *misses_read(struct dart_connection_object *connection,
 						struct dart_misses *misses)
 {
-	struct hamlyn_card *card = connection->card;
+	struct uln_card *card = connection->card;
 	int ret;
 
 	guard(mutex)(&card->lock);
 	if (!card->live || !connection->object.open)
 		return NULL;
-	ret = hamlyn_command(card, DART_COMMAND_READ_MISSES, connection->object.index, NULL, 0);
+	ret = uln_command(card, DART_COMMAND_READ_MISSES, connection->object.index, NULL, 0);
 	if (ret)
 		return NULL;
-	memcpy(misses, card->page + HAMLYN_COMMAND_BODY, sizeof(*misses));
+	memcpy(misses, card->page + ULN_COMMAND_BODY, sizeof(*misses));
 	misses->count = min(misses->count, ARRAY_SIZE(misses->pages));
 	kref_get(&connection->endpoint->object.users);
 	return connection->endpoint;
@@ -42,7 +42,7 @@ static void misses_work(struct work_struct *work)
 {
 	struct dart_connection_object *connection =
 		container_of(work, struct dart_connection_object, misses);
-	struct hamlyn_card *card = connection->card;
+	struct uln_card *card = connection->card;
 	struct dart_endpoint_object *endpoint;
 	struct dart_misses misses;
 	u32 i;
@@ -52,8 +52,8 @@ static void misses_work(struct work_struct *work)
 		dart_page_find(endpoint, misses.pages[i] >> PAGE_SHIFT,
 			       misses.pages[i] & DART_PAGE_WRITES);
 	if (endpoint)
-		hamlyn_object_put(&endpoint->object);
-	hamlyn_object_put(&connection->object);
+		uln_object_put(&endpoint->object);
+	uln_object_put(&connection->object);
 	put_device(&card->dev);
 }
 
@@ -70,6 +70,6 @@ void dart_misses_told(struct dart_connection_object *connection)
 	if (queue_work(misses_threads, &connection->misses))
 		return;
 	/* The thread has not started yet, and will see this as well. */
-	hamlyn_object_put(&connection->object);
+	uln_object_put(&connection->object);
 	put_device(&connection->card->dev);
 }

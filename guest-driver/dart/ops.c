@@ -13,11 +13,11 @@ enum { BAR_PAGES = 2 };
 #define MAX_CONNECTIONS (1U << 14)
 
 static_assert(!offsetof(struct dart_parts, card));
-static_assert(sizeof(struct dart_query) <= sizeof(((struct hamlyn_query *)0)->card));
-static_assert(DART_STATISTICS <= ARRAY_SIZE(((struct hamlyn_statistics *)0)->values));
+static_assert(sizeof(struct dart_query) <= sizeof(((struct uln_query *)0)->card));
+static_assert(DART_STATISTICS <= ARRAY_SIZE(((struct uln_statistics *)0)->values));
 static_assert(4 * MAX_CONNECTIONS <= DART_MAX_FIFO);
 
-static void ops_init(struct hamlyn_card *card)
+static void ops_init(struct uln_card *card)
 {
 	struct dart_parts *parts = dart_parts(card);
 
@@ -29,7 +29,7 @@ static void ops_init(struct hamlyn_card *card)
 	INIT_LIST_HEAD(&parts->farewells);
 }
 
-static void ops_free(struct hamlyn_card *card)
+static void ops_free(struct uln_card *card)
 {
 	struct dart_parts *parts = dart_parts(card);
 
@@ -42,7 +42,7 @@ static void ops_free(struct hamlyn_card *card)
 	dart_own_free(card);
 }
 
-static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
+static int ops_limits(struct uln_card *card, struct uln_query *limits)
 {
 	struct dart_query *query = (struct dart_query *)limits->card;
 
@@ -53,27 +53,27 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	query->queues = readl(card->registers + DART_REG_QUEUES);
 	query->tlb = readl(card->registers + DART_REG_TLB);
 	query->window = readl(card->registers + DART_REG_WINDOW);
-	return hamlyn_card_check_limit(card, "connections", query->connections,
-				       DART_FIRST_CONNECTION + 1, MAX_CONNECTIONS) ?:
-	       hamlyn_card_check_limit(card, "endpoints", query->endpoints, DART_OWN_ENDPOINTS + 1,
-				       MAX_OBJECTS) ?:
-	       hamlyn_card_check_limit(card, "address registers", query->registers, 1,
-				       MAX_OBJECTS) ?:
-	       hamlyn_card_check_limit(card, "program entries", query->program, 1, MAX_OBJECTS) ?:
-	       hamlyn_card_check_limit(card, "queues", query->queues, 1, MAX_CONNECTIONS) ?:
-	       hamlyn_card_check_limit(card, "translations", query->tlb, 1, MAX_OBJECTS) ?:
-	       hamlyn_card_check_limit(card, "cells in a window", query->window, 1, U32_MAX);
+	return uln_card_check_limit(card, "connections", query->connections,
+				    DART_FIRST_CONNECTION + 1, MAX_CONNECTIONS) ?:
+	       uln_card_check_limit(card, "endpoints", query->endpoints, DART_OWN_ENDPOINTS + 1,
+				    MAX_OBJECTS) ?:
+	       uln_card_check_limit(card, "address registers", query->registers, 1,
+				    MAX_OBJECTS) ?:
+	       uln_card_check_limit(card, "program entries", query->program, 1, MAX_OBJECTS) ?:
+	       uln_card_check_limit(card, "queues", query->queues, 1, MAX_CONNECTIONS) ?:
+	       uln_card_check_limit(card, "translations", query->tlb, 1, MAX_OBJECTS) ?:
+	       uln_card_check_limit(card, "cells in a window", query->window, 1, U32_MAX);
 }
 
 /* The first pages are the driver's, the others are for processes. */
-static int ops_prepare(struct hamlyn_card *card)
+static int ops_prepare(struct uln_card *card)
 {
 	const struct dart_query *limits = dart_limits(card);
 	struct dart_parts *parts = dart_parts(card);
 	struct pci_dev *pdev = card->pdev;
 	int ret;
 
-	ret = hamlyn_bar_check(pdev, BAR_PAGES, (u64)limits->connections * DART_PAGE_SIZE) ?:
+	ret = uln_bar_check(pdev, BAR_PAGES, (u64)limits->connections * DART_PAGE_SIZE) ?:
 	      pcim_request_region(pdev, BAR_PAGES, card->ops->name);
 	if (ret)
 		return ret;
@@ -87,7 +87,7 @@ static int ops_prepare(struct hamlyn_card *card)
 	       dart_own_init(card);
 }
 
-static void ops_announce(const struct hamlyn_card *card)
+static void ops_announce(const struct uln_card *card)
 {
 	const struct dart_query *limits = dart_limits(card);
 
@@ -97,7 +97,7 @@ static void ops_announce(const struct hamlyn_card *card)
 		 limits->queues, limits->tlb);
 }
 
-static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
+static u32 ops_shares(const struct uln_card *card, unsigned int kind)
 {
 	const struct dart_query *limits = dart_limits(card);
 
@@ -111,22 +111,22 @@ static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
 	}
 }
 
-static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query)
+static void ops_query(const struct uln_card *card, struct uln_query *query)
 {
 	struct dart_query *own = (struct dart_query *)query->card;
 
 	own->connections -= DART_FIRST_CONNECTION;
 	own->endpoints -= DART_OWN_ENDPOINTS;
-	if (hamlyn_system_is_open(card->system))
-		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_QUESTIONS;
+	if (uln_system_is_open(card->system))
+		query->capabilities |= ULN_CAPABILITY_CONNECTIONS | ULN_CAPABILITY_QUESTIONS;
 }
 
 /* The card has no words of its own to clear. */
-static void ops_reset(struct hamlyn_card *card)
+static void ops_reset(struct uln_card *card)
 {
 }
 
-static void ops_stop(struct hamlyn_card *card)
+static void ops_stop(struct uln_card *card)
 {
 	struct dart_parts *parts = dart_parts(card);
 	struct dart_connection_object *connection;
@@ -181,7 +181,7 @@ static const struct card_kind * const kinds[] = {
 	[DART_KIND_BANK] = &dart_bank_kind,
 	[DART_KIND_ENDPOINT] = &dart_endpoint_kind,
 };
-static_assert(ARRAY_SIZE(kinds) <= HAMLYN_CARD_KINDS);
+static_assert(ARRAY_SIZE(kinds) <= ULN_CARD_KINDS);
 
 const struct card_ops dart_card_ops = {
 	.model = DART_MODEL,

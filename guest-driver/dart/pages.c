@@ -76,16 +76,16 @@ static void tell_invalidate(const struct dart_endpoint_object *endpoint, u64 fir
  * The card no longer knows the page, and it is on no list. The lock is held, or the kernel waits
  * for this before it changes the page: so it is still the process's.
  */
-static void frame_free(struct hamlyn_card *card, struct dart_frame *frame)
+static void frame_free(struct uln_card *card, struct dart_frame *frame)
 {
 	/* The card may have written to it. */
 	if (frame->writable)
 		set_page_dirty(frame->page);
-	hamlyn_page_unmap(card, frame->dma, DMA_BIDIRECTIONAL);
+	uln_page_unmap(card, frame->dma, DMA_BIDIRECTIONAL);
 	kfree(frame);
 }
 
-static void frames_free(struct hamlyn_card *card, struct list_head *frames, bool may_sleep)
+static void frames_free(struct uln_card *card, struct list_head *frames, bool may_sleep)
 {
 	struct dart_frame *frame, *next;
 
@@ -187,7 +187,7 @@ void dart_pages_forget(struct dart_endpoint_object *endpoint)
 }
 
 /* Sets whether the card may be told of pages at all: it answers. The card's lock is held. */
-void dart_pages_tell(struct hamlyn_card *card, bool told)
+void dart_pages_tell(struct uln_card *card, bool told)
 {
 	guard(mutex)(&dart_parts(card)->translations);
 	dart_parts(card)->told = told;
@@ -314,14 +314,14 @@ static int page_tell(struct dart_endpoint_object *endpoint, struct dart_frame *f
 	if (mmu_interval_read_retry(&endpoint->notifier, sequence))
 		return -EAGAIN;
 	/* It is not pinned: when the page goes, its mapping here goes, too. */
-	ret = hamlyn_page_map(endpoint->card, frame->page, DMA_BIDIRECTIONAL, &frame->dma);
+	ret = uln_page_map(endpoint->card, frame->page, DMA_BIDIRECTIONAL, &frame->dma);
 	if (ret)
 		return ret;
 	frames_make_room(endpoint, frame->number);
 	/* Its entry has been reserved, but another thread may have released it. */
 	ret = xa_err(xa_store(&endpoint->frames, frame->number, frame, GFP_NOWAIT));
 	if (ret) {
-		hamlyn_page_unmap(endpoint->card, frame->dma, DMA_BIDIRECTIONAL);
+		uln_page_unmap(endpoint->card, frame->dma, DMA_BIDIRECTIONAL);
 		return ret;
 	}
 	list_add_tail(&frame->on_list, &endpoint->by_age);

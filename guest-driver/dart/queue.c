@@ -6,10 +6,10 @@
  */
 #include "dart.h"
 
-static_assert(DART_QUEUE_HEAD == HAMLYN_PAGE_SIZE);
-static_assert(DART_QUEUE_HEAD + DART_MAX_RECORDS * DART_RECORD_SIZE <= HAMLYN_MAP_STRIDE);
+static_assert(DART_QUEUE_HEAD == ULN_PAGE_SIZE);
+static_assert(DART_QUEUE_HEAD + DART_MAX_RECORDS * DART_RECORD_SIZE <= ULN_MAP_STRIDE);
 static_assert(sizeof(struct dart_record) == DART_RECORD_SIZE);
-/* In hamlyn_waiters.armed, with how many records were taken: it is armed. */
+/* In uln_waiters.armed, with how many records were taken: it is armed. */
 #define ARMED BIT_ULL(32)
 
 #define queue_of(of) container_of(of, struct dart_queue_object, object)
@@ -18,12 +18,12 @@ static const struct dart_record *queue_record(const struct dart_queue_object *qu
 {
 	u32 place = (n & (queue->records - 1)) * DART_RECORD_SIZE;
 
-	return page_address(queue->memory->page[1 + place / HAMLYN_PAGE_SIZE]) +
-	       place % HAMLYN_PAGE_SIZE;
+	return page_address(queue->memory->page[1 + place / ULN_PAGE_SIZE]) +
+	       place % ULN_PAGE_SIZE;
 }
 
 /* Returns whether there are more records than were taken: it has this number, or a later one. */
-static bool queue_arrived(const struct hamlyn_waiters *sleepers, u64 what)
+static bool queue_arrived(const struct uln_waiters *sleepers, u64 what)
 {
 	const struct dart_queue_object *queue =
 		container_of_const(sleepers, struct dart_queue_object, sleepers);
@@ -32,7 +32,7 @@ static bool queue_arrived(const struct hamlyn_waiters *sleepers, u64 what)
 	return (s32)(READ_ONCE(queue_record(queue, taken)->number) - taken) > 0;
 }
 
-static void queue_arm(struct hamlyn_waiters *sleepers, u64 what)
+static void queue_arm(struct uln_waiters *sleepers, u64 what)
 {
 	const struct dart_queue_object *queue =
 		container_of_const(sleepers, struct dart_queue_object, sleepers);
@@ -44,9 +44,9 @@ static void queue_arm(struct hamlyn_waiters *sleepers, u64 what)
 	writeq(taken << 32 | queue->object.index, sleepers->file->card->registers + DART_REG_ARM);
 }
 
-static const struct hamlyn_expected queue_news = { .arrived = queue_arrived, .arm = queue_arm };
+static const struct uln_expected queue_news = { .arrived = queue_arrived, .arm = queue_arm };
 
-static struct dart_queue_object *queue_find(struct hamlyn_file *file, u32 index)
+static struct dart_queue_object *queue_find(struct uln_file *file, u32 index)
 {
 	struct dart_queue_object *queue = xa_load(&dart_parts(file->card)->queues, index);
 
@@ -54,7 +54,7 @@ static struct dart_queue_object *queue_find(struct hamlyn_file *file, u32 index)
 }
 
 /* Returns whether it is one of the file's, or none is meant; the card's lock is held. */
-bool dart_queue_is(struct hamlyn_file *file, u32 index)
+bool dart_queue_is(struct uln_file *file, u32 index)
 {
 	return index == DART_NO_QUEUE || queue_find(file, index);
 }
@@ -64,33 +64,33 @@ static void queue_free(struct kref *users)
 	struct dart_queue_object *queue =
 		container_of(users, struct dart_queue_object, object.users);
 
-	hamlyn_pages_free(queue->memory);
+	uln_pages_free(queue->memory);
 	kfree(queue);
 }
 
 DEFINE_FREE(queue_put, struct dart_queue_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* Allocates a queue that the card does not know yet. */
-static struct dart_queue_object *queue_alloc(struct hamlyn_file *file,
+static struct dart_queue_object *queue_alloc(struct uln_file *file,
 					     const struct dart_queue *argument)
 {
 	struct dart_queue_object *queue __free(queue_put) =
 		kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	int ret;
 
 	if (!queue)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&queue->object, file, &dart_queue_kind);
-	hamlyn_waiters_init(&queue->sleepers, file, &queue_news);
+	uln_object_init(&queue->object, file, &dart_queue_kind);
+	uln_waiters_init(&queue->sleepers, file, &queue_news);
 	queue->records = argument->records;
 	queue->flags = argument->flags;
-	memory = hamlyn_pages_alloc(file, DART_QUEUE_HEAD + (u64)queue->records * DART_RECORD_SIZE);
+	memory = uln_pages_alloc(file, DART_QUEUE_HEAD + (u64)queue->records * DART_RECORD_SIZE);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
 	queue->memory = memory;
-	ret = hamlyn_pages_map(memory, file->card);
+	ret = uln_pages_map(memory, file->card);
 	if (ret)
 		return ERR_PTR(ret);
 	return_ptr(queue);
@@ -99,12 +99,12 @@ static struct dart_queue_object *queue_alloc(struct hamlyn_file *file,
 /* Allots a number, and has the card open the queue. */
 static int queue_open(struct dart_queue_object *queue)
 {
-	struct hamlyn_file *file = queue->object.file;
+	struct uln_file *file = queue->object.file;
 	struct dart_parts *parts = dart_parts(file->card);
 	struct dart_open_queue body = { .records = queue->records, .flags = queue->flags };
 	int ret;
 
-	ret = hamlyn_share_take(file->share, DART_SHARE_QUEUES, file->privileged);
+	ret = uln_share_take(file->share, DART_SHARE_QUEUES, file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->queues, &queue->object.index, queue,
@@ -113,14 +113,14 @@ static int queue_open(struct dart_queue_object *queue)
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	hamlyn_pages_describe(queue->memory, &body.memory);
-	ret = hamlyn_command(file->card, DART_COMMAND_OPEN_QUEUE, queue->object.index, &body,
-			     sizeof(body));
+	uln_pages_describe(queue->memory, &body.memory);
+	ret = uln_command(file->card, DART_COMMAND_OPEN_QUEUE, queue->object.index, &body,
+			  sizeof(body));
 	if (!ret)
 		return 0;
 	xa_erase(&parts->queues, queue->object.index);
 give_back:
-	hamlyn_share_give(file->share, DART_SHARE_QUEUES);
+	uln_share_give(file->share, DART_SHARE_QUEUES);
 	return ret;
 }
 
@@ -131,7 +131,7 @@ static bool queue_is_sound(const struct dart_queue *argument)
 	       is_power_of_2(argument->records) && !(argument->flags & ~DART_QUEUE_IMMEDIATE);
 }
 
-int dart_queue_open(struct hamlyn_file *file, void *argument)
+int dart_queue_open(struct uln_file *file, void *argument)
 {
 	struct dart_queue_object *queue __free(queue_put) = NULL;
 	struct dart_queue *answer = argument;
@@ -143,14 +143,14 @@ int dart_queue_open(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = queue_open(queue);
 	if (ret)
 		return ret;
-	hamlyn_waiters_open(&queue->sleepers);
-	hamlyn_object_join(&queue->object, DART_KIND_QUEUE);
+	uln_waiters_open(&queue->sleepers);
+	uln_object_join(&queue->object, DART_KIND_QUEUE);
 	answer->queue = queue->object.index;
 	answer->memory_offset = queue->object.offset;
 	retain_and_null_ptr(queue);
@@ -160,28 +160,28 @@ int dart_queue_open(struct hamlyn_file *file, void *argument)
 /* The card removes the queue from connections that name it. */
 static void queue_close(struct card_object *object)
 {
-	struct hamlyn_card *card = object->file->card;
+	struct uln_card *card = object->file->card;
 
 	object->open = false;
-	hamlyn_command_close(card, DART_COMMAND_CLOSE_QUEUE, object->index, NULL, 0);
-	hamlyn_waiters_close(&queue_of(object)->sleepers);
+	uln_command_close(card, DART_COMMAND_CLOSE_QUEUE, object->index, NULL, 0);
+	uln_waiters_close(&queue_of(object)->sleepers);
 	xa_erase(&dart_parts(card)->queues, object->index);
-	hamlyn_share_give(object->file->share, DART_SHARE_QUEUES);
-	hamlyn_object_leave(object);
+	uln_share_give(object->file->share, DART_SHARE_QUEUES);
+	uln_object_leave(object);
 }
 
 /* The card can no longer reach the memory; waiters and mappings may keep it longer. */
 static void queue_release(struct card_object *object)
 {
-	hamlyn_pages_unmap(queue_of(object)->memory);
-	hamlyn_object_put(object);
+	uln_pages_unmap(queue_of(object)->memory);
+	uln_object_put(object);
 }
 
-static int queue_end(struct hamlyn_file *file, u32 index)
+static int queue_end(struct uln_file *file, u32 index)
 {
 	struct dart_queue_object *queue;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		queue = queue_find(file, index);
@@ -193,16 +193,16 @@ static int queue_end(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int dart_queue_close(struct hamlyn_file *file, void *argument)
+int dart_queue_close(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return queue_end(file, object->index);
 }
 
-void dart_queue_undo(struct hamlyn_file *file, void *argument)
+void dart_queue_undo(struct uln_file *file, void *argument)
 {
 	const struct dart_queue *answer = argument;
 
@@ -210,11 +210,11 @@ void dart_queue_undo(struct hamlyn_file *file, void *argument)
 }
 
 /* Looks up the caller's queue, and takes a reference. */
-static struct dart_queue_object *queue_get(struct hamlyn_file *file, u32 index)
+static struct dart_queue_object *queue_get(struct uln_file *file, u32 index)
 {
 	struct dart_queue_object *queue;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	queue = queue_find(file, index);
@@ -224,17 +224,17 @@ static struct dart_queue_object *queue_get(struct hamlyn_file *file, u32 index)
 	return queue;
 }
 
-int dart_queue_wait(struct hamlyn_file *file, void *argument)
+int dart_queue_wait(struct uln_file *file, void *argument)
 {
 	struct dart_queue_object *queue __free(queue_put) = NULL;
 	const struct dart_queue_wait *wait = argument;
 
-	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	if (wait->timeout_ns < ULN_WAIT_FOREVER)
 		return -EINVAL;
 	queue = queue_get(file, wait->queue);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
-	return hamlyn_waiters_wait(&queue->sleepers, wait->taken, wait->timeout_ns);
+	return uln_waiters_wait(&queue->sleepers, wait->taken, wait->timeout_ns);
 }
 
 /* The owner stores in the queue's own memory how many records it has taken. */
@@ -243,18 +243,18 @@ static __poll_t queue_poll(struct card_object *object)
 	struct dart_queue_object *queue = queue_of(object);
 	const u32 *taken = page_address(queue->memory->page[0]) + DART_QUEUE_TAKEN;
 
-	return hamlyn_waiters_ready(&queue->sleepers, READ_ONCE(*taken)) ?
+	return uln_waiters_ready(&queue->sleepers, READ_ONCE(*taken)) ?
 		       EPOLLIN | EPOLLRDNORM :
 		       0;
 }
 
 static int queue_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
 {
-	const struct hamlyn_pages *memory = queue_of(object)->memory;
+	const struct uln_pages *memory = queue_of(object)->memory;
 
-	if (offset || size != (u64)memory->count * HAMLYN_PAGE_SIZE)
+	if (offset || size != (u64)memory->count * ULN_PAGE_SIZE)
 		return -EINVAL;
-	return hamlyn_mmap_shared(vma, object, memory);
+	return uln_mmap_shared(vma, object, memory);
 }
 
 const struct card_kind dart_queue_kind = {

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How operating systems reach each other: each has a connection with every other host. By it, it
- * writes records (core/hamlyn_records.h) to its page of that host's endpoint, and the card there
+ * writes records (core/uln_records.h) to its page of that host's endpoint, and the card there
  * reports the write.
  */
 #include "dart.h"
-#include "hamlyn_records.h"
-#include "hamlyn_service.h"
+#include "uln_records.h"
+#include "uln_service.h"
 
-static_assert(DART_HOSTS == HAMLYN_RECORD_HOSTS);
+static_assert(DART_HOSTS == ULN_RECORD_HOSTS);
 /* Places for messages to a host, after the pages that hosts write to. */
-#define SENDS (HAMLYN_PAGE_SIZE / HAMLYN_RECORD_PLACE_SIZE)
+#define SENDS (ULN_PAGE_SIZE / ULN_RECORD_PLACE_SIZE)
 static_assert(!(SENDS & (SENDS - 1)) && SENDS <= DART_MAX_SENDS);
-static_assert(DART_HOSTS * DART_STATE_SIZE <= HAMLYN_PAGE_SIZE);
+static_assert(DART_HOSTS * DART_STATE_SIZE <= ULN_PAGE_SIZE);
 
 struct dart_own {
-	struct hamlyn_card *card;
-	struct hamlyn_records records;
+	struct uln_card *card;
+	struct uln_records records;
 	struct peer_service service;
-	struct hamlyn_file file;
-	struct hamlyn_fifo fifo;
+	struct uln_file file;
+	struct uln_fifo fifo;
 	/* The connections' states. */
-	struct hamlyn_pages *states;
+	struct uln_pages *states;
 	/* The endpoint: a page that each host writes to, and one for messages to each host. */
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	/* Number of messages sent to each host. */
 	u32 sent[DART_HOSTS];
 };
@@ -33,7 +33,7 @@ static struct dart_own *own_of(struct peer_transport *transport)
 	return container_of(transport, struct dart_own, records.transport);
 }
 
-static struct hamlyn_card *service_card(const struct peer_service *service)
+static struct uln_card *service_card(const struct peer_service *service)
 {
 	return container_of(service, struct dart_own, service)->card;
 }
@@ -50,31 +50,31 @@ static u32 own_left(const struct dart_own *own, u32 host)
 }
 
 static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
-		     const struct hamlyn_wire *wire, const void *data, u32 length)
+		     const struct uln_wire *wire, const void *data, u32 length)
 {
 	struct dart_own *own = own_of(transport);
-	u32 place = own->sent[host] % SENDS * HAMLYN_RECORD_PLACE_SIZE, page = DART_HOSTS + host;
+	u32 place = own->sent[host] % SENDS * ULN_RECORD_PLACE_SIZE, page = DART_HOSTS + host;
 	void __iomem *registers = dart_parts(own->card)->pages + host * DART_PAGE_SIZE;
 	u32 bytes;
 
 	if (own->sent[host] - own_left(own, host) >= SENDS)
 		return false;
-	bytes = hamlyn_record_write(&own->records, page_address(own->memory->page[page]) + place,
-				    wire, data, length);
+	bytes = uln_record_write(&own->records, page_address(own->memory->page[page]) + place,
+				 wire, data, length);
 	own->sent[host]++;
 	writeq(DART_MAIN_WRITE_MULTIPLE, registers + DART_SEND_CONTROL);
-	writeq((u64)own->card->host * HAMLYN_PAGE_SIZE + entry * HAMLYN_RECORD_PLACE_SIZE,
+	writeq((u64)own->card->host * ULN_PAGE_SIZE + entry * ULN_RECORD_PLACE_SIZE,
 	       registers + DART_SEND_OPERAND);
-	writeq((u64)page * HAMLYN_PAGE_SIZE + place, registers + DART_SEND_OFFSET);
+	writeq((u64)page * ULN_PAGE_SIZE + place, registers + DART_SEND_OFFSET);
 	writel(bytes, registers + DART_SEND_LENGTH);
 	return true;
 }
 
 static bool own_link(struct peer_transport *transport, u32 *host)
 {
-	struct hamlyn_card *card = own_of(transport)->card;
+	struct uln_card *card = own_of(transport)->card;
 
-	hamlyn_link_report(card);
+	uln_link_report(card);
 	*host = card->host;
 	return card->link;
 }
@@ -82,13 +82,13 @@ static bool own_link(struct peer_transport *transport, u32 *host)
 static const struct peer_transport_ops own_transport = {
 	.link = own_link,
 	.post = own_post,
-	.take = hamlyn_records_take,
-	.more = hamlyn_records_more,
-	.read = hamlyn_records_read,
-	.reopen = hamlyn_records_reopen,
+	.take = uln_records_take,
+	.more = uln_records_more,
+	.read = uln_records_read,
+	.reopen = uln_records_reopen,
 };
 
-static void own_message(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+static void own_message(struct peer_service *service, u32 host, const struct uln_wire *wire,
 			const u8 *data)
 {
 	dart_message(service_card(service), host, wire, data);
@@ -105,28 +105,28 @@ static bool own_depends(const struct peer_service *service, u32 host)
 }
 
 static const struct peer_service_ops own_service = {
-	.kinds = BIT(HAMLYN_WIRE_CARD),
+	.kinds = BIT(ULN_WIRE_CARD),
 	.message = own_message,
 	.lost = own_lost,
 	.depends = own_depends,
 };
 
 /* Called when a host has written to its page. */
-void dart_own_arrived(struct hamlyn_card *card, u32 connection)
+void dart_own_arrived(struct uln_card *card, u32 connection)
 {
 	if (connection >= DART_HOSTS)
 		return;
 	dart_parts(card)->own->records.news |= BIT_ULL(connection);
-	hamlyn_system_arrived(card->system);
+	uln_system_arrived(card->system);
 }
 
-struct hamlyn_fifo *dart_own_fifo(struct hamlyn_card *card)
+struct uln_fifo *dart_own_fifo(struct uln_card *card)
 {
 	return &dart_parts(card)->own->fifo;
 }
 
 /* Called once for a card, before it is started. */
-int dart_own_init(struct hamlyn_card *card)
+int dart_own_init(struct uln_card *card)
 {
 	struct dart_own *own = kvzalloc(sizeof(*own), GFP_KERNEL);
 
@@ -134,28 +134,28 @@ int dart_own_init(struct hamlyn_card *card)
 		return -ENOMEM;
 	dart_parts(card)->own = own;
 	own->card = card;
-	hamlyn_file_init(&own->file, card);
+	uln_file_init(&own->file, card);
 	own->file.drivers_own = true;
-	own->file.number = HAMLYN_OWN_NUMBER;
+	own->file.number = ULN_OWN_NUMBER;
 	own->records.transport.ops = &own_transport;
 	own->service.ops = &own_service;
 	return 0;
 }
 
-void dart_own_free(struct hamlyn_card *card)
+void dart_own_free(struct uln_card *card)
 {
 	kvfree(dart_parts(card)->own);
 }
 
 /* Allocates memory of the driver's own that the card can reach. */
-static int own_memory(struct dart_own *own, u64 length, struct hamlyn_pages **memory)
+static int own_memory(struct dart_own *own, u64 length, struct uln_pages **memory)
 {
-	struct hamlyn_pages *made = hamlyn_pages_alloc(&own->file, length);
+	struct uln_pages *made = uln_pages_alloc(&own->file, length);
 
 	if (IS_ERR(made))
 		return PTR_ERR(made);
 	*memory = made;
-	return hamlyn_pages_map(made, own->card);
+	return uln_pages_map(made, own->card);
 }
 
 static int own_open_fifo(struct dart_own *own)
@@ -163,17 +163,17 @@ static int own_open_fifo(struct dart_own *own)
 	struct dart_open_fifo body = { .records = own->fifo.records };
 
 	own->fifo.taken = 0;
-	hamlyn_pages_describe(own->fifo.memory, &body.area);
-	return hamlyn_command(own->card, DART_COMMAND_OPEN_FIFO, 0, &body, sizeof(body));
+	uln_pages_describe(own->fifo.memory, &body.area);
+	return uln_command(own->card, DART_COMMAND_OPEN_FIFO, 0, &body, sizeof(body));
 }
 
 static int own_open_endpoint(struct dart_own *own)
 {
 	struct dart_open_endpoint body = { .flags = DART_ENDPOINT_PINNED };
 
-	hamlyn_pages_describe(own->memory, &body.area);
-	return hamlyn_command(own->card, DART_COMMAND_OPEN_ENDPOINT, DART_SYSTEM_ENDPOINT, &body,
-			      sizeof(body));
+	uln_pages_describe(own->memory, &body.area);
+	return uln_command(own->card, DART_COMMAND_OPEN_ENDPOINT, DART_SYSTEM_ENDPOINT, &body,
+			   sizeof(body));
 }
 
 static int own_open_connection(struct dart_own *own, u32 host)
@@ -188,10 +188,10 @@ static int own_open_connection(struct dart_own *own, u32 host)
 	};
 
 	own->sent[host] = 0;
-	hamlyn_pages_describe(own->states, &body.state);
+	uln_pages_describe(own->states, &body.state);
 	body.state.first = host * DART_STATE_SIZE;
 	body.state.length = DART_STATE_SIZE;
-	return hamlyn_command(own->card, DART_COMMAND_OPEN_CONNECTION, host, &body, sizeof(body));
+	return uln_command(own->card, DART_COMMAND_OPEN_CONNECTION, host, &body, sizeof(body));
 }
 
 static int own_tell(struct dart_own *own)
@@ -206,22 +206,22 @@ static int own_tell(struct dart_own *own)
 
 static int own_open(struct dart_own *own)
 {
-	struct hamlyn_card *card = own->card;
+	struct uln_card *card = own->card;
 	int ret;
 
 	guard(mutex)(&card->lock);
 	if (!card->live)
 		return -ENODEV;
-	hamlyn_records_begin(&own->records, own->memory);
+	uln_records_begin(&own->records, own->memory);
 	ret = own_tell(own);
 	if (ret) {
 		/* The card must not keep what is released. */
-		hamlyn_card_fail(card);
+		uln_card_fail(card);
 		return ret;
 	}
 	dart_pages_tell(card, true);
-	hamlyn_service_register(card->system, &own->service);
-	hamlyn_system_open(card->system, &own->records.transport);
+	uln_service_register(card->system, &own->service);
+	uln_system_open(card->system, &own->records.transport);
 	return 0;
 }
 
@@ -232,15 +232,15 @@ static int own_prepare(struct dart_own *own)
 
 	own->fifo.records = roundup_pow_of_two(3 * limits->connections + limits->queues);
 	return own_memory(own, (u64)own->fifo.records * DART_FIFO_SIZE, &own->fifo.memory) ?:
-	       own_memory(own, HAMLYN_PAGE_SIZE, &own->states) ?:
-	       own_memory(own, 2 * DART_HOSTS * HAMLYN_PAGE_SIZE, &own->memory);
+	       own_memory(own, ULN_PAGE_SIZE, &own->states) ?:
+	       own_memory(own, 2 * DART_HOSTS * ULN_PAGE_SIZE, &own->memory);
 }
 
 /*
  * Called when the card has been started. Without this no thread can sleep, no page can be found,
  * and no other host can be reached.
  */
-void dart_own_start(struct hamlyn_card *card)
+void dart_own_start(struct uln_card *card)
 {
 	struct dart_own *own = dart_parts(card)->own;
 	int ret = own_prepare(own) ?: own_open(own);
@@ -250,23 +250,23 @@ void dart_own_start(struct hamlyn_card *card)
 	dev_err(&card->pdev->dev, "what the driver needs for itself cannot be had (%d)\n", ret);
 	guard(mutex)(&card->lock);
 	if (card->live)
-		hamlyn_card_fail(card);
+		uln_card_fail(card);
 	dart_own_stop(card, NULL);
 }
 
-static void own_give_back(struct hamlyn_pages **memory)
+static void own_give_back(struct uln_pages **memory)
 {
-	hamlyn_pages_free(*memory);
+	uln_pages_free(*memory);
 	*memory = NULL;
 }
 
 /* Ends what is arranged with others, and releases everything; the card's lock is held. */
-void dart_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
+void dart_own_stop(struct uln_card *card, struct uln_closed *closed)
 {
 	struct dart_own *own = dart_parts(card)->own;
 	u32 host;
 
-	hamlyn_system_stop(card->system);
+	uln_system_stop(card->system);
 	for (host = 0; host < DART_HOSTS; host++)
 		dart_farewells_lost(card, host);
 	own_give_back(&own->fifo.memory);

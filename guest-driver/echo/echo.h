@@ -3,12 +3,12 @@
 #ifndef _ECHO_H
 #define _ECHO_H
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 #include "echo_card.h"
 #include "echo_uapi.h"
 
 struct echo_parts {
-	struct hamlyn_card card;
+	struct uln_card card;
 	/* BAR 2: the outboxes, followed by the control page. */
 	void __iomem *memory;
 	void __iomem *control;
@@ -24,21 +24,21 @@ struct echo_parts {
 struct echo_mailbox_object {
 	struct card_object object;
 	u32 records;
-	struct hamlyn_pages *inbox;
-	struct hamlyn_sleepers sleepers;
+	struct uln_pages *inbox;
+	struct uln_sleepers sleepers;
 };
 
 /* mailbox.c */
 extern const struct card_kind echo_mailbox_kind;
-int echo_mailbox_open(struct hamlyn_file *file, void *argument);
-int echo_mailbox_close(struct hamlyn_file *file, void *argument);
-void echo_mailbox_undo(struct hamlyn_file *file, void *argument);
-int echo_mailbox_wait(struct hamlyn_file *file, void *argument);
+int echo_mailbox_open(struct uln_file *file, void *argument);
+int echo_mailbox_close(struct uln_file *file, void *argument);
+void echo_mailbox_undo(struct uln_file *file, void *argument);
+int echo_mailbox_wait(struct uln_file *file, void *argument);
 
 /* ops.c */
 extern const struct card_ops echo_card_ops;
 
-static inline u32 echo_mailboxes(const struct hamlyn_card *card)
+static inline u32 echo_mailboxes(const struct uln_card *card)
 {
 	return ((const struct echo_query *)card->limits.card)->mailboxes;
 }

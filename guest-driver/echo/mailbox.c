@@ -7,29 +7,29 @@
 #define MAP_DOORBELL ECHO_OUTBOX_SIZE
 #define MAP_INBOX (ECHO_OUTBOX_SIZE + ECHO_DOORBELL_SIZE)
 
-static_assert(MAP_INBOX + ECHO_INBOX_MAX_RECORDS * ECHO_RECORD_SIZE <= HAMLYN_MAP_STRIDE);
+static_assert(MAP_INBOX + ECHO_INBOX_MAX_RECORDS * ECHO_RECORD_SIZE <= ULN_MAP_STRIDE);
 /* A record does not cross a page boundary. */
-static_assert(HAMLYN_PAGE_SIZE % ECHO_RECORD_SIZE == 0);
+static_assert(ULN_PAGE_SIZE % ECHO_RECORD_SIZE == 0);
 
 #define mailbox_of(of) container_of(of, struct echo_mailbox_object, object)
 
 /* Returns whether message number wait->taken + 1 has arrived. */
-static bool mailbox_arrived(const struct hamlyn_sleepers *sleepers, const void *what)
+static bool mailbox_arrived(const struct uln_sleepers *sleepers, const void *what)
 {
 	const struct echo_mailbox_object *mailbox =
 		container_of_const(sleepers, struct echo_mailbox_object, sleepers);
 	const struct echo_wait *wait = what;
 	u32 place = (wait->taken & (mailbox->records - 1)) * ECHO_RECORD_SIZE;
 	const struct echo_record *record =
-		page_address(mailbox->inbox->page[place / HAMLYN_PAGE_SIZE]) +
-		place % HAMLYN_PAGE_SIZE;
+		page_address(mailbox->inbox->page[place / ULN_PAGE_SIZE]) +
+		place % ULN_PAGE_SIZE;
 
 	return READ_ONCE(record->number) == wait->taken + 1;
 }
 
-static const struct hamlyn_awaited mailbox_news = { .arrived = mailbox_arrived };
+static const struct uln_awaited mailbox_news = { .arrived = mailbox_arrived };
 
-static struct echo_mailbox_object *mailbox_find(struct hamlyn_file *file, u32 index)
+static struct echo_mailbox_object *mailbox_find(struct uln_file *file, u32 index)
 {
 	struct echo_mailbox_object *mailbox = xa_load(&echo_parts(file->card)->mailboxes, index);
 
@@ -41,38 +41,38 @@ static void mailbox_free(struct kref *users)
 	struct echo_mailbox_object *mailbox =
 		container_of(users, struct echo_mailbox_object, object.users);
 
-	hamlyn_pages_free(mailbox->inbox);
+	uln_pages_free(mailbox->inbox);
 	kfree(mailbox);
 }
 
 DEFINE_FREE(mailbox_put, struct echo_mailbox_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* Allocates a mailbox that the card does not know yet. */
-static struct echo_mailbox_object *mailbox_alloc(struct hamlyn_file *file, u32 records)
+static struct echo_mailbox_object *mailbox_alloc(struct uln_file *file, u32 records)
 {
 	struct echo_mailbox_object *mailbox __free(mailbox_put) =
 		kzalloc(sizeof(*mailbox), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *inbox;
+	struct uln_pages *inbox;
 	int ret;
 
 	if (!mailbox)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&mailbox->object, file, &echo_mailbox_kind);
-	hamlyn_sleepers_init(&mailbox->sleepers, file, &mailbox_news);
+	uln_object_init(&mailbox->object, file, &echo_mailbox_kind);
+	uln_sleepers_init(&mailbox->sleepers, file, &mailbox_news);
 	mailbox->records = records;
-	inbox = hamlyn_pages_alloc(file, (u64)records * ECHO_RECORD_SIZE);
+	inbox = uln_pages_alloc(file, (u64)records * ECHO_RECORD_SIZE);
 	if (IS_ERR(inbox))
 		return ERR_CAST(inbox);
 	mailbox->inbox = inbox;
-	ret = hamlyn_pages_map(inbox, file->card);
+	ret = uln_pages_map(inbox, file->card);
 	if (ret)
 		return ERR_PTR(ret);
 	return_ptr(mailbox);
 }
 
 /* Clears the outbox, so that its next owner does not see the last owner's data. */
-static void mailbox_zero_outbox(struct hamlyn_card *card, u32 index)
+static void mailbox_zero_outbox(struct uln_card *card, u32 index)
 {
 	memset_io(echo_parts(card)->memory + (u64)index * ECHO_OUTBOX_SIZE, 0, ECHO_OUTBOX_SIZE);
 }
@@ -81,12 +81,12 @@ static void mailbox_zero_outbox(struct hamlyn_card *card, u32 index)
 static int mailbox_open(struct echo_mailbox_object *mailbox)
 {
 	struct echo_open_mailbox body = { .records = mailbox->records };
-	struct hamlyn_file *file = mailbox->object.file;
+	struct uln_file *file = mailbox->object.file;
 	struct echo_parts *parts = echo_parts(file->card);
 	u32 index;
 	int ret;
 
-	ret = hamlyn_share_take(file->share, ECHO_SHARE_MAILBOXES, file->privileged);
+	ret = uln_share_take(file->share, ECHO_SHARE_MAILBOXES, file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->mailboxes, &mailbox->object.index, mailbox,
@@ -96,20 +96,20 @@ static int mailbox_open(struct echo_mailbox_object *mailbox)
 		goto give_back;
 	}
 	index = mailbox->object.index;
-	hamlyn_pages_describe(mailbox->inbox, &body.inbox);
-	hamlyn_sleepers_place(&mailbox->sleepers, parts->control + ECHO_CONTROL_ARMED +
-							  index * HAMLYN_ARMED_STRIDE);
+	uln_pages_describe(mailbox->inbox, &body.inbox);
+	uln_sleepers_place(&mailbox->sleepers, parts->control + ECHO_CONTROL_ARMED +
+						       index * ULN_ARMED_STRIDE);
 	mailbox_zero_outbox(file->card, index);
-	ret = hamlyn_command(file->card, ECHO_COMMAND_OPEN_MAILBOX, index, &body, sizeof(body));
+	ret = uln_command(file->card, ECHO_COMMAND_OPEN_MAILBOX, index, &body, sizeof(body));
 	if (!ret)
 		return 0;
 	xa_erase(&parts->mailboxes, index);
 give_back:
-	hamlyn_share_give(file->share, ECHO_SHARE_MAILBOXES);
+	uln_share_give(file->share, ECHO_SHARE_MAILBOXES);
 	return ret;
 }
 
-int echo_mailbox_open(struct hamlyn_file *file, void *argument)
+int echo_mailbox_open(struct uln_file *file, void *argument)
 {
 	struct echo_mailbox_object *mailbox __free(mailbox_put) = NULL;
 	struct echo_mailbox *answer = argument;
@@ -125,14 +125,14 @@ int echo_mailbox_open(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(mailbox))
 		return PTR_ERR(mailbox);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = mailbox_open(mailbox);
 	if (ret)
 		return ret;
-	hamlyn_sleepers_open(&mailbox->sleepers);
-	hamlyn_object_join(&mailbox->object, 0);
+	uln_sleepers_open(&mailbox->sleepers);
+	uln_object_join(&mailbox->object, 0);
 	answer->mailbox = mailbox->object.index;
 	answer->outbox_offset = mailbox->object.offset + MAP_OUTBOX;
 	answer->doorbell_offset = mailbox->object.offset + MAP_DOORBELL;
@@ -143,28 +143,28 @@ int echo_mailbox_open(struct hamlyn_file *file, void *argument)
 
 static void mailbox_close(struct card_object *object)
 {
-	struct hamlyn_card *card = object->card;
+	struct uln_card *card = object->card;
 
-	hamlyn_unmap_card(object, MAP_INBOX);
-	hamlyn_command_close(card, ECHO_COMMAND_CLOSE_MAILBOX, object->index, NULL, 0);
-	hamlyn_sleepers_close(&mailbox_of(object)->sleepers);
+	uln_unmap_card(object, MAP_INBOX);
+	uln_command_close(card, ECHO_COMMAND_CLOSE_MAILBOX, object->index, NULL, 0);
+	uln_sleepers_close(&mailbox_of(object)->sleepers);
 	xa_erase(&echo_parts(card)->mailboxes, object->index);
-	hamlyn_share_give(object->file->share, ECHO_SHARE_MAILBOXES);
-	hamlyn_object_leave(object);
+	uln_share_give(object->file->share, ECHO_SHARE_MAILBOXES);
+	uln_object_leave(object);
 }
 
 /* The card can no longer reach the inbox; waiters and mappings may hold it longer. */
 static void mailbox_release(struct card_object *object)
 {
-	hamlyn_pages_unmap(mailbox_of(object)->inbox);
-	hamlyn_object_put(object);
+	uln_pages_unmap(mailbox_of(object)->inbox);
+	uln_object_put(object);
 }
 
-static int mailbox_end(struct hamlyn_file *file, u32 index)
+static int mailbox_end(struct uln_file *file, u32 index)
 {
 	struct echo_mailbox_object *mailbox;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		mailbox = mailbox_find(file, index);
@@ -176,16 +176,16 @@ static int mailbox_end(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int echo_mailbox_close(struct hamlyn_file *file, void *argument)
+int echo_mailbox_close(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return mailbox_end(file, object->index);
 }
 
-void echo_mailbox_undo(struct hamlyn_file *file, void *argument)
+void echo_mailbox_undo(struct uln_file *file, void *argument)
 {
 	const struct echo_mailbox *answer = argument;
 
@@ -193,11 +193,11 @@ void echo_mailbox_undo(struct hamlyn_file *file, void *argument)
 }
 
 /* Looks up the caller's mailbox, and takes a reference to it. */
-static struct echo_mailbox_object *mailbox_get(struct hamlyn_file *file, u32 index)
+static struct echo_mailbox_object *mailbox_get(struct uln_file *file, u32 index)
 {
 	struct echo_mailbox_object *mailbox;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	mailbox = mailbox_find(file, index);
@@ -207,32 +207,32 @@ static struct echo_mailbox_object *mailbox_get(struct hamlyn_file *file, u32 ind
 	return mailbox;
 }
 
-int echo_mailbox_wait(struct hamlyn_file *file, void *argument)
+int echo_mailbox_wait(struct uln_file *file, void *argument)
 {
 	struct echo_mailbox_object *mailbox __free(mailbox_put) = NULL;
 	const struct echo_wait *wait = argument;
 
-	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	if (wait->timeout_ns < ULN_WAIT_FOREVER)
 		return -EINVAL;
 	mailbox = mailbox_get(file, wait->mailbox);
 	if (IS_ERR(mailbox))
 		return PTR_ERR(mailbox);
-	return hamlyn_sleepers_wait(&mailbox->sleepers, wait, wait->timeout_ns);
+	return uln_sleepers_wait(&mailbox->sleepers, wait, wait->timeout_ns);
 }
 
 static int mailbox_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
 			u64 size)
 {
-	const struct hamlyn_pages *inbox = mailbox_of(object)->inbox;
+	const struct uln_pages *inbox = mailbox_of(object)->inbox;
 
 	switch (offset) {
 	case MAP_OUTBOX:
-		return size == ECHO_OUTBOX_SIZE ? hamlyn_mmap_windows(vma, object) : -EINVAL;
+		return size == ECHO_OUTBOX_SIZE ? uln_mmap_windows(vma, object) : -EINVAL;
 	case MAP_DOORBELL:
-		return size == ECHO_DOORBELL_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
+		return size == ECHO_DOORBELL_SIZE ? uln_mmap_card(vma, object) : -EINVAL;
 	case MAP_INBOX:
-		return size == (u64)inbox->count * HAMLYN_PAGE_SIZE ?
-			       hamlyn_mmap_pages(vma, object, inbox) :
+		return size == (u64)inbox->count * ULN_PAGE_SIZE ?
+			       uln_mmap_pages(vma, object, inbox) :
 			       -EINVAL;
 	default:
 		return -EINVAL;

@@ -6,27 +6,27 @@ enum { BAR_OUTBOXES = 2, BAR_DOORBELLS = 4 };
 
 static_assert(!offsetof(struct echo_parts, card));
 
-static void ops_init(struct hamlyn_card *card)
+static void ops_init(struct uln_card *card)
 {
 	xa_init_flags(&echo_parts(card)->mailboxes, XA_FLAGS_ALLOC);
 }
 
-static void ops_free(struct hamlyn_card *card)
+static void ops_free(struct uln_card *card)
 {
 	xa_destroy(&echo_parts(card)->mailboxes);
 }
 
-static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
+static int ops_limits(struct uln_card *card, struct uln_query *limits)
 {
 	struct echo_query *own = (struct echo_query *)limits->card;
 
 	static_assert(sizeof(*own) <= sizeof(limits->card));
 	own->mailboxes = readl(card->registers + ECHO_REG_MAILBOXES);
-	return hamlyn_card_check_limit(card, "mailboxes", own->mailboxes, 1, ECHO_MAX_MAILBOXES);
+	return uln_card_check_limit(card, "mailboxes", own->mailboxes, 1, ECHO_MAX_MAILBOXES);
 }
 
 /* Processes use outboxes and doorbells; the driver clears outboxes, and uses the control page. */
-static int ops_prepare(struct hamlyn_card *card)
+static int ops_prepare(struct uln_card *card)
 {
 	u64 control = (u64)echo_mailboxes(card) * ECHO_OUTBOX_SIZE;
 	u64 doorbells = (u64)echo_mailboxes(card) * ECHO_DOORBELL_SIZE;
@@ -34,15 +34,15 @@ static int ops_prepare(struct hamlyn_card *card)
 	struct pci_dev *pdev = card->pdev;
 	int ret;
 
-	ret = hamlyn_bar_check(pdev, BAR_OUTBOXES, control + ECHO_CONTROL_SIZE) ?:
-	      hamlyn_bar_check(pdev, BAR_DOORBELLS, doorbells) ?:
+	ret = uln_bar_check(pdev, BAR_OUTBOXES, control + ECHO_CONTROL_SIZE) ?:
+	      uln_bar_check(pdev, BAR_DOORBELLS, doorbells) ?:
 	      pcim_request_region(pdev, BAR_OUTBOXES, card->ops->name) ?:
 	      pcim_request_region(pdev, BAR_DOORBELLS, card->ops->name);
 	if (ret)
 		return ret;
 	parts->outboxes = pci_resource_start(pdev, BAR_OUTBOXES);
 	parts->doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
-	parts->memory = hamlyn_windows_map(card, parts->outboxes, control + ECHO_CONTROL_SIZE);
+	parts->memory = uln_windows_map(card, parts->outboxes, control + ECHO_CONTROL_SIZE);
 	if (!parts->memory)
 		return -ENOMEM;
 	parts->control = parts->memory + control;
@@ -50,23 +50,23 @@ static int ops_prepare(struct hamlyn_card *card)
 	return 0;
 }
 
-static void ops_announce(const struct hamlyn_card *card)
+static void ops_announce(const struct uln_card *card)
 {
 	dev_info(&card->pdev->dev, "%s: %u mailboxes\n", dev_name(&card->dev),
 		 echo_mailboxes(card));
 }
 
-static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
+static u32 ops_shares(const struct uln_card *card, unsigned int kind)
 {
 	return echo_mailboxes(card);
 }
 
-static void ops_reset(struct hamlyn_card *card)
+static void ops_reset(struct uln_card *card)
 {
 	memset_io(echo_parts(card)->control, 0, ECHO_CONTROL_SIZE);
 }
 
-static void ops_stop(struct hamlyn_card *card)
+static void ops_stop(struct uln_card *card)
 {
 	struct echo_mailbox_object *mailbox;
 	unsigned long index;

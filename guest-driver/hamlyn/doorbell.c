@@ -18,7 +18,7 @@ struct hamlyn_bell {
 	struct pci_dev *pdev;
 	struct list_head on_bells;
 	/* The card that has its doorbells there. */
-	struct hamlyn_card *card;
+	struct uln_card *card;
 	struct pci_saved_state *state;
 };
 
@@ -28,7 +28,7 @@ static LIST_HEAD(bells);
 static LIST_HEAD(cards);
 
 /* Moves doorbells to this place; the card's lock is held. */
-static void bell_move(struct hamlyn_card *card, resource_size_t start, bool posted)
+static void bell_move(struct uln_card *card, resource_size_t start, bool posted)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 	struct hamlyn_terminus *terminus;
@@ -38,19 +38,19 @@ static void bell_move(struct hamlyn_card *card, resource_size_t start, bool post
 	parts->doorbells = start;
 	parts->posted = posted;
 	xa_for_each(&parts->termini, index, terminus)
-		hamlyn_withdraw(&terminus->object, HAMLYN_MAP_DOORBELL, HAMLYN_DOORBELL_SIZE);
+		uln_withdraw(&terminus->object, HAMLYN_MAP_DOORBELL, HAMLYN_DOORBELL_SIZE);
 	hamlyn_wellknown_doorbell(card);
 }
 
 /* Returns whether two functions are neighbours: those of one card. */
-static bool bell_belongs(const struct hamlyn_bell *bell, const struct hamlyn_card *card)
+static bool bell_belongs(const struct hamlyn_bell *bell, const struct uln_card *card)
 {
 	return bell->pdev->bus == card->pdev->bus && bell->pdev->devfn == card->pdev->devfn + 1 &&
 	       PCI_SLOT(bell->pdev->devfn) == PCI_SLOT(card->pdev->devfn);
 }
 
 /* Returns 0, or 1 if this is not a doorbell of the card: those read as its scratch register. */
-static u32 bell_test(struct hamlyn_card *card, resource_size_t doorbell)
+static u32 bell_test(struct uln_card *card, resource_size_t doorbell)
 {
 	void __iomem *page = ioremap(doorbell, HAMLYN_DOORBELL_SIZE);
 	u32 pattern = get_random_u32();
@@ -58,20 +58,20 @@ static u32 bell_test(struct hamlyn_card *card, resource_size_t doorbell)
 
 	if (!page)
 		return 1;
-	writel(pattern, card->registers + HAMLYN_REG_SCRATCH);
+	writel(pattern, card->registers + ULN_REG_SCRATCH);
 	result = readl(page) != ~pattern;
 	iounmap(page);
 	return result;
 }
 
-static void bell_attach(struct hamlyn_bell *bell, struct hamlyn_card *card)
+static void bell_attach(struct hamlyn_bell *bell, struct uln_card *card)
 {
 	resource_size_t start = pci_resource_start(bell->pdev, BAR_POSTED_DOORBELLS);
 	u64 size = (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE;
 
 	lockdep_assert_held(&bells_lock);
 	guard(mutex)(&card->lock);
-	if (!hamlyn_bar_holds(bell->pdev, BAR_POSTED_DOORBELLS, size)) {
+	if (!uln_bar_holds(bell->pdev, BAR_POSTED_DOORBELLS, size)) {
 		dev_warn(&bell->pdev->dev, "its doorbells cannot be used\n");
 		return;
 	}
@@ -94,7 +94,7 @@ static void bell_look_for_card(const struct hamlyn_bell *bell)
 
 	if (PCI_FUNC(devfn))
 		card = pci_get_slot(bell->pdev->bus, devfn - 1);
-	if (!card || card->vendor != HAMLYN_PCI_VENDOR || card->device != HAMLYN_PCI_DEVICE)
+	if (!card || card->vendor != ULN_PCI_VENDOR || card->device != HAMLYN_PCI_DEVICE)
 		dev_warn(&bell->pdev->dev,
 			 "these doorbells have no card: it must be the function before this one in the same slot\n");
 	pci_dev_put(card);
@@ -104,7 +104,7 @@ static void bell_look_for_card(const struct hamlyn_bell *bell)
 static void bell_offer(struct hamlyn_bell *bell)
 {
 	struct hamlyn_parts *parts;
-	struct hamlyn_card *card;
+	struct uln_card *card;
 
 	guard(mutex)(&bells_lock);
 	if (list_empty(&bell->on_bells))
@@ -122,7 +122,7 @@ static void bell_offer(struct hamlyn_bell *bell)
 /* Stops the use of a second function: on return nothing can reach it. */
 static void bell_withdraw(struct hamlyn_bell *bell)
 {
-	struct hamlyn_card *card;
+	struct uln_card *card;
 
 	guard(mutex)(&bells_lock);
 	/* A card that comes meanwhile does not find it either. */
@@ -138,7 +138,7 @@ static void bell_withdraw(struct hamlyn_bell *bell)
 
 static void bells_leave(void *data)
 {
-	struct hamlyn_card *card = data;
+	struct uln_card *card = data;
 	struct hamlyn_bell *bell;
 
 	guard(mutex)(&bells_lock);
@@ -149,7 +149,7 @@ static void bells_leave(void *data)
 }
 
 /* Adds an identified card: its second function may be present, come later, or never. */
-int hamlyn_bells_join(struct hamlyn_card *card)
+int hamlyn_bells_join(struct uln_card *card)
 {
 	struct hamlyn_bell *bell;
 
@@ -171,8 +171,8 @@ static int bell_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	if (!bell)
 		return -ENOMEM;
 	ret = pcim_enable_device(pdev) ?:
-	      pcim_request_region(pdev, BAR_POSTED_DOORBELLS, HAMLYN_NAME) ?:
-	      hamlyn_state_keep(pdev, &bell->state);
+	      pcim_request_region(pdev, BAR_POSTED_DOORBELLS, ULN_NAME) ?:
+	      uln_state_keep(pdev, &bell->state);
 	if (ret)
 		return dev_err_probe(&pdev->dev, ret, "its doorbells cannot be had\n");
 	bell->pdev = pdev;
@@ -225,7 +225,7 @@ static pci_ers_result_t bell_slot_reset(struct pci_dev *pdev)
 {
 	struct hamlyn_bell *bell = pci_get_drvdata(pdev);
 
-	hamlyn_state_restore(pdev, bell->state);
+	uln_state_restore(pdev, bell->state);
 	return PCI_ERS_RESULT_RECOVERED;
 }
 
@@ -238,13 +238,13 @@ static const struct pci_error_handlers bell_errors = {
 };
 
 static const struct pci_device_id bell_ids[] = {
-	{ PCI_DEVICE(HAMLYN_PCI_VENDOR, HAMLYN_PCI_DOORBELL) },
+	{ PCI_DEVICE(ULN_PCI_VENDOR, HAMLYN_PCI_DOORBELL) },
 	{},
 };
 MODULE_DEVICE_TABLE(pci, bell_ids);
 
 static struct pci_driver bell_driver = {
-	.name = HAMLYN_NAME "-doorbell",
+	.name = ULN_NAME "-doorbell",
 	.id_table = bell_ids,
 	.probe = bell_probe,
 	.remove = bell_remove,

@@ -3,7 +3,7 @@
 #ifndef _HAMLYN_H
 #define _HAMLYN_H
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 #include "hamlyn_card.h"
 #include "hamlyn_uapi.h"
 
@@ -20,7 +20,7 @@ enum {
 enum { HAMLYN_KIND_SLOT, HAMLYN_KIND_TERMINUS, HAMLYN_KIND_QUEUE, HAMLYN_KIND_EXPRESS };
 
 struct hamlyn_parts {
-	struct hamlyn_card card;
+	struct uln_card card;
 
 	/*
 	 * BAR 2: the termini's windows, followed by the control areas: first the queues', then the
@@ -51,7 +51,7 @@ struct hamlyn_parts {
 #define hamlyn_parts(of) container_of_const(of, struct hamlyn_parts, card)
 
 /* Returns a terminus's window, for the driver. */
-static inline void __iomem *hamlyn_window(struct hamlyn_card *card, u32 terminus)
+static inline void __iomem *hamlyn_window(struct uln_card *card, u32 terminus)
 {
 	return hamlyn_parts(card)->memory + (u64)terminus * HAMLYN_WINDOW_SIZE;
 }
@@ -61,8 +61,8 @@ struct hamlyn_terminus {
 	struct page *status;
 	dma_addr_t status_dma;
 	bool status_mapped;
-	struct hamlyn_pages *buffers[HAMLYN_SEND_BUFFERS];
-	struct hamlyn_sleepers sleepers;
+	struct uln_pages *buffers[HAMLYN_SEND_BUFFERS];
+	struct uln_sleepers sleepers;
 	/* What poll waits for, if anything. */
 	bool polled;
 	struct hamlyn_terminus_wait poll;
@@ -71,8 +71,8 @@ struct hamlyn_terminus {
 struct hamlyn_slot {
 	struct card_object object;
 	struct hamlyn_queue *queue;
-	struct hamlyn_pages *area;
-	struct hamlyn_pages *metadata;
+	struct uln_pages *area;
+	struct uln_pages *metadata;
 };
 
 struct hamlyn_queue {
@@ -80,8 +80,8 @@ struct hamlyn_queue {
 	/* Number of slots that name it. */
 	unsigned int slots;
 	u32 entries;
-	struct hamlyn_pages *pages;
-	struct hamlyn_sleepers sleepers;
+	struct uln_pages *pages;
+	struct uln_sleepers sleepers;
 	/* What poll waits for, if anything. */
 	bool polled;
 	struct hamlyn_queue_wait poll;
@@ -95,20 +95,20 @@ struct hamlyn_queue {
 /* doorbell.c */
 int hamlyn_bells_init(void);
 void hamlyn_bells_exit(void);
-int hamlyn_bells_join(struct hamlyn_card *card);
+int hamlyn_bells_join(struct uln_card *card);
 
 /* terminus.c */
 extern const struct card_kind hamlyn_terminus_kind;
-int hamlyn_terminus_create(struct hamlyn_file *file, void *argument);
-int hamlyn_terminus_destroy(struct hamlyn_file *file, void *argument);
-void hamlyn_terminus_undo(struct hamlyn_file *file, void *argument);
+int hamlyn_terminus_create(struct uln_file *file, void *argument);
+int hamlyn_terminus_destroy(struct uln_file *file, void *argument);
+void hamlyn_terminus_undo(struct uln_file *file, void *argument);
 void hamlyn_terminus_put(struct hamlyn_terminus *terminus);
 DEFINE_FREE(terminus_put, struct hamlyn_terminus *,
 	    if (!IS_ERR_OR_NULL(_T)) hamlyn_terminus_put(_T))
-int hamlyn_terminus_wait(struct hamlyn_file *file, void *argument);
-int hamlyn_terminus_arm(struct hamlyn_file *file, void *argument);
-int hamlyn_send_buffer_set(struct hamlyn_file *file, void *argument);
-int hamlyn_send_buffer_clear(struct hamlyn_file *file, void *argument);
+int hamlyn_terminus_wait(struct uln_file *file, void *argument);
+int hamlyn_terminus_arm(struct uln_file *file, void *argument);
+int hamlyn_send_buffer_set(struct uln_file *file, void *argument);
+int hamlyn_send_buffer_clear(struct uln_file *file, void *argument);
 
 /* window.c */
 int hamlyn_terminus_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
@@ -117,21 +117,21 @@ resource_size_t hamlyn_terminus_place(const struct card_object *object, u64 offs
 
 /* slot.c */
 extern const struct card_kind hamlyn_slot_kind;
-int hamlyn_slot_create(struct hamlyn_file *file, void *argument);
-int hamlyn_slot_destroy(struct hamlyn_file *file, void *argument);
-void hamlyn_slot_undo(struct hamlyn_file *file, void *argument);
-struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
+int hamlyn_slot_create(struct uln_file *file, void *argument);
+int hamlyn_slot_destroy(struct uln_file *file, void *argument);
+void hamlyn_slot_undo(struct uln_file *file, void *argument);
+struct hamlyn_slot *hamlyn_slot_open_page(struct uln_file *file, u32 source,
 					  struct hamlyn_queue *queue,
 					  const struct hamlyn_open_slot *like, u32 metadata);
 
 /* queue.c */
 extern const struct card_kind hamlyn_queue_kind;
-int hamlyn_queue_create(struct hamlyn_file *file, void *argument);
-int hamlyn_queue_destroy(struct hamlyn_file *file, void *argument);
-void hamlyn_queue_undo(struct hamlyn_file *file, void *argument);
-int hamlyn_queue_wait(struct hamlyn_file *file, void *argument);
-int hamlyn_queue_arm(struct hamlyn_file *file, void *argument);
-struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index);
+int hamlyn_queue_create(struct uln_file *file, void *argument);
+int hamlyn_queue_destroy(struct uln_file *file, void *argument);
+void hamlyn_queue_undo(struct uln_file *file, void *argument);
+int hamlyn_queue_wait(struct uln_file *file, void *argument);
+int hamlyn_queue_arm(struct uln_file *file, void *argument);
+struct hamlyn_queue *hamlyn_queue_find(struct uln_file *file, u32 index);
 void hamlyn_queue_put(struct hamlyn_queue *queue);
 DEFINE_FREE(queue_put, struct hamlyn_queue *, if (!IS_ERR_OR_NULL(_T)) hamlyn_queue_put(_T))
 bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass);
@@ -139,15 +139,15 @@ const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *q
 						    u32 *pass);
 
 /* room.c */
-u32 hamlyn_wellknown_slots(const struct hamlyn_card *card);
-void hamlyn_wellknown_query(const struct hamlyn_card *card, struct hamlyn_query *query);
+u32 hamlyn_wellknown_slots(const struct uln_card *card);
+void hamlyn_wellknown_query(const struct uln_card *card, struct uln_query *query);
 
 /* wellknown.c */
-int hamlyn_wellknown_init(struct hamlyn_card *card);
-void hamlyn_wellknown_free(struct hamlyn_card *card);
-void hamlyn_wellknown_start(struct hamlyn_card *card);
-void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
-void hamlyn_wellknown_doorbell(struct hamlyn_card *card);
+int hamlyn_wellknown_init(struct uln_card *card);
+void hamlyn_wellknown_free(struct uln_card *card);
+void hamlyn_wellknown_start(struct uln_card *card);
+void hamlyn_wellknown_stop(struct uln_card *card, struct uln_closed *closed);
+void hamlyn_wellknown_doorbell(struct uln_card *card);
 
 /* ops.c */
 extern const struct card_ops hamlyn_card_ops;

@@ -14,9 +14,9 @@ enum { BAR_WINDOWS = 2, BAR_DOORBELLS = 4 };
 
 /* The core allocates and frees both as one. */
 static_assert(!offsetof(struct hamlyn_parts, card));
-static_assert(HAMLYN_STATISTICS <= ARRAY_SIZE(((struct hamlyn_statistics *)0)->values));
+static_assert(HAMLYN_STATISTICS <= ARRAY_SIZE(((struct uln_statistics *)0)->values));
 
-static void ops_init(struct hamlyn_card *card)
+static void ops_init(struct uln_card *card)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 
@@ -25,7 +25,7 @@ static void ops_init(struct hamlyn_card *card)
 	xa_init_flags(&parts->queues, XA_FLAGS_ALLOC);
 }
 
-static void ops_free(struct hamlyn_card *card)
+static void ops_free(struct uln_card *card)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 
@@ -40,10 +40,10 @@ static void ops_free(struct hamlyn_card *card)
  */
 #define ABI_SRAM 0x00020006
 
-static_assert(sizeof(struct hamlyn_sram_query) <= sizeof(((struct hamlyn_query *)0)->card));
+static_assert(sizeof(struct hamlyn_sram_query) <= sizeof(((struct uln_query *)0)->card));
 
 /* Bytes of a card's memory after the directory; 0: the card is too old to have one memory. */
-static u32 ops_sram_room(const struct hamlyn_query *limits)
+static u32 ops_sram_room(const struct uln_query *limits)
 {
 	u64 numbers = (u64)limits->termini + limits->slots + limits->queues;
 	u64 directory = round_up(numbers * HAMLYN_SRAM_NUMBER, HAMLYN_SRAM_UNIT);
@@ -53,7 +53,7 @@ static u32 ops_sram_room(const struct hamlyn_query *limits)
 	return limits->sram_size - directory;
 }
 
-static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
+static int ops_limits(struct uln_card *card, struct uln_query *limits)
 {
 	struct hamlyn_sram_query *sram = (struct hamlyn_sram_query *)limits->card;
 
@@ -63,15 +63,15 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	limits->slots = readl(card->registers + HAMLYN_REG_SLOTS);
 	limits->queues = readl(card->registers + HAMLYN_REG_QUEUES);
 	sram->room = ops_sram_room(limits);
-	return hamlyn_card_check_limit(card, "termini", limits->termini, 1, MAX_TERMINI) ?:
-	       hamlyn_card_check_limit(card, "slots", limits->slots, 1, MAX_OBJECTS) ?:
-	       hamlyn_card_check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS);
+	return uln_card_check_limit(card, "termini", limits->termini, 1, MAX_TERMINI) ?:
+	       uln_card_check_limit(card, "slots", limits->slots, 1, MAX_OBJECTS) ?:
+	       uln_card_check_limit(card, "notification queues", limits->queues, 1, MAX_OBJECTS);
 }
 
 /*
  * Processes map windows and doorbells; the driver maps windows, and the control areas after them.
  */
-static int ops_map(struct hamlyn_card *card)
+static int ops_map(struct uln_card *card)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 	u64 windows = (u64)card->limits.termini * HAMLYN_WINDOW_SIZE;
@@ -81,17 +81,17 @@ static int ops_map(struct hamlyn_card *card)
 	parts->terminus_control =
 		DIV_ROUND_UP(card->limits.queues, 512) * HAMLYN_QUEUE_CONTROL_SIZE;
 	parts->control_size = parts->terminus_control + HAMLYN_TERMINUS_CONTROL_SIZE;
-	ret = hamlyn_bar_check(pdev, BAR_WINDOWS, windows + parts->control_size) ?:
-	      hamlyn_bar_check(pdev, BAR_DOORBELLS,
-			       (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE) ?:
-	      pcim_request_region(pdev, BAR_WINDOWS, HAMLYN_NAME) ?:
-	      pcim_request_region(pdev, BAR_DOORBELLS, HAMLYN_NAME);
+	ret = uln_bar_check(pdev, BAR_WINDOWS, windows + parts->control_size) ?:
+	      uln_bar_check(pdev, BAR_DOORBELLS,
+			    (u64)card->limits.termini * HAMLYN_DOORBELL_SIZE) ?:
+	      pcim_request_region(pdev, BAR_WINDOWS, ULN_NAME) ?:
+	      pcim_request_region(pdev, BAR_DOORBELLS, ULN_NAME);
 	if (ret)
 		return ret;
 	parts->windows = pci_resource_start(pdev, BAR_WINDOWS);
 	parts->trapped_doorbells = pci_resource_start(pdev, BAR_DOORBELLS);
 	parts->doorbells = parts->trapped_doorbells;
-	parts->memory = hamlyn_windows_map(card, parts->windows, windows + parts->control_size);
+	parts->memory = uln_windows_map(card, parts->windows, windows + parts->control_size);
 	if (!parts->memory)
 		return -ENOMEM;
 	parts->control = parts->memory + windows;
@@ -99,12 +99,12 @@ static int ops_map(struct hamlyn_card *card)
 	return 0;
 }
 
-static int ops_prepare(struct hamlyn_card *card)
+static int ops_prepare(struct uln_card *card)
 {
 	return ops_map(card) ?: hamlyn_bells_join(card) ?: hamlyn_wellknown_init(card);
 }
 
-static void ops_announce(const struct hamlyn_card *card)
+static void ops_announce(const struct uln_card *card)
 {
 	dev_info(&card->pdev->dev,
 		 "%s: %u termini, %u slots, %u queues, %u vectors, doorbells are %s\n",
@@ -113,7 +113,7 @@ static void ops_announce(const struct hamlyn_card *card)
 		 hamlyn_parts(card)->posted ? "posted" : "trapped");
 }
 
-static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query)
+static void ops_query(const struct uln_card *card, struct uln_query *query)
 {
 	struct hamlyn_sram_query *sram = (struct hamlyn_sram_query *)query->card;
 
@@ -125,9 +125,9 @@ static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query
 	hamlyn_wellknown_query(card, query);
 }
 
-static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
+static u32 ops_shares(const struct uln_card *card, unsigned int kind)
 {
-	struct hamlyn_query query = card->limits;
+	struct uln_query query = card->limits;
 
 	hamlyn_wellknown_query(card, &query);
 	switch (kind) {
@@ -140,14 +140,14 @@ static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
 	}
 }
 
-static void ops_reset(struct hamlyn_card *card)
+static void ops_reset(struct uln_card *card)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 
 	memset_io(parts->control, 0, parts->control_size);
 }
 
-static void ops_stop(struct hamlyn_card *card)
+static void ops_stop(struct uln_card *card)
 {
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 	struct hamlyn_terminus *terminus;
@@ -190,12 +190,12 @@ static const struct card_kind * const kinds[] = {
 	[HAMLYN_KIND_SLOT] = &hamlyn_slot_kind,
 	[HAMLYN_KIND_TERMINUS] = &hamlyn_terminus_kind,
 	[HAMLYN_KIND_QUEUE] = &hamlyn_queue_kind,
-	[HAMLYN_KIND_EXPRESS] = &hamlyn_express_kind,
+	[HAMLYN_KIND_EXPRESS] = &uln_express_kind,
 };
-static_assert(ARRAY_SIZE(kinds) <= HAMLYN_CARD_KINDS);
+static_assert(ARRAY_SIZE(kinds) <= ULN_CARD_KINDS);
 
 const struct card_ops hamlyn_card_ops = {
-	.model = HAMLYN_MODEL_HAMLYN,
+	.model = HAMLYN_MODEL,
 	.name = "hamlyn",
 	.abi_version = HAMLYN_ABI_VERSION,
 	/* A later addition, the card's PORTS, reads as 0 where it is missing. */

@@ -9,7 +9,7 @@
 
 static const struct hamlyn_notification *queue_entry(const struct hamlyn_queue *queue, u32 cursor)
 {
-	unsigned int per_page = HAMLYN_PAGE_SIZE / HAMLYN_NOTIFICATION_SIZE;
+	unsigned int per_page = ULN_PAGE_SIZE / HAMLYN_NOTIFICATION_SIZE;
 	const struct hamlyn_notification *entries;
 
 	/* The cursor is a user's, and has been checked; speculation must not go beyond either. */
@@ -34,7 +34,7 @@ static bool queue_arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass
 	return ahead < PASSES / 2;
 }
 
-static bool queue_awaited(const struct hamlyn_sleepers *sleepers, const void *what)
+static bool queue_awaited(const struct uln_sleepers *sleepers, const void *what)
 {
 	const struct hamlyn_queue_wait *wait = what;
 
@@ -42,9 +42,9 @@ static bool queue_awaited(const struct hamlyn_sleepers *sleepers, const void *wh
 			     wait->cursor, wait->pass);
 }
 
-static const struct hamlyn_awaited queue_news = { .arrived = queue_awaited };
+static const struct uln_awaited queue_news = { .arrived = queue_awaited };
 
-struct hamlyn_queue *hamlyn_queue_find(struct hamlyn_file *file, u32 index)
+struct hamlyn_queue *hamlyn_queue_find(struct uln_file *file, u32 index)
 {
 	struct hamlyn_queue *queue = xa_load(&hamlyn_parts(file->card)->queues, index);
 
@@ -55,31 +55,31 @@ static void queue_free(struct kref *users)
 {
 	struct hamlyn_queue *queue = container_of(users, struct hamlyn_queue, object.users);
 
-	hamlyn_pages_free(queue->pages);
+	uln_pages_free(queue->pages);
 	kfree(queue);
 }
 
 void hamlyn_queue_put(struct hamlyn_queue *queue)
 {
-	hamlyn_object_put(&queue->object);
+	uln_object_put(&queue->object);
 }
 
-static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
+static struct hamlyn_queue *queue_alloc(struct uln_file *file, u32 entries)
 {
 	struct hamlyn_queue *queue __free(queue_put) = kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *pages;
+	struct uln_pages *pages;
 	int ret;
 
 	if (!queue)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&queue->object, file, &hamlyn_queue_kind);
+	uln_object_init(&queue->object, file, &hamlyn_queue_kind);
 	queue->entries = entries;
-	hamlyn_sleepers_init(&queue->sleepers, file, &queue_news);
-	pages = hamlyn_pages_alloc(file, (u64)entries * HAMLYN_NOTIFICATION_SIZE);
+	uln_sleepers_init(&queue->sleepers, file, &queue_news);
+	pages = uln_pages_alloc(file, (u64)entries * HAMLYN_NOTIFICATION_SIZE);
 	if (IS_ERR(pages))
 		return ERR_CAST(pages);
 	queue->pages = pages;
-	ret = hamlyn_pages_map(pages, file->card);
+	ret = uln_pages_map(pages, file->card);
 	if (ret)
 		return ERR_PTR(ret);
 	return_ptr(queue);
@@ -88,12 +88,12 @@ static struct hamlyn_queue *queue_alloc(struct hamlyn_file *file, u32 entries)
 static int queue_open(struct hamlyn_queue *queue)
 {
 	struct hamlyn_open_queue body = { .entries = queue->entries };
-	struct hamlyn_file *file = queue->object.file;
-	struct hamlyn_card *card = file->card;
+	struct uln_file *file = queue->object.file;
+	struct uln_card *card = file->card;
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 	int ret;
 
-	ret = hamlyn_share_take(file->share, HAMLYN_QUEUES, file->privileged);
+	ret = uln_share_take(file->share, HAMLYN_QUEUES, file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->queues, &queue->object.index, queue,
@@ -102,13 +102,13 @@ static int queue_open(struct hamlyn_queue *queue)
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	hamlyn_pages_describe(queue->pages, &body.area);
-	hamlyn_sleepers_place(&queue->sleepers,
-			      parts->control + HAMLYN_QUEUE_CONTROL_ARMED +
-				      queue->object.index * HAMLYN_ARMED_STRIDE);
+	uln_pages_describe(queue->pages, &body.area);
+	uln_sleepers_place(&queue->sleepers,
+			   parts->control + HAMLYN_QUEUE_CONTROL_ARMED +
+				   queue->object.index * ULN_ARMED_STRIDE);
 	body.vector = queue->sleepers.vector->number;
-	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_QUEUE, queue->object.index, &body,
-			     sizeof(body));
+	ret = uln_command(card, HAMLYN_COMMAND_OPEN_QUEUE, queue->object.index, &body,
+			  sizeof(body));
 	if (ret)
 		goto release_index;
 	return 0;
@@ -116,11 +116,11 @@ static int queue_open(struct hamlyn_queue *queue)
 release_index:
 	xa_erase(&parts->queues, queue->object.index);
 give_back:
-	hamlyn_share_give(file->share, HAMLYN_QUEUES);
+	uln_share_give(file->share, HAMLYN_QUEUES);
 	return ret;
 }
 
-int hamlyn_queue_create(struct hamlyn_file *file, void *argument)
+int hamlyn_queue_create(struct uln_file *file, void *argument)
 {
 	struct hamlyn_queue_create *create = argument;
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
@@ -134,17 +134,17 @@ int hamlyn_queue_create(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = queue_open(queue);
 	if (ret)
 		return ret;
-	hamlyn_sleepers_open(&queue->sleepers);
-	hamlyn_object_join(&queue->object, HAMLYN_KIND_QUEUE);
+	uln_sleepers_open(&queue->sleepers);
+	uln_object_join(&queue->object, HAMLYN_KIND_QUEUE);
 	create->queue = queue->object.index;
 	create->offset = queue->object.offset;
-	create->size = queue->pages->count * HAMLYN_PAGE_SIZE;
+	create->size = queue->pages->count * ULN_PAGE_SIZE;
 	retain_and_null_ptr(queue);
 	return 0;
 }
@@ -156,13 +156,13 @@ int hamlyn_queue_create(struct hamlyn_file *file, void *argument)
 static void queue_close(struct card_object *object)
 {
 	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
-	struct hamlyn_card *card = queue->object.card;
+	struct uln_card *card = queue->object.card;
 
-	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_QUEUE, queue->object.index, NULL, 0);
-	hamlyn_sleepers_close(&queue->sleepers);
+	uln_command_close(card, HAMLYN_COMMAND_CLOSE_QUEUE, queue->object.index, NULL, 0);
+	uln_sleepers_close(&queue->sleepers);
 	xa_erase(&hamlyn_parts(card)->queues, queue->object.index);
-	hamlyn_share_give(queue->object.file->share, HAMLYN_QUEUES);
-	hamlyn_object_leave(&queue->object);
+	uln_share_give(queue->object.file->share, HAMLYN_QUEUES);
+	uln_object_leave(&queue->object);
 }
 
 /*
@@ -173,16 +173,16 @@ static void queue_release(struct card_object *object)
 {
 	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
 
-	hamlyn_pages_unmap(queue->pages);
+	uln_pages_unmap(queue->pages);
 	hamlyn_queue_put(queue);
 }
 
 /* Closes a file's queue, and returns it. */
-static struct hamlyn_queue *queue_take(struct hamlyn_file *file, u32 index)
+static struct hamlyn_queue *queue_take(struct uln_file *file, u32 index)
 {
 	struct hamlyn_queue *queue;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	queue = hamlyn_queue_find(file, index);
@@ -194,7 +194,7 @@ static struct hamlyn_queue *queue_take(struct hamlyn_file *file, u32 index)
 	return queue;
 }
 
-static int queue_destroy(struct hamlyn_file *file, u32 index)
+static int queue_destroy(struct uln_file *file, u32 index)
 {
 	struct hamlyn_queue *queue = queue_take(file, index);
 
@@ -204,16 +204,16 @@ static int queue_destroy(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int hamlyn_queue_destroy(struct hamlyn_file *file, void *argument)
+int hamlyn_queue_destroy(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return queue_destroy(file, object->index);
 }
 
-void hamlyn_queue_undo(struct hamlyn_file *file, void *argument)
+void hamlyn_queue_undo(struct uln_file *file, void *argument)
 {
 	const struct hamlyn_queue_create *create = argument;
 
@@ -225,7 +225,7 @@ bool hamlyn_queue_ready(struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
 	const struct hamlyn_queue_wait wait = { .cursor = cursor, .pass = pass };
 
-	return hamlyn_sleepers_ready(&queue->sleepers, &wait);
+	return uln_sleepers_ready(&queue->sleepers, &wait);
 }
 
 /*
@@ -248,7 +248,7 @@ const struct hamlyn_notification *hamlyn_queue_take(const struct hamlyn_queue *q
 }
 
 /* Looks up a caller's queue, checks the position, takes a reference; the card's lock is held. */
-static struct hamlyn_queue *queue_get(struct hamlyn_file *file,
+static struct hamlyn_queue *queue_get(struct uln_file *file,
 				      const struct hamlyn_queue_wait *wait)
 {
 	struct hamlyn_queue *queue;
@@ -263,36 +263,36 @@ static struct hamlyn_queue *queue_get(struct hamlyn_file *file,
 	return queue;
 }
 
-static struct hamlyn_queue *queue_get_alone(struct hamlyn_file *file,
+static struct hamlyn_queue *queue_get_alone(struct uln_file *file,
 					    const struct hamlyn_queue_wait *wait)
 {
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 
 	return entry.error ? ERR_PTR(entry.error) : queue_get(file, wait);
 }
 
-int hamlyn_queue_wait(struct hamlyn_file *file, void *argument)
+int hamlyn_queue_wait(struct uln_file *file, void *argument)
 {
 	const struct hamlyn_queue_wait *wait = argument;
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 
 	if (wait->ready || wait->reserved || wait->pass >= PASSES ||
-	    wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	    wait->timeout_ns < ULN_WAIT_FOREVER)
 		return -EINVAL;
 	queue = queue_get_alone(file, wait);
 	if (IS_ERR(queue))
 		return PTR_ERR(queue);
-	return hamlyn_sleepers_wait(&queue->sleepers, wait, wait->timeout_ns);
+	return uln_sleepers_wait(&queue->sleepers, wait, wait->timeout_ns);
 }
 
-int hamlyn_queue_arm(struct hamlyn_file *file, void *argument)
+int hamlyn_queue_arm(struct uln_file *file, void *argument)
 {
 	struct hamlyn_queue_wait *wait = argument;
 	struct hamlyn_queue *queue __free(queue_put) = NULL;
 
 	if (wait->ready || wait->reserved || wait->pass >= PASSES || wait->timeout_ns)
 		return -EINVAL;
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	queue = queue_get(file, wait);
@@ -300,7 +300,7 @@ int hamlyn_queue_arm(struct hamlyn_file *file, void *argument)
 		return PTR_ERR(queue);
 	queue->polled = true;
 	queue->poll = *wait;
-	wait->ready = hamlyn_sleepers_ready(&queue->sleepers, wait);
+	wait->ready = uln_sleepers_ready(&queue->sleepers, wait);
 	return 0;
 }
 
@@ -309,7 +309,7 @@ static __poll_t queue_poll(struct card_object *object)
 {
 	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
 
-	if (queue->polled && hamlyn_sleepers_ready(&queue->sleepers, &queue->poll))
+	if (queue->polled && uln_sleepers_ready(&queue->sleepers, &queue->poll))
 		return EPOLLIN | EPOLLRDNORM;
 	return 0;
 }
@@ -318,9 +318,9 @@ static int queue_mmap(struct card_object *object, struct vm_area_struct *vma, u6
 {
 	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
 
-	if (offset || size != (u64)queue->pages->count * HAMLYN_PAGE_SIZE)
+	if (offset || size != (u64)queue->pages->count * ULN_PAGE_SIZE)
 		return -EINVAL;
-	return hamlyn_mmap_pages(vma, object, queue->pages);
+	return uln_mmap_pages(vma, object, queue->pages);
 }
 
 const struct card_kind hamlyn_queue_kind = {

@@ -28,29 +28,29 @@ static u64 slot_make_key(void)
 
 static void slot_free(struct hamlyn_slot *slot)
 {
-	hamlyn_pages_free(slot->area);
-	hamlyn_pages_free(slot->metadata);
+	uln_pages_free(slot->area);
+	uln_pages_free(slot->metadata);
 	kfree(slot);
 }
 DEFINE_FREE(slot_free, struct hamlyn_slot *, if (!IS_ERR_OR_NULL(_T)) slot_free(_T))
 
-static struct hamlyn_slot *slot_pin(struct hamlyn_file *file,
+static struct hamlyn_slot *slot_pin(struct uln_file *file,
 				    const struct hamlyn_slot_create *create)
 {
 	struct hamlyn_slot *slot __free(slot_free) = kzalloc(sizeof(*slot), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *pages;
+	struct uln_pages *pages;
 
 	if (!slot)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&slot->object, file, &hamlyn_slot_kind);
-	pages = hamlyn_pages_pin(create->area_address, create->area_length, DMA_BIDIRECTIONAL);
+	uln_object_init(&slot->object, file, &hamlyn_slot_kind);
+	pages = uln_pages_pin(create->area_address, create->area_length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(pages))
 		return ERR_CAST(pages);
 	slot->area = pages;
 	if (create->metadata_entries) {
-		pages = hamlyn_pages_pin(create->metadata_address,
-					 (u64)create->metadata_entries * HAMLYN_METADATA_SIZE,
-					 DMA_BIDIRECTIONAL);
+		pages = uln_pages_pin(create->metadata_address,
+				      (u64)create->metadata_entries * HAMLYN_METADATA_SIZE,
+				      DMA_BIDIRECTIONAL);
 		if (IS_ERR(pages))
 			return ERR_CAST(pages);
 		slot->metadata = pages;
@@ -61,30 +61,30 @@ static struct hamlyn_slot *slot_pin(struct hamlyn_file *file,
 /* Mappings are removed when the slot is freed. */
 static int slot_map(struct hamlyn_slot *slot, struct hamlyn_open_slot *body)
 {
-	struct hamlyn_card *card = slot->object.card;
+	struct uln_card *card = slot->object.card;
 	int ret;
 
-	ret = hamlyn_pages_map(slot->area, card);
+	ret = uln_pages_map(slot->area, card);
 	if (ret)
 		return ret;
-	hamlyn_pages_describe(slot->area, &body->area);
+	uln_pages_describe(slot->area, &body->area);
 	if (!slot->metadata)
 		return 0;
-	ret = hamlyn_pages_map(slot->metadata, card);
+	ret = uln_pages_map(slot->metadata, card);
 	if (ret)
 		return ret;
-	hamlyn_pages_describe(slot->metadata, &body->metadata);
+	uln_pages_describe(slot->metadata, &body->metadata);
 	return 0;
 }
 
 static int slot_open(struct hamlyn_slot *slot, const struct hamlyn_open_slot *body)
 {
-	struct hamlyn_file *file = slot->object.file;
-	struct hamlyn_card *card = file->card;
+	struct uln_file *file = slot->object.file;
+	struct uln_card *card = file->card;
 	struct xarray *slots = &hamlyn_parts(card)->slots;
 	int ret;
 
-	ret = hamlyn_share_take(file->share, HAMLYN_SLOTS, file->privileged);
+	ret = uln_share_take(file->share, HAMLYN_SLOTS, file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(slots, &slot->object.index, slot,
@@ -94,8 +94,8 @@ static int slot_open(struct hamlyn_slot *slot, const struct hamlyn_open_slot *bo
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, slot->object.index, body,
-			     sizeof(*body));
+	ret = uln_command(card, HAMLYN_COMMAND_OPEN_SLOT, slot->object.index, body,
+			  sizeof(*body));
 	if (ret)
 		goto release_index;
 	return 0;
@@ -103,11 +103,11 @@ static int slot_open(struct hamlyn_slot *slot, const struct hamlyn_open_slot *bo
 release_index:
 	xa_erase(slots, slot->object.index);
 give_back:
-	hamlyn_share_give(file->share, HAMLYN_SLOTS);
+	uln_share_give(file->share, HAMLYN_SLOTS);
 	return ret;
 }
 
-int hamlyn_slot_create(struct hamlyn_file *file, void *argument)
+int hamlyn_slot_create(struct uln_file *file, void *argument)
 {
 	struct hamlyn_slot_create *create = argument;
 	struct hamlyn_slot *slot __free(slot_free) = NULL;
@@ -132,7 +132,7 @@ int hamlyn_slot_create(struct hamlyn_file *file, void *argument)
 	if (ret)
 		return ret;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	if (create->queue != HAMLYN_NO_QUEUE) {
@@ -145,7 +145,7 @@ int hamlyn_slot_create(struct hamlyn_file *file, void *argument)
 		return ret;
 	if (slot->queue)
 		slot->queue->slots++;
-	hamlyn_object_join(&slot->object, HAMLYN_KIND_SLOT);
+	uln_object_join(&slot->object, HAMLYN_KIND_SLOT);
 	create->slot = slot->object.index;
 	create->key = body.key;
 	retain_and_null_ptr(slot);
@@ -157,25 +157,25 @@ int hamlyn_slot_create(struct hamlyn_file *file, void *argument)
  * memory is a page of the driver's own; the metadata area begins @metadata bytes into it. The
  * card's lock is held.
  */
-struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
+struct hamlyn_slot *hamlyn_slot_open_page(struct uln_file *file, u32 source,
 					  struct hamlyn_queue *queue,
 					  const struct hamlyn_open_slot *like, u32 metadata)
 {
 	struct hamlyn_slot *slot __free(slot_free) = kzalloc(sizeof(*slot), GFP_KERNEL);
-	struct hamlyn_card *card = file->card;
+	struct uln_card *card = file->card;
 	struct xarray *slots = &hamlyn_parts(card)->slots;
 	struct hamlyn_open_slot body = *like;
 	int ret;
 
 	if (!slot)
 		return ERR_PTR(-ENOMEM);
-	slot->area = hamlyn_pages_alloc(file, HAMLYN_PAGE_SIZE);
+	slot->area = uln_pages_alloc(file, ULN_PAGE_SIZE);
 	if (IS_ERR(slot->area)) {
 		ret = PTR_ERR(slot->area);
 		slot->area = NULL;
 		return ERR_PTR(ret);
 	}
-	hamlyn_object_init(&slot->object, file, &hamlyn_slot_kind);
+	uln_object_init(&slot->object, file, &hamlyn_slot_kind);
 	slot->object.index = source;
 	ret = slot_map(slot, &body);
 	if (ret)
@@ -186,7 +186,7 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 	body.metadata.first = metadata;
 	body.metadata.length = body.metadata_entries * HAMLYN_METADATA_SIZE;
 	ret = xa_insert(slots, source, slot, GFP_KERNEL) ?:
-	      hamlyn_command(card, HAMLYN_COMMAND_OPEN_SLOT, source, &body, sizeof(body));
+	      uln_command(card, HAMLYN_COMMAND_OPEN_SLOT, source, &body, sizeof(body));
 	if (ret) {
 		if (xa_load(slots, source) == slot)
 			xa_erase(slots, source);
@@ -194,7 +194,7 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 	}
 	slot->queue = queue;
 	queue->slots++;
-	hamlyn_object_join(&slot->object, HAMLYN_KIND_SLOT);
+	uln_object_join(&slot->object, HAMLYN_KIND_SLOT);
 	return_ptr(slot);
 }
 
@@ -205,12 +205,12 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct hamlyn_file *file, u32 source,
 static void slot_close(struct card_object *object)
 {
 	struct hamlyn_slot *slot = container_of(object, struct hamlyn_slot, object);
-	struct hamlyn_card *card = slot->object.card;
+	struct uln_card *card = slot->object.card;
 
-	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_SLOT, slot->object.index, NULL, 0);
+	uln_command_close(card, HAMLYN_COMMAND_CLOSE_SLOT, slot->object.index, NULL, 0);
 	xa_erase(&hamlyn_parts(card)->slots, slot->object.index);
-	hamlyn_share_give(slot->object.file->share, HAMLYN_SLOTS);
-	hamlyn_object_leave(&slot->object);
+	uln_share_give(slot->object.file->share, HAMLYN_SLOTS);
+	uln_object_leave(&slot->object);
 	if (slot->queue)
 		slot->queue->slots--;
 }
@@ -222,11 +222,11 @@ static void slot_release(struct card_object *object)
 }
 
 /* Closes a file's slot, and returns it. */
-static struct hamlyn_slot *slot_take(struct hamlyn_file *file, u32 index)
+static struct hamlyn_slot *slot_take(struct uln_file *file, u32 index)
 {
 	struct hamlyn_slot *slot;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	slot = xa_load(&hamlyn_parts(file->card)->slots, index);
@@ -236,7 +236,7 @@ static struct hamlyn_slot *slot_take(struct hamlyn_file *file, u32 index)
 	return slot;
 }
 
-static int slot_destroy(struct hamlyn_file *file, u32 index)
+static int slot_destroy(struct uln_file *file, u32 index)
 {
 	struct hamlyn_slot *slot = slot_take(file, index);
 
@@ -246,16 +246,16 @@ static int slot_destroy(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int hamlyn_slot_destroy(struct hamlyn_file *file, void *argument)
+int hamlyn_slot_destroy(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return slot_destroy(file, object->index);
 }
 
-void hamlyn_slot_undo(struct hamlyn_file *file, void *argument)
+void hamlyn_slot_undo(struct uln_file *file, void *argument)
 {
 	const struct hamlyn_slot_create *create = argument;
 

@@ -8,7 +8,7 @@
 
 #include "hamlyn.h"
 
-static struct hamlyn_terminus *terminus_find(struct hamlyn_file *file, u32 index)
+static struct hamlyn_terminus *terminus_find(struct uln_file *file, u32 index)
 {
 	struct hamlyn_terminus *terminus = xa_load(&hamlyn_parts(file->card)->termini, index);
 
@@ -16,7 +16,7 @@ static struct hamlyn_terminus *terminus_find(struct hamlyn_file *file, u32 index
 }
 
 /* Returns whether wait->completed requests are finished, modulo 2^32. */
-static bool terminus_awaited(const struct hamlyn_sleepers *sleepers, const void *what)
+static bool terminus_awaited(const struct uln_sleepers *sleepers, const void *what)
 {
 	const struct hamlyn_terminus *terminus =
 		container_of_const(sleepers, struct hamlyn_terminus, sleepers);
@@ -27,7 +27,7 @@ static bool terminus_awaited(const struct hamlyn_sleepers *sleepers, const void 
 }
 
 /* With several sleepers, the card gets the first count that one of them waits for. */
-static void terminus_want(struct hamlyn_sleepers *sleepers, const void *what, bool armed)
+static void terminus_want(struct uln_sleepers *sleepers, const void *what, bool armed)
 {
 	void __iomem *wanted = sleepers->armed + HAMLYN_TERMINUS_WANTED - HAMLYN_TERMINUS_ARMED;
 	const struct hamlyn_terminus_wait *wait = what;
@@ -36,14 +36,14 @@ static void terminus_want(struct hamlyn_sleepers *sleepers, const void *what, bo
 		writel(wait->completed, wanted);
 }
 
-static const struct hamlyn_awaited terminus_news = { .arrived = terminus_awaited,
-						     .want = terminus_want };
+static const struct uln_awaited terminus_news = { .arrived = terminus_awaited,
+						  .want = terminus_want };
 
 static void terminus_unmap_status(struct hamlyn_terminus *terminus)
 {
 	if (terminus->status_mapped)
-		hamlyn_page_unmap(terminus->object.card, terminus->status_dma,
-				  DMA_BIDIRECTIONAL);
+		uln_page_unmap(terminus->object.card, terminus->status_dma,
+			       DMA_BIDIRECTIONAL);
 	terminus->status_mapped = false;
 }
 
@@ -60,22 +60,22 @@ static void terminus_free(struct kref *users)
 
 void hamlyn_terminus_put(struct hamlyn_terminus *terminus)
 {
-	hamlyn_object_put(&terminus->object);
+	uln_object_put(&terminus->object);
 }
 
 /*
  * Clears the window, so that the next owner does not see the last one's data, and because the card
  * counts the queue from 0.
  */
-static void terminus_zero_window(struct hamlyn_card *card, u32 index)
+static void terminus_zero_window(struct uln_card *card, u32 index)
 {
 	memset_io(hamlyn_window(card, index), 0, HAMLYN_WINDOW_SIZE);
 }
 
 static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 {
-	struct hamlyn_file *file = terminus->object.file;
-	struct hamlyn_card *card = file->card;
+	struct uln_file *file = terminus->object.file;
+	struct uln_card *card = file->card;
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 	struct hamlyn_open_terminus body = {
 		.weight = weight,
@@ -85,7 +85,7 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 	};
 	int ret;
 
-	ret = hamlyn_share_take(file->share, HAMLYN_TERMINI, file->privileged);
+	ret = uln_share_take(file->share, HAMLYN_TERMINI, file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->termini, &terminus->object.index, terminus,
@@ -94,13 +94,13 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	hamlyn_sleepers_place(&terminus->sleepers,
-			      parts->control + parts->terminus_control + HAMLYN_TERMINUS_ARMED +
-				      terminus->object.index * HAMLYN_TERMINUS_CONTROL_STRIDE);
+	uln_sleepers_place(&terminus->sleepers,
+			   parts->control + parts->terminus_control + HAMLYN_TERMINUS_ARMED +
+				   terminus->object.index * HAMLYN_TERMINUS_CONTROL_STRIDE);
 	body.vector = terminus->sleepers.vector->number;
 	terminus_zero_window(card, terminus->object.index);
-	ret = hamlyn_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->object.index, &body,
-			     sizeof(body));
+	ret = uln_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->object.index, &body,
+			  sizeof(body));
 	if (ret)
 		goto release_index;
 	return 0;
@@ -108,12 +108,12 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 release_index:
 	xa_erase(&parts->termini, terminus->object.index);
 give_back:
-	hamlyn_share_give(file->share, HAMLYN_TERMINI);
+	uln_share_give(file->share, HAMLYN_TERMINI);
 	return ret;
 }
 
 /* Allocates a terminus that the card does not know yet. */
-static struct hamlyn_terminus *terminus_alloc(struct hamlyn_file *file)
+static struct hamlyn_terminus *terminus_alloc(struct uln_file *file)
 {
 	struct hamlyn_terminus *terminus __free(terminus_put) =
 		kzalloc(sizeof(*terminus), GFP_KERNEL_ACCOUNT);
@@ -121,27 +121,27 @@ static struct hamlyn_terminus *terminus_alloc(struct hamlyn_file *file)
 
 	if (!terminus)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&terminus->object, file, &hamlyn_terminus_kind);
-	hamlyn_sleepers_init(&terminus->sleepers, file, &terminus_news);
+	uln_object_init(&terminus->object, file, &hamlyn_terminus_kind);
+	uln_sleepers_init(&terminus->sleepers, file, &terminus_news);
 	terminus->status = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!terminus->status)
 		return ERR_PTR(-ENOMEM);
-	ret = hamlyn_page_map(file->card, terminus->status, DMA_BIDIRECTIONAL,
-			      &terminus->status_dma);
+	ret = uln_page_map(file->card, terminus->status, DMA_BIDIRECTIONAL,
+			   &terminus->status_dma);
 	if (ret)
 		return ERR_PTR(ret);
 	terminus->status_mapped = true;
 	return_ptr(terminus);
 }
 
-int hamlyn_terminus_create(struct hamlyn_file *file, void *argument)
+int hamlyn_terminus_create(struct uln_file *file, void *argument)
 {
 	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
 	struct hamlyn_terminus_create *create = argument;
 	u32 weight = create->weight ?: 1;
 	int ret;
 
-	static_assert(sizeof(struct hamlyn_terminus_status) <= HAMLYN_PAGE_SIZE);
+	static_assert(sizeof(struct hamlyn_terminus_status) <= ULN_PAGE_SIZE);
 	if (create->terminus || create->window_offset || create->doorbell_offset ||
 	    create->status_offset || memchr_inv(create->reserved, 0, sizeof(create->reserved)) ||
 	    weight > HAMLYN_MAX_WEIGHT)
@@ -153,14 +153,14 @@ int hamlyn_terminus_create(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(terminus))
 		return PTR_ERR(terminus);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = terminus_open(terminus, weight);
 	if (ret)
 		return ret;
-	hamlyn_sleepers_open(&terminus->sleepers);
-	hamlyn_object_join(&terminus->object, HAMLYN_KIND_TERMINUS);
+	uln_sleepers_open(&terminus->sleepers);
+	uln_object_join(&terminus->object, HAMLYN_KIND_TERMINUS);
 	create->terminus = terminus->object.index;
 	create->window_offset = terminus->object.offset + HAMLYN_MAP_WINDOW;
 	create->doorbell_offset = terminus->object.offset + HAMLYN_MAP_DOORBELL;
@@ -176,15 +176,15 @@ int hamlyn_terminus_create(struct hamlyn_file *file, void *argument)
 static void terminus_close(struct card_object *object)
 {
 	struct hamlyn_terminus *terminus = container_of(object, struct hamlyn_terminus, object);
-	struct hamlyn_file *file = terminus->object.file;
-	struct hamlyn_card *card = file->card;
+	struct uln_file *file = terminus->object.file;
+	struct uln_card *card = file->card;
 
-	hamlyn_unmap_card(object, HAMLYN_MAP_STATUS);
-	hamlyn_command_close(card, HAMLYN_COMMAND_CLOSE_TERMINUS, terminus->object.index, NULL, 0);
-	hamlyn_sleepers_close(&terminus->sleepers);
+	uln_unmap_card(object, HAMLYN_MAP_STATUS);
+	uln_command_close(card, HAMLYN_COMMAND_CLOSE_TERMINUS, terminus->object.index, NULL, 0);
+	uln_sleepers_close(&terminus->sleepers);
 	xa_erase(&hamlyn_parts(card)->termini, terminus->object.index);
-	hamlyn_share_give(file->share, HAMLYN_TERMINI);
-	hamlyn_object_leave(&terminus->object);
+	uln_share_give(file->share, HAMLYN_TERMINI);
+	uln_object_leave(&terminus->object);
 }
 
 /*
@@ -197,17 +197,17 @@ static void terminus_release(struct card_object *object)
 	unsigned int tag;
 
 	for (tag = 0; tag < HAMLYN_SEND_BUFFERS; tag++)
-		hamlyn_pages_free(terminus->buffers[tag]);
+		uln_pages_free(terminus->buffers[tag]);
 	terminus_unmap_status(terminus);
 	hamlyn_terminus_put(terminus);
 }
 
 /* Closes a file's terminus, and returns it. */
-static struct hamlyn_terminus *terminus_take(struct hamlyn_file *file, u32 index)
+static struct hamlyn_terminus *terminus_take(struct uln_file *file, u32 index)
 {
 	struct hamlyn_terminus *terminus;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	terminus = terminus_find(file, index);
@@ -217,7 +217,7 @@ static struct hamlyn_terminus *terminus_take(struct hamlyn_file *file, u32 index
 	return terminus;
 }
 
-static int terminus_destroy(struct hamlyn_file *file, u32 index)
+static int terminus_destroy(struct uln_file *file, u32 index)
 {
 	struct hamlyn_terminus *terminus = terminus_take(file, index);
 
@@ -227,16 +227,16 @@ static int terminus_destroy(struct hamlyn_file *file, u32 index)
 	return 0;
 }
 
-int hamlyn_terminus_destroy(struct hamlyn_file *file, void *argument)
+int hamlyn_terminus_destroy(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return terminus_destroy(file, object->index);
 }
 
-void hamlyn_terminus_undo(struct hamlyn_file *file, void *argument)
+void hamlyn_terminus_undo(struct uln_file *file, void *argument)
 {
 	const struct hamlyn_terminus_create *create = argument;
 
@@ -244,7 +244,7 @@ void hamlyn_terminus_undo(struct hamlyn_file *file, void *argument)
 }
 
 /* Looks up a caller's terminus, and takes a reference; the card's lock is held. */
-static struct hamlyn_terminus *terminus_get(struct hamlyn_file *file, u32 index)
+static struct hamlyn_terminus *terminus_get(struct uln_file *file, u32 index)
 {
 	struct hamlyn_terminus *terminus;
 
@@ -256,9 +256,9 @@ static struct hamlyn_terminus *terminus_get(struct hamlyn_file *file, u32 index)
 	return terminus;
 }
 
-static struct hamlyn_terminus *terminus_get_alone(struct hamlyn_file *file, u32 index)
+static struct hamlyn_terminus *terminus_get_alone(struct uln_file *file, u32 index)
 {
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 
 	return entry.error ? ERR_PTR(entry.error) : terminus_get(file, index);
 }
@@ -268,27 +268,27 @@ static bool terminus_wait_sound(const struct hamlyn_terminus_wait *wait)
 	return !wait->ready && !wait->reserved0 && !wait->reserved1;
 }
 
-int hamlyn_terminus_wait(struct hamlyn_file *file, void *argument)
+int hamlyn_terminus_wait(struct uln_file *file, void *argument)
 {
 	const struct hamlyn_terminus_wait *wait = argument;
 	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
 
-	if (!terminus_wait_sound(wait) || wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	if (!terminus_wait_sound(wait) || wait->timeout_ns < ULN_WAIT_FOREVER)
 		return -EINVAL;
 	terminus = terminus_get_alone(file, wait->terminus);
 	if (IS_ERR(terminus))
 		return PTR_ERR(terminus);
-	return hamlyn_sleepers_wait(&terminus->sleepers, wait, wait->timeout_ns);
+	return uln_sleepers_wait(&terminus->sleepers, wait, wait->timeout_ns);
 }
 
-int hamlyn_terminus_arm(struct hamlyn_file *file, void *argument)
+int hamlyn_terminus_arm(struct uln_file *file, void *argument)
 {
 	struct hamlyn_terminus_wait *wait = argument;
 	struct hamlyn_terminus *terminus __free(terminus_put) = NULL;
 
 	if (!terminus_wait_sound(wait) || wait->timeout_ns)
 		return -EINVAL;
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	terminus = terminus_get(file, wait->terminus);
@@ -296,7 +296,7 @@ int hamlyn_terminus_arm(struct hamlyn_file *file, void *argument)
 		return PTR_ERR(terminus);
 	terminus->polled = true;
 	terminus->poll = *wait;
-	wait->ready = hamlyn_sleepers_ready(&terminus->sleepers, wait);
+	wait->ready = uln_sleepers_ready(&terminus->sleepers, wait);
 	return 0;
 }
 
@@ -305,17 +305,17 @@ static __poll_t terminus_poll(struct card_object *object)
 {
 	struct hamlyn_terminus *terminus = container_of(object, struct hamlyn_terminus, object);
 
-	if (terminus->polled && hamlyn_sleepers_ready(&terminus->sleepers, &terminus->poll))
+	if (terminus->polled && uln_sleepers_ready(&terminus->sleepers, &terminus->poll))
 		return EPOLLIN | EPOLLRDNORM;
 	return 0;
 }
 
-int hamlyn_send_buffer_set(struct hamlyn_file *file, void *argument)
+int hamlyn_send_buffer_set(struct uln_file *file, void *argument)
 {
 	const struct hamlyn_send_buffer *buffer = argument;
 	struct hamlyn_set_send_buffer body = { .tag = buffer->tag };
-	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
-	struct hamlyn_card *card = file->card;
+	struct uln_pages *pages __free(uln_pages) = NULL;
+	struct uln_card *card = file->card;
 	struct hamlyn_terminus *terminus;
 	u32 tag;
 	int ret;
@@ -323,14 +323,14 @@ int hamlyn_send_buffer_set(struct hamlyn_file *file, void *argument)
 	if (buffer->reserved || buffer->tag >= HAMLYN_SEND_BUFFERS)
 		return -EINVAL;
 	tag = array_index_nospec(buffer->tag, HAMLYN_SEND_BUFFERS);
-	pages = hamlyn_pages_pin(buffer->address, buffer->length, DMA_TO_DEVICE);
+	pages = uln_pages_pin(buffer->address, buffer->length, DMA_TO_DEVICE);
 	if (IS_ERR(pages))
 		return PTR_ERR(pages);
-	ret = hamlyn_pages_map(pages, card);
+	ret = uln_pages_map(pages, card);
 	if (ret)
 		return ret;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	terminus = terminus_find(file, buffer->terminus);
@@ -338,21 +338,21 @@ int hamlyn_send_buffer_set(struct hamlyn_file *file, void *argument)
 		return -ENOENT;
 	if (terminus->buffers[tag])
 		return -EBUSY;
-	hamlyn_pages_describe(pages, &body.area);
-	ret = hamlyn_command(card, HAMLYN_COMMAND_SET_SEND_BUFFER, terminus->object.index, &body,
-			     sizeof(body));
+	uln_pages_describe(pages, &body.area);
+	ret = uln_command(card, HAMLYN_COMMAND_SET_SEND_BUFFER, terminus->object.index, &body,
+			  sizeof(body));
 	if (ret)
 		return ret;
 	terminus->buffers[tag] = no_free_ptr(pages);
 	return 0;
 }
 
-int hamlyn_send_buffer_clear(struct hamlyn_file *file, void *argument)
+int hamlyn_send_buffer_clear(struct uln_file *file, void *argument)
 {
 	const struct hamlyn_send_buffer *buffer = argument;
 	struct hamlyn_set_send_buffer body = { .tag = buffer->tag };
-	struct hamlyn_pages *pages __free(hamlyn_pages) = NULL;
-	struct hamlyn_card *card = file->card;
+	struct uln_pages *pages __free(uln_pages) = NULL;
+	struct uln_card *card = file->card;
 	struct hamlyn_terminus *terminus;
 	u32 tag;
 
@@ -360,14 +360,14 @@ int hamlyn_send_buffer_clear(struct hamlyn_file *file, void *argument)
 	    buffer->tag >= HAMLYN_SEND_BUFFERS)
 		return -EINVAL;
 	tag = array_index_nospec(buffer->tag, HAMLYN_SEND_BUFFERS);
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	terminus = terminus_find(file, buffer->terminus);
 	if (!terminus || !terminus->buffers[tag])
 		return -ENOENT;
-	hamlyn_command_close(card, HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus->object.index, &body,
-			     sizeof(body));
+	uln_command_close(card, HAMLYN_COMMAND_CLEAR_SEND_BUFFER, terminus->object.index, &body,
+			  sizeof(body));
 	pages = terminus->buffers[tag];
 	terminus->buffers[tag] = NULL;
 	return 0;

@@ -8,26 +8,26 @@
  * entries than there can be messages, so it is never overrun.
  */
 #include "hamlyn.h"
-#include "hamlyn_transport.h"
+#include "uln_transport.h"
 
-#define WELLKNOWN_PLACES HAMLYN_WELL_KNOWN_PLACES
+#define WELLKNOWN_PLACES ULN_WELL_KNOWN_PLACES
 #define WELLKNOWN_ENTRIES (2 * WELLKNOWN_PLACES)
 /* A slot's page: the places, then the metadata entries. */
-#define WELLKNOWN_METADATA (WELLKNOWN_PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE)
-#define QUEUE_ENTRIES (2 * HAMLYN_WELL_KNOWN_SLOTS * WELLKNOWN_ENTRIES)
+#define WELLKNOWN_METADATA (WELLKNOWN_PLACES * ULN_WELL_KNOWN_PLACE_SIZE)
+#define QUEUE_ENTRIES (2 * ULN_WELL_KNOWN_SLOTS * WELLKNOWN_ENTRIES)
 
-static_assert(WELLKNOWN_METADATA + WELLKNOWN_ENTRIES * HAMLYN_METADATA_SIZE <= HAMLYN_PAGE_SIZE);
-static_assert(sizeof(struct hamlyn_wire) <= HAMLYN_MAX_METADATA);
-static_assert(sizeof(struct hamlyn_wire) % 8 == 0);
-static_assert(HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE <= HAMLYN_WELL_KNOWN_PLACE_SIZE);
-static_assert(sizeof(struct hamlyn_wire) + HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE <=
+static_assert(WELLKNOWN_METADATA + WELLKNOWN_ENTRIES * HAMLYN_METADATA_SIZE <= ULN_PAGE_SIZE);
+static_assert(sizeof(struct uln_wire) <= HAMLYN_MAX_METADATA);
+static_assert(sizeof(struct uln_wire) % 8 == 0);
+static_assert(ULN_MAX_NAME + ULN_MAX_PRIVATE <= ULN_WELL_KNOWN_PLACE_SIZE);
+static_assert(sizeof(struct uln_wire) + ULN_MAX_NAME + ULN_MAX_PRIVATE <=
 	      HAMLYN_BODY_SIZE);
 
 struct hamlyn_wellknown {
-	struct hamlyn_card *card;
+	struct uln_card *card;
 	struct peer_transport transport;
 	/* The owner of the objects that are opened. */
-	struct hamlyn_file file;
+	struct uln_file file;
 	struct hamlyn_terminus *terminus;
 	void __iomem *window;
 	void __iomem *doorbell;
@@ -39,7 +39,7 @@ struct hamlyn_wellknown {
 	/* On file.wait: starts a check of the queue. */
 	struct wait_queue_entry woken;
 	/* The slots' memory. */
-	void *page[HAMLYN_WELL_KNOWN_SLOTS];
+	void *page[ULN_WELL_KNOWN_SLOTS];
 };
 
 static struct hamlyn_wellknown *wellknown_of(struct peer_transport *transport)
@@ -49,7 +49,7 @@ static struct hamlyn_wellknown *wellknown_of(struct peer_transport *transport)
 
 /* Sends one packet to the operating system of a host; false if the work queue is full. */
 static bool wellknown_post(struct peer_transport *transport, u32 host, u32 entry,
-			   const struct hamlyn_wire *wire, const void *data, u32 length)
+			   const struct uln_wire *wire, const void *data, u32 length)
 {
 	struct hamlyn_wellknown *own = wellknown_of(transport);
 	struct hamlyn_terminus_status *status = page_address(own->terminus->status);
@@ -57,9 +57,9 @@ static bool wellknown_post(struct peer_transport *transport, u32 host, u32 entry
 		.destination = host,
 		.slot = own->card->host,
 		.metadata_index = entry,
-		.key = HAMLYN_WELL_KNOWN_KEY,
+		.key = ULN_WELL_KNOWN_KEY,
 		/* Acknowledgements have no place. */
-		.offset = entry < WELLKNOWN_PLACES ? entry * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0,
+		.offset = entry < WELLKNOWN_PLACES ? entry * ULN_WELL_KNOWN_PLACE_SIZE : 0,
 		.length = length,
 		.metadata_length = sizeof(*wire),
 	};
@@ -91,7 +91,7 @@ static bool wellknown_take(struct peer_transport *transport, u32 *host, u32 *ent
 	if (!notification)
 		return false;
 	/* Slots are numbered by their hosts; pointers count from the start of a metadata area. */
-	*host = notification->slot % HAMLYN_WELL_KNOWN_SLOTS;
+	*host = notification->slot % ULN_WELL_KNOWN_SLOTS;
 	pointer = notification->metadata;
 	*entry = pointer / HAMLYN_METADATA_SIZE % WELLKNOWN_ENTRIES;
 	return true;
@@ -113,12 +113,12 @@ static struct hamlyn_metadata_entry *wellknown_entry(struct hamlyn_wellknown *ow
 }
 
 static const u8 *wellknown_read(struct peer_transport *transport, u32 host, u32 entry,
-				struct hamlyn_wire *wire)
+				struct uln_wire *wire)
 {
 	struct hamlyn_wellknown *own = wellknown_of(transport);
 
 	memcpy(wire, wellknown_entry(own, host, entry)->user, sizeof(*wire));
-	return own->page[host] + entry % WELLKNOWN_PLACES * HAMLYN_WELL_KNOWN_PLACE_SIZE;
+	return own->page[host] + entry % WELLKNOWN_PLACES * ULN_WELL_KNOWN_PLACE_SIZE;
 }
 
 /* Lets the card put a message into an entry, and its place, again. */
@@ -134,9 +134,9 @@ static void wellknown_reopen(struct peer_transport *transport, u32 host, u32 ent
 
 static bool wellknown_link(struct peer_transport *transport, u32 *host)
 {
-	struct hamlyn_card *card = wellknown_of(transport)->card;
+	struct uln_card *card = wellknown_of(transport)->card;
 
-	hamlyn_link_report(card);
+	uln_link_report(card);
 	*host = card->host;
 	return card->link;
 }
@@ -154,12 +154,12 @@ static int wellknown_wake(struct wait_queue_entry *entry, unsigned int mode, int
 {
 	struct hamlyn_wellknown *own = container_of(entry, struct hamlyn_wellknown, woken);
 
-	hamlyn_system_arrived(own->card->system);
+	uln_system_arrived(own->card->system);
 	return 1;
 }
 
 /* Called once for a card, before it is started; freed with the card's structure. */
-int hamlyn_wellknown_init(struct hamlyn_card *card)
+int hamlyn_wellknown_init(struct uln_card *card)
 {
 	struct hamlyn_wellknown *own = kzalloc(sizeof(*own), GFP_KERNEL);
 
@@ -167,7 +167,7 @@ int hamlyn_wellknown_init(struct hamlyn_card *card)
 		return -ENOMEM;
 	hamlyn_parts(card)->wellknown = own;
 	own->card = card;
-	hamlyn_file_init(&own->file, card);
+	uln_file_init(&own->file, card);
 	own->file.drivers_own = true;
 	init_waitqueue_func_entry(&own->woken, wellknown_wake);
 	add_wait_queue(&own->file.wait, &own->woken);
@@ -175,19 +175,19 @@ int hamlyn_wellknown_init(struct hamlyn_card *card)
 	return 0;
 }
 
-void hamlyn_wellknown_free(struct hamlyn_card *card)
+void hamlyn_wellknown_free(struct uln_card *card)
 {
 	kfree(hamlyn_parts(card)->wellknown);
 }
 
-static void __iomem *wellknown_map_doorbell(struct hamlyn_card *card, u32 terminus)
+static void __iomem *wellknown_map_doorbell(struct uln_card *card, u32 terminus)
 {
 	return ioremap(hamlyn_parts(card)->doorbells + (u64)terminus * HAMLYN_DOORBELL_SIZE,
 		       HAMLYN_DOORBELL_SIZE);
 }
 
 /* Follows doorbells that have moved; the card's lock is held. */
-void hamlyn_wellknown_doorbell(struct hamlyn_card *card)
+void hamlyn_wellknown_doorbell(struct uln_card *card)
 {
 	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
 	void __iomem *doorbell;
@@ -196,7 +196,7 @@ void hamlyn_wellknown_doorbell(struct hamlyn_card *card)
 		return;
 	doorbell = wellknown_map_doorbell(card, own->terminus->object.index);
 	if (!doorbell) {
-		hamlyn_card_fail(card);
+		uln_card_fail(card);
 		return;
 	}
 	iounmap(own->doorbell);
@@ -212,9 +212,9 @@ static void wellknown_lay_out(struct hamlyn_wellknown *own, u32 host, void *page
 	for (i = 0; i < WELLKNOWN_ENTRIES; i++) {
 		struct hamlyn_metadata_entry *entry = wellknown_entry(own, host, i);
 
-		entry->key = HAMLYN_WELL_KNOWN_KEY;
-		entry->low = i < WELLKNOWN_PLACES ? i * HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
-		entry->high = i < WELLKNOWN_PLACES ? entry->low + HAMLYN_WELL_KNOWN_PLACE_SIZE : 0;
+		entry->key = ULN_WELL_KNOWN_KEY;
+		entry->low = i < WELLKNOWN_PLACES ? i * ULN_WELL_KNOWN_PLACE_SIZE : 0;
+		entry->high = i < WELLKNOWN_PLACES ? entry->low + ULN_WELL_KNOWN_PLACE_SIZE : 0;
 	}
 }
 
@@ -229,7 +229,7 @@ static int wellknown_open_slots(struct hamlyn_wellknown *own)
 	struct hamlyn_slot *slot;
 	u32 host;
 
-	for (host = 0; host < HAMLYN_WELL_KNOWN_SLOTS; host++) {
+	for (host = 0; host < ULN_WELL_KNOWN_SLOTS; host++) {
 		slot = hamlyn_slot_open_page(&own->file, host, own->queue, &body,
 					     WELLKNOWN_METADATA);
 		if (IS_ERR(slot))
@@ -243,7 +243,7 @@ static int wellknown_open(struct hamlyn_wellknown *own)
 {
 	struct hamlyn_queue_create queue = { .entries = QUEUE_ENTRIES };
 	struct hamlyn_terminus_create terminus = {};
-	struct hamlyn_card *card = own->card;
+	struct uln_card *card = own->card;
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 	int ret;
 
@@ -269,35 +269,35 @@ static int wellknown_open(struct hamlyn_wellknown *own)
 	ret = wellknown_open_slots(own);
 	if (ret)
 		return ret;
-	hamlyn_system_open(card->system, &own->transport);
+	uln_system_open(card->system, &own->transport);
 	return 0;
 }
 
 /* Called when the card has been started. It works without connections, too. */
-void hamlyn_wellknown_start(struct hamlyn_card *card)
+void hamlyn_wellknown_start(struct uln_card *card)
 {
 	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
 	int ret = hamlyn_wellknown_slots(card) ? wellknown_open(own) : -ENOSPC;
-	struct hamlyn_closed closed;
+	struct uln_closed closed;
 
 	if (!ret)
 		return;
 	dev_warn(&card->pdev->dev, "no connections: %s (%d)\n",
 		 ret == -ENOSPC ? "the card has no room for well-known slots" :
 				  "well-known slots cannot be opened", ret);
-	hamlyn_closed_init(&closed, card);
+	uln_closed_init(&closed, card);
 	scoped_guard(mutex, &card->lock)
 		hamlyn_wellknown_stop(card, &closed);
-	hamlyn_closed_release(&closed);
+	uln_closed_release(&closed);
 }
 
 /* Closes everything, some of it to be released; the card's lock is held. */
-void hamlyn_wellknown_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
+void hamlyn_wellknown_stop(struct uln_card *card, struct uln_closed *closed)
 {
 	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
 
-	hamlyn_system_stop(card->system);
-	while (hamlyn_file_close_next(&own->file, closed))
+	uln_system_stop(card->system);
+	while (uln_file_close_next(&own->file, closed))
 		;
 	if (own->doorbell)
 		iounmap(own->doorbell);

@@ -18,11 +18,11 @@ int hamlyn_terminus_mmap(struct card_object *object, struct vm_area_struct *vma,
 
 	switch (offset) {
 	case HAMLYN_MAP_WINDOW:
-		return size == HAMLYN_WINDOW_SIZE ? hamlyn_mmap_windows(vma, object) : -EINVAL;
+		return size == HAMLYN_WINDOW_SIZE ? uln_mmap_windows(vma, object) : -EINVAL;
 	case HAMLYN_MAP_DOORBELL:
-		return size == HAMLYN_DOORBELL_SIZE ? hamlyn_mmap_card(vma, object) : -EINVAL;
+		return size == HAMLYN_DOORBELL_SIZE ? uln_mmap_card(vma, object) : -EINVAL;
 	case HAMLYN_MAP_STATUS:
-		return size == HAMLYN_PAGE_SIZE ? hamlyn_mmap_memory(vma, &terminus->status, 1) :
+		return size == ULN_PAGE_SIZE ? uln_mmap_memory(vma, &terminus->status, 1) :
 						  -EINVAL;
 	default:
 		return -EINVAL;

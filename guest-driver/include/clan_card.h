@@ -8,8 +8,8 @@
 #define _CLAN_CARD_H
 
 #include <linux/types.h>
-#include "hamlyn_family.h"
-#include "hamlyn_kernel.h"
+#include "uln.h"
+#include "uln_kernel.h"
 
 /*
  * Apertures (section 3.2): what a descriptor names, and what an aperture allows.
@@ -86,7 +86,7 @@
 /*
  * Closes an endpoint. Once the command has completed, the card no longer writes to its memory. All
  * its requests have ended, and its Tripwires are disabled. Its windows must be closed first;
- * otherwise the command fails with HAMLYN_STATUS_IN_USE.
+ * otherwise the command fails with ULN_STATUS_IN_USE.
  */
 #define CLAN_COMMAND_CLOSE_ENDPOINT 6
 
@@ -104,7 +104,7 @@
 
 /*
  * Sets the event queue of endpoint index. Body: clan_set_events. Fails with
- * HAMLYN_STATUS_IN_USE while records that other endpoints left in the queue take the space.
+ * ULN_STATUS_IN_USE while records that other endpoints left in the queue take the space.
  */
 #define CLAN_COMMAND_SET_EVENTS 13
 
@@ -120,7 +120,7 @@
 /* Body of CLAN_COMMAND_OPEN_APERTURE. */
 struct clan_open_aperture {
 	/* Its memory, which begins at a multiple of 8. */
-	struct hamlyn_area area;
+	struct uln_area area;
 	/* Each packet for the aperture must carry this key. */
 	__u64 key;
 	/* Its owner. */
@@ -157,7 +157,7 @@ struct clan_open_window {
 /* Body of CLAN_COMMAND_OPEN_ENDPOINT. */
 struct clan_open_endpoint {
 	/* Its memory: a page of endpoint, then requests of clan_request. */
-	struct hamlyn_area memory;
+	struct uln_area memory;
 	/* Its owner. */
 	__u32 owner;
 	/* Number of Tripwires, 0 to CLAN_MAX_TRIPWIRES. */
@@ -182,7 +182,7 @@ struct clan_open_endpoint {
 /* Body of CLAN_COMMAND_OPEN_EVENTS. */
 struct clan_open_events {
 	/* Its memory: a page of event, then records of clan_event. */
-	struct hamlyn_area memory;
+	struct uln_area memory;
 	/* Its owner. */
 	__u32 owner;
 	/*
@@ -195,7 +195,7 @@ struct clan_open_events {
 /* Body of CLAN_COMMAND_OPEN_FIFO. */
 struct clan_open_fifo {
 	/* records of clan_fifo_record, all zero. */
-	struct hamlyn_area area;
+	struct uln_area area;
 	/*
 	 * Number of records: a power of two, at least the number of endpoints, event queues and
 	 * Tripwires, and at most CLAN_MAX_FIFO.
@@ -577,10 +577,10 @@ struct clan_fifo_record {
 /* PCI device id of the CLAN card. */
 #define CLAN_PCI_DEVICE 0x434c
 
-/* Value of HAMLYN_REG_MODEL for the CLAN card. */
+/* Value of ULN_REG_MODEL for the CLAN card. */
 #define CLAN_MODEL 3
 
-/* Value of HAMLYN_REG_ABI_VERSION for the CLAN card. */
+/* Value of ULN_REG_ABI_VERSION for the CLAN card. */
 #define CLAN_ABI_VERSION 0x00010000
 
 /* Registers of the CLAN card, in BAR 0, besides those that all cards have. */
@@ -765,11 +765,11 @@ struct clan_fifo_record {
 
 /*
  * Messages between the drivers of two hosts about endpoints, of the card's own kind
- * (HAMLYN_WIRE_CARD). reason is the message's kind, from the sender's port, and to the
+ * (ULN_WIRE_CARD). reason is the message's kind, from the sender's port, and to the
  * receiver's.
  *
  * Each operating system has an aperture for the messages of the others (CLAN_SYSTEM_APERTURE).
- * The messages lie in the sender's part of it, as [records](crate::kernel::wire::HamlynRecord). A
+ * The messages lie in the sender's part of it, as [records](crate::kernel::wire::UlnRecord). A
  * Tripwire over the aperture shows that there is one.
  */
 

@@ -7,7 +7,7 @@
 #ifndef _CLAN_UAPI_H
 #define _CLAN_UAPI_H
 
-#include "hamlyn_family_uapi.h"
+#include "uln_uapi.h"
 #include "clan_card.h"
 
 /*
@@ -20,81 +20,81 @@
  */
 
 /* Opens an aperture of the caller's memory (section 3.2). Argument: clan_aperture. */
-#define CLAN_IOC_APERTURE_OPEN _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 0), struct clan_aperture)
+#define CLAN_IOC_APERTURE_OPEN _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 0), struct clan_aperture)
 
 /*
- * Closes an aperture. Argument: hamlyn_object. When it returns, no access reaches the
+ * Closes an aperture. Argument: uln_object. When it returns, no access reaches the
  * aperture's memory, and the memory is unpinned.
  */
-#define CLAN_IOC_APERTURE_CLOSE _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 1), struct hamlyn_object)
+#define CLAN_IOC_APERTURE_CLOSE _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 1), struct uln_object)
 
 /*
  * Opens a window onto an aperture of any host. Argument: clan_window. Does not check whether
  * the aperture exists: the first load or store shows that.
  */
-#define CLAN_IOC_WINDOW_OPEN _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 2), struct clan_window)
+#define CLAN_IOC_WINDOW_OPEN _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 2), struct clan_window)
 
-/* Closes a window. Argument: hamlyn_object. The window's number is its first page. */
-#define CLAN_IOC_WINDOW_CLOSE _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 3), struct hamlyn_object)
+/* Closes a window. Argument: uln_object. The window's number is its first page. */
+#define CLAN_IOC_WINDOW_CLOSE _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 3), struct uln_object)
 
 /* Opens an endpoint (section 3.1). Argument: clan_endpoint. */
-#define CLAN_IOC_ENDPOINT_OPEN _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 4), struct clan_endpoint)
+#define CLAN_IOC_ENDPOINT_OPEN _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 4), struct clan_endpoint)
 
 /*
- * Closes an endpoint. Argument: hamlyn_object. Fails with EBUSY if a window names it. Its
+ * Closes an endpoint. Argument: uln_object. Fails with EBUSY if a window names it. Its
  * peer is notified.
  */
-#define CLAN_IOC_ENDPOINT_CLOSE _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 5), struct hamlyn_object)
+#define CLAN_IOC_ENDPOINT_CLOSE _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 5), struct uln_object)
 
 /* Opens an event queue (section 3.5). Argument: clan_events. */
-#define CLAN_IOC_EVENTS_OPEN _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 6), struct clan_events)
+#define CLAN_IOC_EVENTS_OPEN _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 6), struct clan_events)
 
-/* Closes an event queue. Argument: hamlyn_object. */
-#define CLAN_IOC_EVENTS_CLOSE _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 7), struct hamlyn_object)
+/* Closes an event queue. Argument: uln_object. */
+#define CLAN_IOC_EVENTS_CLOSE _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 7), struct uln_object)
 
 /*
  * Sleeps until one of the given bits of an endpoint is set. Argument: clan_wait. Fails with
  * ETIMEDOUT, or with EINTR if a signal handler has run.
  */
-#define CLAN_IOC_WAIT _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 8), struct clan_wait)
+#define CLAN_IOC_WAIT _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 8), struct clan_wait)
 
 /*
  * Sleeps until an event queue has more records than were taken. Argument: clan_events_wait.
  * Fails with ETIMEDOUT or EINTR. The file is readable while one of its event queues is not
  * empty, so poll(2) and similar calls can wait for it, too.
  */
-#define CLAN_IOC_EVENTS_WAIT _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 9), struct clan_events_wait)
+#define CLAN_IOC_EVENTS_WAIT _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 9), struct clan_events_wait)
 
 /*
  * Sends a message to an endpoint of any host (section 3.1). Argument: clan_send. Fails with
  * EHOSTUNREACH if the host does not exist or is lost, and with EAGAIN while the queues that
  * the message passes are full.
  */
-#define CLAN_IOC_SEND _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 10), struct clan_send)
+#define CLAN_IOC_SEND _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 10), struct clan_send)
 
 /*
  * Sets an endpoint's peer. If both ends have set each other, each is notified when the other ends.
  * Argument: clan_peer.
  */
-#define CLAN_IOC_PEER _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 11), struct clan_peer)
+#define CLAN_IOC_PEER _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 11), struct clan_peer)
 
 /*
  * Sets the event queue of an endpoint. Argument: clan_events_of. Fails with EBUSY while
  * untaken records of other endpoints take the space in the queue.
  */
-#define CLAN_IOC_EVENTS_OF _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 12), struct clan_events_of)
+#define CLAN_IOC_EVENTS_OF _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 12), struct clan_events_of)
 
 /* Lets the driver execute DMA requests (section 3.4). Argument: clan_kick. */
-#define CLAN_IOC_KICK _IOWR('H', HAMLYN_CARD_CALL(CLAN_MODEL, 13), struct clan_kick)
+#define CLAN_IOC_KICK _IOWR('H', ULN_CARD_CALL(CLAN_MODEL, 13), struct clan_kick)
 
-/* Index into hamlyn_share_query: apertures. */
+/* Index into uln_share_query: apertures. */
 #define CLAN_SHARE_APERTURES 0
 
-/* Index into hamlyn_share_query: window pages. */
+/* Index into uln_share_query: window pages. */
 #define CLAN_SHARE_WINDOW_PAGES 1
 
 /*
- * Index into hamlyn_share_query: endpoints. An endpoint counts as its Tripwires divided by the
+ * Index into uln_share_query: endpoints. An endpoint counts as its Tripwires divided by the
  * card's Tripwires for each endpoint, rounded up, at least 1. CLAN_DRIVERS_DMA adds 1. An
  * event queue counts as the number of endpoints that the card has for each event queue.
  */
@@ -106,7 +106,7 @@
 /* Maximum bytes of a window. */
 #define CLAN_MAX_WINDOW 8388608ULL
 
-/* What a CLAN card reports about itself: the card's part of hamlyn_query. */
+/* What a CLAN card reports about itself: the card's part of uln_query. */
 struct clan_query {
 	/* Out: apertures for processes. */
 	__u32 apertures;

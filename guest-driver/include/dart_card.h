@@ -8,8 +8,8 @@
 #define _DART_CARD_H
 
 #include <linux/types.h>
-#include "hamlyn_family.h"
-#include "hamlyn_kernel.h"
+#include "uln.h"
+#include "uln_kernel.h"
 
 /* The DART card's commands, besides those that all cards have (command). */
 
@@ -18,7 +18,7 @@
 
 /*
  * Closes an endpoint. Its connections must be closed first; otherwise the command fails with
- * HAMLYN_STATUS_IN_USE.
+ * ULN_STATUS_IN_USE.
  */
 #define DART_COMMAND_CLOSE_ENDPOINT 2
 
@@ -106,7 +106,7 @@
 /* Body of DART_COMMAND_OPEN_ENDPOINT. */
 struct dart_open_endpoint {
 	/* With DART_ENDPOINT_PINNED, its memory; otherwise zero. */
-	struct hamlyn_area area;
+	struct uln_area area;
 	/* Its base: a virtual address that is a multiple of 4; zero if it is pinned. */
 	__u64 base;
 	/* Bytes; zero if it is pinned. */
@@ -120,7 +120,7 @@ struct dart_open_endpoint {
 /* Body of DART_COMMAND_OPEN_CONNECTION. */
 struct dart_open_connection {
 	/* Its state: DART_STATE_SIZE bytes, described in connection. */
-	struct hamlyn_area state;
+	struct uln_area state;
 	/* Its endpoint. */
 	__u32 endpoint;
 	/* The other host. */
@@ -164,7 +164,7 @@ struct dart_connect {
 /* Body of DART_COMMAND_OPEN_QUEUE. */
 struct dart_open_queue {
 	/* Its memory: a page of queue, then records of dart_record. */
-	struct hamlyn_area memory;
+	struct uln_area memory;
 	/*
 	 * Number of records: a power of two from DART_MIN_RECORDS to
 	 * DART_MAX_RECORDS.
@@ -177,7 +177,7 @@ struct dart_open_queue {
 /* Body of DART_COMMAND_OPEN_FIFO. */
 struct dart_open_fifo {
 	/* records of dart_fifo_record, all zero. */
-	struct hamlyn_area area;
+	struct uln_area area;
 	/*
 	 * Number of records: a power of two, at least the number of queues plus three for each
 	 * connection, and at most DART_MAX_FIFO.
@@ -625,10 +625,10 @@ struct dart_fifo_record {
 /* PCI device id of the DART card. */
 #define DART_PCI_DEVICE 0x4454
 
-/* Value of HAMLYN_REG_MODEL for the DART card. */
+/* Value of ULN_REG_MODEL for the DART card. */
 #define DART_MODEL 4
 
-/* Value of HAMLYN_REG_ABI_VERSION for the DART card. */
+/* Value of ULN_REG_ABI_VERSION for the DART card. */
 #define DART_ABI_VERSION 0x00010001
 
 /*
@@ -809,11 +809,11 @@ struct dart_part {
 
 /*
  * Messages between the drivers of two hosts about connections, of the card's own kind
- * (HAMLYN_WIRE_CARD). reason is the message's kind, from the sender's connection, and to
+ * (ULN_WIRE_CARD). reason is the message's kind, from the sender's connection, and to
  * the receiver's.
  *
  * Messages of operating systems use the connections below DART_FIRST_CONNECTION, each with the
- * host of its number. They travel as [records](crate::kernel::wire::HamlynRecord), which a
+ * host of its number. They travel as [records](crate::kernel::wire::UlnRecord), which a
  * WRITE_MULTIPLE puts into the sender's page of the receiver's endpoint DART_SYSTEM_ENDPOINT.
  */
 

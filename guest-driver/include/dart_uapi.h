@@ -7,7 +7,7 @@
 #ifndef _DART_UAPI_H
 #define _DART_UAPI_H
 
-#include "hamlyn_family_uapi.h"
+#include "uln_uapi.h"
 #include "dart_card.h"
 
 /*
@@ -22,84 +22,84 @@
  * Opens an endpoint (section 3): a region of the caller's virtual memory. None of its pages need
  * be present. Argument: dart_endpoint.
  */
-#define DART_IOC_ENDPOINT_OPEN _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 0), struct dart_endpoint)
+#define DART_IOC_ENDPOINT_OPEN _IOWR('H', ULN_CARD_CALL(DART_MODEL, 0), struct dart_endpoint)
 
-/* Closes an endpoint. Argument: hamlyn_object. Fails with EBUSY if a connection names it. */
-#define DART_IOC_ENDPOINT_CLOSE _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 1), struct hamlyn_object)
+/* Closes an endpoint. Argument: uln_object. Fails with EBUSY if a connection names it. */
+#define DART_IOC_ENDPOINT_CLOSE _IOWR('H', ULN_CARD_CALL(DART_MODEL, 1), struct uln_object)
 
 /*
  * Opens a bank of address registers and program entries. Connections have windows into it.
  * Argument: dart_bank.
  */
-#define DART_IOC_BANK_OPEN _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 2), struct dart_bank)
+#define DART_IOC_BANK_OPEN _IOWR('H', ULN_CARD_CALL(DART_MODEL, 2), struct dart_bank)
 
 /*
- * Closes a bank. Argument: hamlyn_object. Fails with EBUSY if a connection has a window into
+ * Closes a bank. Argument: uln_object. Fails with EBUSY if a connection has a window into
  * it.
  */
-#define DART_IOC_BANK_CLOSE _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 3), struct hamlyn_object)
+#define DART_IOC_BANK_CLOSE _IOWR('H', ULN_CARD_CALL(DART_MODEL, 3), struct uln_object)
 
 /* Opens a queue (sections 1 and 2). Argument: dart_queue. */
-#define DART_IOC_QUEUE_OPEN _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 4), struct dart_queue)
+#define DART_IOC_QUEUE_OPEN _IOWR('H', ULN_CARD_CALL(DART_MODEL, 4), struct dart_queue)
 
-/* Closes a queue. Argument: hamlyn_object. Connections that name it have no queue from then on. */
-#define DART_IOC_QUEUE_CLOSE _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 5), struct hamlyn_object)
+/* Closes a queue. Argument: uln_object. Connections that name it have no queue from then on. */
+#define DART_IOC_QUEUE_CLOSE _IOWR('H', ULN_CARD_CALL(DART_MODEL, 5), struct uln_object)
 
 /*
  * Opens a connection (section 3): one end of a path to another host, or to the same host.
  * Argument: dart_connection.
  */
-#define DART_IOC_CONNECTION_OPEN _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 6), struct dart_connection)
+#define DART_IOC_CONNECTION_OPEN _IOWR('H', ULN_CARD_CALL(DART_MODEL, 6), struct dart_connection)
 
 /*
- * Closes a connection. Argument: hamlyn_object. When it returns, none of its messages accesses
+ * Closes a connection. Argument: uln_object. When it returns, none of its messages accesses
  * memory. Its other end is notified.
  */
-#define DART_IOC_CONNECTION_CLOSE _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 7), struct hamlyn_object)
+#define DART_IOC_CONNECTION_CLOSE _IOWR('H', ULN_CARD_CALL(DART_MODEL, 7), struct uln_object)
 
 /*
  * Sets the connection at the other end, on the other host, once. Argument: dart_peer. Before
  * that, messages are accepted, and none is sent.
  */
-#define DART_IOC_CONNECT _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 8), struct dart_peer)
+#define DART_IOC_CONNECT _IOWR('H', ULN_CARD_CALL(DART_MODEL, 8), struct dart_peer)
 
 /* Sets entries of a bank's programs. Argument: dart_set_program. */
-#define DART_IOC_SET_PROGRAM _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 9), struct dart_set_program)
+#define DART_IOC_SET_PROGRAM _IOWR('H', ULN_CARD_CALL(DART_MODEL, 9), struct dart_set_program)
 
 /*
  * Sleeps until a queue has more records than were taken. Argument: dart_queue_wait. Fails with
  * ETIMEDOUT, or with EINTR if a signal handler has run. The file is readable while one of its
  * queues is not empty, so poll(2) and similar calls can wait for it, too.
  */
-#define DART_IOC_QUEUE_WAIT _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 10), struct dart_queue_wait)
+#define DART_IOC_QUEUE_WAIT _IOWR('H', ULN_CARD_CALL(DART_MODEL, 10), struct dart_queue_wait)
 
 /*
  * Sleeps until more messages of a connection have left than given, or it is broken. Argument:
  * dart_left_wait. Fails with ETIMEDOUT or EINTR.
  */
-#define DART_IOC_LEFT_WAIT _IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 11), struct dart_left_wait)
+#define DART_IOC_LEFT_WAIT _IOWR('H', ULN_CARD_CALL(DART_MODEL, 11), struct dart_left_wait)
 
 /*
  * Sleeps until a connection has had more exceptions that no queue took than given, or it is
  * broken. Argument: dart_exception_wait. Fails with ETIMEDOUT or EINTR.
  */
 #define DART_IOC_EXCEPTION_WAIT \
-	_IOWR('H', HAMLYN_CARD_CALL(DART_MODEL, 12), struct dart_exception_wait)
+	_IOWR('H', ULN_CARD_CALL(DART_MODEL, 12), struct dart_exception_wait)
 
 /*
- * Index into hamlyn_share_query: connections. An endpoint counts as the number of connections that
+ * Index into uln_share_query: connections. An endpoint counts as the number of connections that
  * the card has for each endpoint.
  */
 #define DART_SHARE_CONNECTIONS 0
 
 /*
- * Index into hamlyn_share_query: address registers. A bank counts as its registers. If it has
+ * Index into uln_share_query: address registers. A bank counts as its registers. If it has
  * relatively more program entries, it counts as its entries, scaled by the card's ratio of
  * registers to entries.
  */
 #define DART_SHARE_REGISTERS 1
 
-/* Index into hamlyn_share_query: queues. */
+/* Index into uln_share_query: queues. */
 #define DART_SHARE_QUEUES 2
 
 /* Maximum number of address registers in a bank. */
@@ -111,7 +111,7 @@
 /* Maximum number of entries that one call sets. */
 #define DART_SET_ENTRIES 16
 
-/* What a DART card reports about itself: the card's part of hamlyn_query. */
+/* What a DART card reports about itself: the card's part of uln_query. */
 struct dart_query {
 	/* Out: connections for processes. */
 	__u32 connections;

@@ -8,7 +8,7 @@
 #define _ECHO_CARD_H
 
 #include <linux/types.h>
-#include "hamlyn_family.h"
+#include "uln.h"
 
 /* The echo card's commands, besides those that all cards have (command). */
 
@@ -30,7 +30,7 @@ struct echo_open_mailbox {
 	 * The inbox: records of echo_record, all zero. No record crosses a
 	 * page boundary.
 	 */
-	struct hamlyn_area inbox;
+	struct uln_area inbox;
 	/*
 	 * Number of records: a power of two from ECHO_INBOX_MIN_RECORDS to
 	 * ECHO_INBOX_MAX_RECORDS.
@@ -46,12 +46,12 @@ struct echo_open_mailbox {
 #define ECHO_PCI_DEVICE 0x4543
 
 /*
- * Value of HAMLYN_REG_MODEL for the echo card. It is the last number, because the first ones are
+ * Value of ULN_REG_MODEL for the echo card. It is the last number, because the first ones are
  * for published cards.
  */
 #define ECHO_MODEL 13
 
-/* Value of HAMLYN_REG_ABI_VERSION for the echo card. */
+/* Value of ULN_REG_ABI_VERSION for the echo card. */
 #define ECHO_ABI_VERSION 0x00010001
 
 /* Inboxes: rings of records in the receiver's memory. */
@@ -157,13 +157,13 @@ struct echo_record {
 #define ECHO_CONTROL_SIZE 4096
 
 /*
- * In the control page: a word for each mailbox, HAMLYN_ARMED_*, one every HAMLYN_ARMED_STRIDE
+ * In the control page: a word for each mailbox, ULN_ARMED_*, one every ULN_ARMED_STRIDE
  * bytes.
  */
 #define ECHO_CONTROL_ARMED 0x000
 
 /*
- * In the control page: a word for each vector, one every HAMLYN_PENDING_STRIDE bytes. 1: its
+ * In the control page: a word for each vector, one every ULN_PENDING_STRIDE bytes. 1: its
  * interrupt is pending.
  */
 #define ECHO_CONTROL_PENDING 0x800

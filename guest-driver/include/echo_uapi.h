@@ -7,7 +7,7 @@
 #ifndef _ECHO_UAPI_H
 #define _ECHO_UAPI_H
 
-#include "hamlyn_family_uapi.h"
+#include "uln_uapi.h"
 #include "echo_card.h"
 
 /*
@@ -18,21 +18,21 @@
  */
 
 /* Opens a mailbox. Argument: echo_mailbox. */
-#define ECHO_IOC_MAILBOX_OPEN _IOWR('H', HAMLYN_CARD_CALL(ECHO_MODEL, 0), struct echo_mailbox)
+#define ECHO_IOC_MAILBOX_OPEN _IOWR('H', ULN_CARD_CALL(ECHO_MODEL, 0), struct echo_mailbox)
 
-/* Closes a mailbox. Argument: hamlyn_object. */
-#define ECHO_IOC_MAILBOX_CLOSE _IOWR('H', HAMLYN_CARD_CALL(ECHO_MODEL, 1), struct hamlyn_object)
+/* Closes a mailbox. Argument: uln_object. */
+#define ECHO_IOC_MAILBOX_CLOSE _IOWR('H', ULN_CARD_CALL(ECHO_MODEL, 1), struct uln_object)
 
 /*
  * Sleeps until a message has arrived. Argument: echo_wait. Fails with ETIMEDOUT, or with
  * EINTR if a signal handler has run.
  */
-#define ECHO_IOC_MAILBOX_WAIT _IOWR('H', HAMLYN_CARD_CALL(ECHO_MODEL, 2), struct echo_wait)
+#define ECHO_IOC_MAILBOX_WAIT _IOWR('H', ULN_CARD_CALL(ECHO_MODEL, 2), struct echo_wait)
 
-/* Index into hamlyn_share_query: mailboxes. */
+/* Index into uln_share_query: mailboxes. */
 #define ECHO_SHARE_MAILBOXES 0
 
-/* What an echo card reports about itself: the card's part of hamlyn_query. */
+/* What an echo card reports about itself: the card's part of uln_query. */
 struct echo_query {
 	/* Out: mailboxes of the card. */
 	__u32 mailboxes;

@@ -8,8 +8,8 @@
 #define _HAMLYN_CARD_H
 
 #include <linux/types.h>
-#include "hamlyn_family.h"
-#include "hamlyn_kernel.h"
+#include "uln.h"
+#include "uln_kernel.h"
 
 /*
  * The Hamlyn card's own commands (sections 2.2, 2.3, 2.6, 3.1), in the family's command page.
@@ -117,13 +117,13 @@ struct hamlyn_set_send_buffer {
 	/* Zero. */
 	__u32 reserved;
 	/* The buffer. */
-	struct hamlyn_area area;
+	struct uln_area area;
 };
 
 /* Body of HAMLYN_COMMAND_OPEN_QUEUE: the initial content of the queue's control block. */
 struct hamlyn_open_queue {
 	/* The queue's memory: entries times 32 bytes, zeroed, first a multiple of 32. */
-	struct hamlyn_area area;
+	struct uln_area area;
 	/* Entries, 2 to 65,536. */
 	__u32 entries;
 	/* MSI-X vector that wakes its owner, 1 to the number of vectors minus 1. */
@@ -133,9 +133,9 @@ struct hamlyn_open_queue {
 /* Body of HAMLYN_COMMAND_OPEN_SLOT. */
 struct hamlyn_open_slot {
 	/* The message area. */
-	struct hamlyn_area area;
+	struct uln_area area;
 	/* The metadata area; all zero if there is none. first is a multiple of 128. */
-	struct hamlyn_area metadata;
+	struct uln_area metadata;
 	/* The protection key. */
 	__u64 key;
 	/*
@@ -171,10 +171,10 @@ struct hamlyn_open_slot {
  */
 #define HAMLYN_PCI_DOORBELL 0x4844
 
-/* Value of HAMLYN_REG_MODEL for the Hamlyn card. */
-#define HAMLYN_MODEL_HAMLYN 1
+/* Value of ULN_REG_MODEL for the Hamlyn card. */
+#define HAMLYN_MODEL 1
 
-/* Value of HAMLYN_REG_ABI_VERSION for the Hamlyn card. */
+/* Value of ULN_REG_ABI_VERSION for the Hamlyn card. */
 #define HAMLYN_ABI_VERSION 0x00020006
 
 /* A metadata entry (section 2.4, Table 2): 128 bytes in the receiving application's own memory. */
@@ -435,7 +435,7 @@ struct hamlyn_fetch {
  * The directory is at address 0. It has one word for each number, with the address of the object
  * with that number. The rest is for the objects. An object takes its bytes when it is opened, in
  * one block, and gives them back when it is closed. If no block is long enough, opening fails with
- * HAMLYN_STATUS_MEMORY_FULL.
+ * ULN_STATUS_MEMORY_FULL.
  */
 
 /* Bytes of the directory for each number of a terminus, slot or queue. */

@@ -7,7 +7,7 @@
 #ifndef _HAMLYN_UAPI_H
 #define _HAMLYN_UAPI_H
 
-#include "hamlyn_family_uapi.h"
+#include "uln_uapi.h"
 
 /*
  * Contract between driver and library for the Hamlyn card alone. Its calls have numbers of the
@@ -18,10 +18,10 @@
 #define HAMLYN_IOC_TERMINUS_CREATE _IOWR('H', 2, struct hamlyn_terminus_create)
 
 /*
- * Destroys a send terminus. Argument: hamlyn_object. Its mappings stay, but no longer have any
+ * Destroys a send terminus. Argument: uln_object. Its mappings stay, but no longer have any
  * effect.
  */
-#define HAMLYN_IOC_TERMINUS_DESTROY _IOWR('H', 3, struct hamlyn_object)
+#define HAMLYN_IOC_TERMINUS_DESTROY _IOWR('H', 3, struct uln_object)
 
 /* Sets a piece of the caller's memory as a send buffer. Argument: hamlyn_send_buffer. */
 #define HAMLYN_IOC_SEND_BUFFER_SET _IOWR('H', 4, struct hamlyn_send_buffer)
@@ -36,10 +36,10 @@
 #define HAMLYN_IOC_QUEUE_CREATE _IOWR('H', 6, struct hamlyn_queue_create)
 
 /*
- * Destroys a notification queue. Argument: hamlyn_object. Fails with EBUSY while a slot names
+ * Destroys a notification queue. Argument: uln_object. Fails with EBUSY while a slot names
  * it.
  */
-#define HAMLYN_IOC_QUEUE_DESTROY _IOWR('H', 7, struct hamlyn_object)
+#define HAMLYN_IOC_QUEUE_DESTROY _IOWR('H', 7, struct uln_object)
 
 /*
  * Sleeps until there is a notification. Argument: hamlyn_queue_wait. Fails with ETIMEDOUT, or
@@ -60,9 +60,9 @@
 
 /*
  * Destroys a slot. When the call returns, nothing more is deposited in its memory. Argument:
- * hamlyn_object.
+ * uln_object.
  */
-#define HAMLYN_IOC_SLOT_DESTROY _IOWR('H', 11, struct hamlyn_object)
+#define HAMLYN_IOC_SLOT_DESTROY _IOWR('H', 11, struct uln_object)
 
 /*
  * Sleeps until the card has completed requests of a terminus (the sequence number of section 2.3).
@@ -78,11 +78,11 @@
  */
 #define HAMLYN_IOC_TERMINUS_ARM _IOWR('H', 23, struct hamlyn_terminus_wait)
 
-/* hamlyn_query.capabilities: sleeping until requests are completed. */
+/* uln_query.capabilities: sleeping until requests are completed. */
 #define HAMLYN_CAPABILITY_COMPLETIONS 4ULL
 
 /*
- * What a Hamlyn card reports about its memory: the card's part of hamlyn_query. All zero if the
+ * What a Hamlyn card reports about its memory: the card's part of uln_query. All zero if the
  * card is older than version 2.6, or the driver predates this structure.
  */
 struct hamlyn_sram_query {
@@ -96,13 +96,13 @@ struct hamlyn_sram_query {
 	__u32 reserved;
 };
 
-/* Index into hamlyn_share_query: send termini. */
+/* Index into uln_share_query: send termini. */
 #define HAMLYN_SHARE_TERMINI 0
 
-/* Index into hamlyn_share_query: slots. */
+/* Index into uln_share_query: slots. */
 #define HAMLYN_SHARE_SLOTS 1
 
-/* Index into hamlyn_share_query: notification queues. */
+/* Index into uln_share_query: notification queues. */
 #define HAMLYN_SHARE_QUEUES 2
 
 /* A new send terminus and where to map its parts with mmap(2) of the same file. */
@@ -176,7 +176,7 @@ struct hamlyn_queue_wait {
 	__u32 ready;
 	/*
 	 * In, for wait: time-out in nanoseconds, 0 to return at once, or
-	 * HAMLYN_WAIT_FOREVER. For arm: zero.
+	 * ULN_WAIT_FOREVER. For arm: zero.
 	 */
 	__s64 timeout_ns;
 	/* Zero. */
@@ -195,7 +195,7 @@ struct hamlyn_terminus_wait {
 	__u32 reserved0;
 	/*
 	 * In, for wait: time-out in nanoseconds, 0 to return at once, or
-	 * HAMLYN_WAIT_FOREVER. For arm: zero.
+	 * ULN_WAIT_FOREVER. For arm: zero.
 	 */
 	__s64 timeout_ns;
 	/* Zero. */

@@ -8,8 +8,8 @@
 #define _SHRIMP_CARD_H
 
 #include <linux/types.h>
-#include "hamlyn_family.h"
-#include "hamlyn_kernel.h"
+#include "uln.h"
+#include "uln_kernel.h"
 
 /*
  * The arrival queue: pages with arrivals to be reported (section 4.2).
@@ -83,7 +83,7 @@ struct shrimp_system_page {
 /* Body of SHRIMP_COMMAND_OPEN_ARRIVALS. */
 struct shrimp_open_arrivals {
 	/* The queue: records of shrimp_arrival, all zero. */
-	struct hamlyn_area queue;
+	struct uln_area queue;
 	/*
 	 * Number of records: a power of two from SHRIMP_MIN_ARRIVALS to
 	 * SHRIMP_MAX_ARRIVALS.
@@ -200,10 +200,10 @@ struct shrimp_page_entry {
 /* PCI device id of the SHRIMP card. */
 #define SHRIMP_PCI_DEVICE 0x5348
 
-/* Value of HAMLYN_REG_MODEL for the SHRIMP card. */
+/* Value of ULN_REG_MODEL for the SHRIMP card. */
 #define SHRIMP_MODEL 2
 
-/* Value of HAMLYN_REG_ABI_VERSION for the SHRIMP card. */
+/* Value of ULN_REG_ABI_VERSION for the SHRIMP card. */
 #define SHRIMP_ABI_VERSION 0x00010003
 
 /*
@@ -358,7 +358,7 @@ struct shrimp_page_entry {
 
 /*
  * Messages between the drivers of two hosts about exports and mappings, of the card's own kind
- * (HAMLYN_WIRE_CARD). reason is the message's kind. A structure of this file follows the head.
+ * (ULN_WIRE_CARD). reason is the message's kind. A structure of this file follows the head.
  *
  * A mapping is requested piece by piece, each with as many pages as fit into a message
  * (SHRIMP_SAY_MAP, SHRIMP_SAY_PAGES or SHRIMP_SAY_REFUSED). SHRIMP_SAY_UNMAP

@@ -7,7 +7,7 @@
 #ifndef _SHRIMP_UAPI_H
 #define _SHRIMP_UAPI_H
 
-#include "hamlyn_family_uapi.h"
+#include "uln_uapi.h"
 #include "shrimp_card.h"
 
 /*
@@ -32,14 +32,14 @@
  */
 
 /* Exports a buffer. Argument: shrimp_export. */
-#define SHRIMP_IOC_EXPORT _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 0), struct shrimp_export)
+#define SHRIMP_IOC_EXPORT _IOWR('H', ULN_CARD_CALL(SHRIMP_MODEL, 0), struct shrimp_export)
 
 /*
- * Revokes an export. Argument: hamlyn_object. When it returns, nothing more arrives. The memory
+ * Revokes an export. Argument: uln_object. When it returns, nothing more arrives. The memory
  * is unpinned when each host that had mapped it has confirmed that its mappings have gone, or is
  * lost. A host that does not confirm in time is considered lost.
  */
-#define SHRIMP_IOC_UNEXPORT _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 1), struct hamlyn_object)
+#define SHRIMP_IOC_UNEXPORT _IOWR('H', ULN_CARD_CALL(SHRIMP_MODEL, 1), struct uln_object)
 
 /*
  * Maps a buffer to an export of another host, or of the same host. Argument: shrimp_map. Waits
@@ -50,10 +50,10 @@
  * does not exist, is not for this host, or has another key. ERANGE: the export is shorter.
  * EDOM: it begins at another page offset.
  */
-#define SHRIMP_IOC_MAP _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 2), struct shrimp_map)
+#define SHRIMP_IOC_MAP _IOWR('H', ULN_CARD_CALL(SHRIMP_MODEL, 2), struct shrimp_map)
 
-/* Ends a mapping. Argument: hamlyn_object. When it returns, nothing more is sent. */
-#define SHRIMP_IOC_UNMAP _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 3), struct hamlyn_object)
+/* Ends a mapping. Argument: uln_object. When it returns, nothing more is sent. */
+#define SHRIMP_IOC_UNMAP _IOWR('H', ULN_CARD_CALL(SHRIMP_MODEL, 3), struct uln_object)
 
 /*
  * Sleeps until an arrival for a page of an export is reported. Argument: shrimp_wait. The
@@ -61,15 +61,15 @@
  * (shrimp_export.commands_offset). Fails with ETIMEDOUT, with EINTR if a signal handler
  * has run, or with ENOENT if the export has ended.
  */
-#define SHRIMP_IOC_WAIT _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 4), struct shrimp_wait)
+#define SHRIMP_IOC_WAIT _IOWR('H', ULN_CARD_CALL(SHRIMP_MODEL, 4), struct shrimp_wait)
 
 /* Returns whether a mapping is still connected. Argument: shrimp_state. */
-#define SHRIMP_IOC_STATE _IOWR('H', HAMLYN_CARD_CALL(SHRIMP_MODEL, 5), struct shrimp_state)
+#define SHRIMP_IOC_STATE _IOWR('H', ULN_CARD_CALL(SHRIMP_MODEL, 5), struct shrimp_state)
 
-/* Index into hamlyn_share_query: exports. */
+/* Index into uln_share_query: exports. */
 #define SHRIMP_SHARE_EXPORTS 0
 
-/* Index into hamlyn_share_query: mappings. */
+/* Index into uln_share_query: mappings. */
 #define SHRIMP_SHARE_MAPPINGS 1
 
 /* Maximum number of exports of a host, and of mappings. */
@@ -78,7 +78,7 @@
 /* Maximum bytes of a buffer that is exported or mapped. */
 #define SHRIMP_MAX_BUFFER 4194304ULL
 
-/* What a SHRIMP card reports about itself: the card's part of hamlyn_query. */
+/* What a SHRIMP card reports about itself: the card's part of uln_query. */
 struct shrimp_query {
 	/* Out: entries of the page table. */
 	__u32 pages;

@@ -8,22 +8,22 @@
  */
 #include <linux/nospec.h>
 
-#include "hamlyn_connect.h"
-#include "hamlyn_trace.h"
+#include "uln_connect.h"
+#include "uln_trace.h"
 
 static void connection_free(struct kref *users)
 {
-	struct hamlyn_connection *connection =
-		container_of(users, struct hamlyn_connection, users);
+	struct uln_connection *connection =
+		container_of(users, struct uln_connection, users);
 
 	if (connection->counted)
-		hamlyn_share_give(connection->share, HAMLYN_CONNECTIONS);
-	hamlyn_share_put(connection->share);
+		uln_share_give(connection->share, ULN_CONNECTIONS);
+	uln_share_put(connection->share);
 	kfree(connection);
 }
 
 /* The card's lock is held. */
-static void connection_put(struct hamlyn_connection *connection)
+static void connection_put(struct uln_connection *connection)
 {
 	lockdep_assert_held(connection->system->lock);
 	kref_put(&connection->users, connection_free);
@@ -33,77 +33,77 @@ static void connection_put(struct hamlyn_connection *connection)
  * A connection that has ended still counts for its user while a message about it waits for the
  * peer, however long that takes. An open file alone does not count. The card's lock is held.
  */
-static void connection_settle(struct hamlyn_connection *connection)
+static void connection_settle(struct uln_connection *connection)
 {
-	if (!connection->counted || connection->state != HAMLYN_CONNECTION_ENDED ||
+	if (!connection->counted || connection->state != ULN_CONNECTION_ENDED ||
 	    !list_empty(&connection->opening.on_peer) || !list_empty(&connection->closing.on_peer))
 		return;
 	connection->counted = false;
-	hamlyn_share_give(connection->share, HAMLYN_CONNECTIONS);
+	uln_share_give(connection->share, ULN_CONNECTIONS);
 }
 
 /* A message that is part of a connection has a reference to it while it waits for the peer. */
-static void message_send(struct hamlyn_connection *connection, struct hamlyn_message *message)
+static void message_send(struct uln_connection *connection, struct uln_message *message)
 {
 	kref_get(&connection->users);
-	hamlyn_peer_send(connection->peer, message);
+	uln_peer_send(connection->peer, message);
 }
 
-static void message_done(struct hamlyn_connection *connection)
+static void message_done(struct uln_connection *connection)
 {
 	connection_settle(connection);
 	connection_put(connection);
 }
 
-static void opening_done(struct hamlyn_message *message)
+static void opening_done(struct uln_message *message)
 {
-	message_done(container_of(message, struct hamlyn_connection, opening));
+	message_done(container_of(message, struct uln_connection, opening));
 }
 
-static void closing_done(struct hamlyn_message *message)
+static void closing_done(struct uln_message *message)
 {
-	message_done(container_of(message, struct hamlyn_connection, closing));
+	message_done(container_of(message, struct uln_connection, closing));
 }
 
-static bool opening_lasts(const struct hamlyn_message *message)
+static bool opening_lasts(const struct uln_message *message)
 {
-	return container_of(message, struct hamlyn_connection, opening)->state ==
-	       HAMLYN_CONNECTION_CONNECTING;
+	return container_of(message, struct uln_connection, opening)->state ==
+	       ULN_CONNECTION_CONNECTING;
 }
 
-static const struct hamlyn_message_ops opening_ops = {
+static const struct uln_message_ops opening_ops = {
 	.lasts = opening_lasts,
 	.done = opening_done,
 };
 
-static const struct hamlyn_message_ops closing_ops = {
+static const struct uln_message_ops closing_ops = {
 	.done = closing_done,
 };
 
-static void connection_trace(const struct hamlyn_connection *connection)
+static void connection_trace(const struct uln_connection *connection)
 {
 	trace_hamlyn_connection(connection->system->number, connection->number,
 				connection->peer->host, connection->state, connection->reason);
 }
 
 /* Initialises a connection in memory that is all zero. */
-int hamlyn_connection_init(struct hamlyn_connection *connection, struct hamlyn_peer *peer,
-			   u32 state, struct hamlyn_share *share, bool privileged)
+int uln_connection_init(struct uln_connection *connection, struct uln_peer *peer,
+			u32 state, struct uln_share *share, bool privileged)
 {
-	struct hamlyn_connections *connections = hamlyn_connections_of(peer->system);
+	struct uln_connections *connections = uln_connections_of(peer->system);
 	int ret;
 
-	ret = hamlyn_share_take(share, HAMLYN_CONNECTIONS, privileged);
+	ret = uln_share_take(share, ULN_CONNECTIONS, privileged);
 	if (ret)
 		return ret;
 	/* A number is reused late, so that a late message is not taken for another connection's. */
 	ret = xa_alloc_cyclic(&connections->numbers, &connection->number, connection,
 			      XA_LIMIT(1, INT_MAX), &connections->next_number, GFP_KERNEL);
 	if (ret < 0) {
-		hamlyn_share_give(share, HAMLYN_CONNECTIONS);
+		uln_share_give(share, ULN_CONNECTIONS);
 		return ret;
 	}
-	hamlyn_share_get(share);
+	uln_share_get(share);
 	connection->share = share;
 	connection->counted = true;
 	kref_init(&connection->users);
@@ -118,13 +118,13 @@ int hamlyn_connection_init(struct hamlyn_connection *connection, struct hamlyn_p
 	INIT_LIST_HEAD(&connection->opening.on_peer);
 	INIT_LIST_HEAD(&connection->closing.on_peer);
 	init_waitqueue_head(&connection->wait);
-	hamlyn_peer_watch(peer);
-	list_add_tail(&connection->on_host, &hamlyn_connections_with(peer)->connections);
+	uln_peer_watch(peer);
+	list_add_tail(&connection->on_host, &uln_connections_with(peer)->connections);
 	connection_trace(connection);
 	return 0;
 }
 
-void hamlyn_connection_leave(struct hamlyn_connection *connection)
+void uln_connection_leave(struct uln_connection *connection)
 {
 	if (!connection->listener)
 		return;
@@ -133,23 +133,23 @@ void hamlyn_connection_leave(struct hamlyn_connection *connection)
 	connection->listener = NULL;
 }
 
-void hamlyn_connection_establish(struct hamlyn_connection *connection)
+void uln_connection_establish(struct uln_connection *connection)
 {
-	WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ESTABLISHED);
+	WRITE_ONCE(connection->state, ULN_CONNECTION_ESTABLISHED);
 	connection_trace(connection);
 	wake_up_all(&connection->wait);
 }
 
 /* Ends the connection for this reason, and wakes waiting threads. */
-void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
+void uln_connection_end(struct uln_connection *connection, u32 reason)
 {
 	bool unclaimed = connection->listener;
 
 	connection->reason = reason;
-	WRITE_ONCE(connection->state, HAMLYN_CONNECTION_ENDED);
+	WRITE_ONCE(connection->state, ULN_CONNECTION_ENDED);
 	connection_trace(connection);
-	hamlyn_connection_leave(connection);
-	xa_erase(&hamlyn_connections_of(connection->system)->numbers, connection->number);
+	uln_connection_leave(connection);
+	xa_erase(&uln_connections_of(connection->system)->numbers, connection->number);
 	list_del(&connection->on_host);
 	hash_del(&connection->by_remote);
 	wake_up_all(&connection->wait);
@@ -160,8 +160,8 @@ void hamlyn_connection_end(struct hamlyn_connection *connection, u32 reason)
 		connection_put(connection);
 }
 
-void hamlyn_connection_send(struct hamlyn_connection *connection, struct hamlyn_message *message,
-			    u32 kind, u32 reason, const struct hamlyn_private *private)
+void uln_connection_send(struct uln_connection *connection, struct uln_message *message,
+			 u32 kind, u32 reason, const struct uln_private *private)
 {
 	u32 length = private ? private->length : 0;
 
@@ -170,23 +170,23 @@ void hamlyn_connection_send(struct hamlyn_connection *connection, struct hamlyn_
 	message->wire.to = connection->remote;
 	message->wire.reason = reason;
 	message->wire.private_length = length;
-	message->wire.user = hamlyn_share_user(connection->share);
+	message->wire.user = uln_share_user(connection->share);
 	if (length)
 		memcpy(message->data + message->wire.name_length, private->data, length);
 	message_send(connection, message);
 }
 
 /* A question has no name of its own: the name that it asks for is its private data. */
-static void connection_put_request(struct hamlyn_connection *connection,
-				   const struct hamlyn_connect *connect)
+static void connection_put_request(struct uln_connection *connection,
+				   const struct uln_connect *connect)
 {
-	struct hamlyn_message *message = &connection->opening;
+	struct uln_message *message = &connection->opening;
 	bool question = connection->question;
 
-	message->wire.kind = HAMLYN_WIRE_REQUEST;
+	message->wire.kind = ULN_WIRE_REQUEST;
 	message->wire.from = connection->number;
-	message->wire.request = ++hamlyn_connections_with(connection->peer)->requests;
-	message->wire.user = hamlyn_share_user(connection->share);
+	message->wire.request = ++uln_connections_with(connection->peer)->requests;
+	message->wire.user = uln_share_user(connection->share);
 	message->wire.name_length = question ? 0 : connect->name_length;
 	message->wire.private_length = question ? connect->name_length : connect->private_length;
 	memcpy(message->data, connect->name, connect->name_length);
@@ -197,9 +197,9 @@ static void connection_put_request(struct hamlyn_connection *connection,
 /*
  * Requests a connection, in memory that is all zero except for @question; the card's lock is held.
  */
-int hamlyn_connection_request(struct hamlyn_system *system, struct hamlyn_share *share,
-			      bool privileged, const struct hamlyn_connect *connect,
-			      struct hamlyn_connection *connection)
+int uln_connection_request(struct uln_system *system, struct uln_share *share,
+			   bool privileged, const struct uln_connect *connect,
+			   struct uln_connection *connection)
 {
 	struct peer_transport *transport = system->transport;
 	u32 here, host;
@@ -209,11 +209,11 @@ int hamlyn_connection_request(struct hamlyn_system *system, struct hamlyn_share 
 		return -EOPNOTSUPP;
 	if (!transport->ops->link(transport, &here))
 		return -ENETDOWN;
-	if (!hamlyn_system_has_host(system, connect->host) || here >= HAMLYN_WELL_KNOWN_SLOTS)
+	if (!uln_system_has_host(system, connect->host) || here >= ULN_WELL_KNOWN_SLOTS)
 		return -EHOSTUNREACH;
-	host = array_index_nospec(connect->host, HAMLYN_WELL_KNOWN_SLOTS);
-	ret = hamlyn_connection_init(connection, &system->peers[host], HAMLYN_CONNECTION_CONNECTING,
-				     share, privileged);
+	host = array_index_nospec(connect->host, ULN_WELL_KNOWN_SLOTS);
+	ret = uln_connection_init(connection, &system->peers[host], ULN_CONNECTION_CONNECTING,
+				  share, privileged);
 	if (ret)
 		return ret;
 	connection_put_request(connection, connect);
@@ -221,51 +221,51 @@ int hamlyn_connection_request(struct hamlyn_system *system, struct hamlyn_share 
 }
 
 /* Accepts or rejects a request; the card's lock is held. */
-int hamlyn_connection_answer(struct hamlyn_connection *connection, u32 kind,
-			     const struct hamlyn_private *private)
+int uln_connection_answer(struct uln_connection *connection, u32 kind,
+			  const struct uln_private *private)
 {
-	bool accepted = kind == HAMLYN_WIRE_ACCEPT;
+	bool accepted = kind == ULN_WIRE_ACCEPT;
 
-	if (connection->state != HAMLYN_CONNECTION_REQUESTED)
+	if (connection->state != ULN_CONNECTION_REQUESTED)
 		return -ENOTCONN;
-	hamlyn_connection_send(connection, &connection->opening, kind,
-			       accepted ? 0 : HAMLYN_END_REJECTED, private);
+	uln_connection_send(connection, &connection->opening, kind,
+			    accepted ? 0 : ULN_END_REJECTED, private);
 	if (accepted)
-		hamlyn_connection_establish(connection);
+		uln_connection_establish(connection);
 	else
-		hamlyn_connection_end(connection, HAMLYN_END_REJECTED);
+		uln_connection_end(connection, ULN_END_REJECTED);
 	return 0;
 }
 
 /* Ends a connection from this side; the card's lock is held. */
-int hamlyn_connection_close(struct hamlyn_connection *connection, u32 reason,
-			    const struct hamlyn_private *private)
+int uln_connection_close(struct uln_connection *connection, u32 reason,
+			 const struct uln_private *private)
 {
-	if (connection->state == HAMLYN_CONNECTION_ENDED)
+	if (connection->state == ULN_CONNECTION_ENDED)
 		return -ENOTCONN;
-	if (connection->state == HAMLYN_CONNECTION_REQUESTED)
-		return hamlyn_connection_answer(connection, HAMLYN_WIRE_REJECT, private);
+	if (connection->state == ULN_CONNECTION_REQUESTED)
+		return uln_connection_answer(connection, ULN_WIRE_REJECT, private);
 	/* The peer keeps no state of a question. */
-	if ((connection->state != HAMLYN_CONNECTION_CONNECTING ||
-	     !hamlyn_peer_withdraw(connection->peer, &connection->opening)) &&
+	if ((connection->state != ULN_CONNECTION_CONNECTING ||
+	     !uln_peer_withdraw(connection->peer, &connection->opening)) &&
 	    !connection->question)
-		hamlyn_connection_send(connection, &connection->closing, HAMLYN_WIRE_CLOSE, reason,
-				       private);
-	hamlyn_connection_end(connection, reason);
+		uln_connection_send(connection, &connection->closing, ULN_WIRE_CLOSE, reason,
+				    private);
+	uln_connection_end(connection, reason);
 	return 0;
 }
 
 /* Called when its file is closed; the card's lock is held. */
-void hamlyn_connection_release(struct hamlyn_connection *connection)
+void uln_connection_release(struct uln_connection *connection)
 {
 	/* It may have ended already. */
-	hamlyn_connection_close(connection, HAMLYN_END_DIED, NULL);
+	uln_connection_close(connection, ULN_END_DIED, NULL);
 	connection_put(connection);
 }
 
 /* Describes its state; the card's lock is held. */
-void hamlyn_connection_describe(const struct hamlyn_connection *connection,
-				struct hamlyn_connection_state *state)
+void uln_connection_describe(const struct uln_connection *connection,
+			     struct uln_connection_state *state)
 {
 	state->state = connection->state;
 	state->reason = connection->reason;

@@ -4,28 +4,28 @@
 #include <linux/jhash.h>
 #include <linux/random.h>
 
-#include "hamlyn_connect.h"
+#include "uln_connect.h"
 
-static struct hamlyn_connections *connections_of(const struct peer_service *service)
+static struct uln_connections *connections_of(const struct peer_service *service)
 {
-	return container_of(service, struct hamlyn_connections, service);
+	return container_of(service, struct uln_connections, service);
 }
 
 /* Rejects a message for connection @to, which does not exist. */
-static void connection_refuse(struct hamlyn_peer *peer, u32 to, u32 reason)
+static void connection_refuse(struct uln_peer *peer, u32 to, u32 reason)
 {
-	struct hamlyn_message *message = kzalloc(sizeof(*message), GFP_KERNEL);
+	struct uln_message *message = kzalloc(sizeof(*message), GFP_KERNEL);
 
 	/* If this cannot be sent, the requester gives up later. */
 	if (!message)
 		return;
-	message->wire.kind = HAMLYN_WIRE_REJECT;
+	message->wire.kind = ULN_WIRE_REJECT;
 	message->wire.to = to;
 	message->wire.reason = reason;
-	hamlyn_peer_send(peer, message);
+	uln_peer_send(peer, message);
 }
 
-static void connection_keep(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
+static void connection_keep(struct uln_connection *connection, const struct uln_wire *wire,
 			    const u8 *data)
 {
 	connection->length = wire->private_length;
@@ -37,7 +37,7 @@ static void connection_keep(struct hamlyn_connection *connection, const struct h
  * Returns whether a request is new, and was not taken by an earlier incarnation of this side. Marks
  * it as taken. Requests come in order.
  */
-static bool request_is_new(struct connection_host *host, const struct hamlyn_wire *wire)
+static bool request_is_new(struct connection_host *host, const struct uln_wire *wire)
 {
 	u32 origin = upper_32_bits(wire->incarnation);
 
@@ -48,24 +48,24 @@ static bool request_is_new(struct connection_host *host, const struct hamlyn_wir
 	return true;
 }
 
-static u32 connection_hash(const struct hamlyn_connections *connections, u32 host, u32 remote)
+static u32 connection_hash(const struct uln_connections *connections, u32 host, u32 remote)
 {
 	return jhash_2words(host, remote, connections->hash_seed);
 }
 
 /* Gives a requested connection to the listener; false: there cannot be one more. */
-static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *listener,
-			 const struct hamlyn_wire *wire, const u8 *data)
+static bool request_take(struct uln_peer *peer, struct uln_listener *listener,
+			 const struct uln_wire *wire, const u8 *data)
 {
-	struct hamlyn_connections *connections = hamlyn_connections_of(peer->system);
-	struct hamlyn_connection *connection;
+	struct uln_connections *connections = uln_connections_of(peer->system);
+	struct uln_connection *connection;
 
 	/* A worker allocates it, and peers decide how many there are: the listener is charged. */
-	connection = hamlyn_zalloc_charged(sizeof(*connection), listener->memcg);
+	connection = uln_zalloc_charged(sizeof(*connection), listener->memcg);
 	if (!connection)
 		return false;
-	if (hamlyn_connection_init(connection, peer, HAMLYN_CONNECTION_REQUESTED, listener->share,
-				   listener->privileged)) {
+	if (uln_connection_init(connection, peer, ULN_CONNECTION_REQUESTED, listener->share,
+				listener->privileged)) {
 		kfree(connection);
 		return false;
 	}
@@ -81,39 +81,39 @@ static bool request_take(struct hamlyn_peer *peer, struct hamlyn_listener *liste
 	return true;
 }
 
-static void request_arrived(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
+static void request_arrived(struct uln_peer *peer, const struct uln_wire *wire,
 			    const u8 *data)
 {
-	struct hamlyn_connections *connections = hamlyn_connections_of(peer->system);
-	bool new = request_is_new(hamlyn_connections_with(peer), wire);
-	struct hamlyn_listener *listener;
+	struct uln_connections *connections = uln_connections_of(peer->system);
+	bool new = request_is_new(uln_connections_with(peer), wire);
+	struct uln_listener *listener;
 
 	/* This is a question, which may be answered twice. */
 	if (!wire->name_length) {
-		listener = hamlyn_listener_find(connections, data, wire->private_length);
+		listener = uln_listener_find(connections, data, wire->private_length);
 		connection_refuse(peer, wire->from,
-				  listener ? HAMLYN_END_LISTENING : HAMLYN_END_NOBODY);
+				  listener ? ULN_END_LISTENING : ULN_END_NOBODY);
 		return;
 	}
 	if (!new) {
 		/* A listener may have had it, but this side has forgotten the outcome. */
-		connection_refuse(peer, wire->from, HAMLYN_END_HOST_RESET);
+		connection_refuse(peer, wire->from, ULN_END_HOST_RESET);
 		return;
 	}
-	listener = hamlyn_listener_find(connections, data, wire->name_length);
+	listener = uln_listener_find(connections, data, wire->name_length);
 	if (!listener) {
-		connection_refuse(peer, wire->from, HAMLYN_END_NO_NAME);
+		connection_refuse(peer, wire->from, ULN_END_NO_NAME);
 		return;
 	}
 	if (listener->waiting >= listener->backlog || !request_take(peer, listener, wire, data))
-		connection_refuse(peer, wire->from, HAMLYN_END_BACKLOG);
+		connection_refuse(peer, wire->from, ULN_END_BACKLOG);
 }
 
 /* Finds a connection by its number at a requester that left before it learned the number here. */
-static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer, u32 remote)
+static struct uln_connection *connection_find_remote(struct uln_peer *peer, u32 remote)
 {
-	struct hamlyn_connections *connections = hamlyn_connections_of(peer->system);
-	struct hamlyn_connection *connection;
+	struct uln_connections *connections = uln_connections_of(peer->system);
+	struct uln_connection *connection;
 
 	hash_for_each_possible(connections->remotes, connection, by_remote,
 			       connection_hash(connections, peer->host, remote))
@@ -123,72 +123,72 @@ static struct hamlyn_connection *connection_find_remote(struct hamlyn_peer *peer
 }
 
 /* Returns whether a reason is the other operating system's own; any other is the listener's. */
-static bool reason_is_known(const struct hamlyn_connection *connection, u32 reason)
+static bool reason_is_known(const struct uln_connection *connection, u32 reason)
 {
 	switch (reason) {
-	case HAMLYN_END_NO_NAME:
-	case HAMLYN_END_BACKLOG:
-	case HAMLYN_END_HOST_RESET:
+	case ULN_END_NO_NAME:
+	case ULN_END_BACKLOG:
+	case ULN_END_HOST_RESET:
 		return true;
-	case HAMLYN_END_LISTENING:
-	case HAMLYN_END_NOBODY:
+	case ULN_END_LISTENING:
+	case ULN_END_NOBODY:
 		return connection->question;
 	default:
 		return false;
 	}
 }
 
-static void connection_answered(struct hamlyn_connection *connection,
-				const struct hamlyn_wire *wire, const u8 *data)
+static void connection_answered(struct uln_connection *connection,
+				const struct uln_wire *wire, const u8 *data)
 {
-	if (connection->state != HAMLYN_CONNECTION_CONNECTING)
+	if (connection->state != ULN_CONNECTION_CONNECTING)
 		return;
 	connection_keep(connection, wire, data);
 	connection->user = wire->user;
 	/* A question is never accepted. */
-	if (wire->kind == HAMLYN_WIRE_ACCEPT && !connection->question) {
+	if (wire->kind == ULN_WIRE_ACCEPT && !connection->question) {
 		connection->remote = wire->from;
-		hamlyn_connection_establish(connection);
+		uln_connection_establish(connection);
 	} else {
-		hamlyn_connection_end(connection, reason_is_known(connection, wire->reason) ?
-							  wire->reason : HAMLYN_END_REJECTED);
+		uln_connection_end(connection, reason_is_known(connection, wire->reason) ?
+						       wire->reason : ULN_END_REJECTED);
 	}
 }
 
-static void connection_closed(struct hamlyn_connection *connection, const struct hamlyn_wire *wire,
+static void connection_closed(struct uln_connection *connection, const struct uln_wire *wire,
 			      const u8 *data)
 {
 	if (connection->remote != wire->from)
 		return;
 	connection_keep(connection, wire, data);
-	hamlyn_connection_end(connection, wire->reason == HAMLYN_END_CLOSED ? HAMLYN_END_CLOSED :
-									     HAMLYN_END_DIED);
+	uln_connection_end(connection, wire->reason == ULN_END_CLOSED ? ULN_END_CLOSED :
+									     ULN_END_DIED);
 }
 
 /* Ignores a message that makes no sense. */
 static void connections_message(struct peer_service *service, u32 host,
-				const struct hamlyn_wire *wire, const u8 *data)
+				const struct uln_wire *wire, const u8 *data)
 {
-	struct hamlyn_peer *peer = &service->system->peers[host];
-	struct hamlyn_connection *connection = NULL;
+	struct uln_peer *peer = &service->system->peers[host];
+	struct uln_connection *connection = NULL;
 
-	if (wire->kind == HAMLYN_WIRE_REQUEST) {
+	if (wire->kind == ULN_WIRE_REQUEST) {
 		if (wire->from)
 			request_arrived(peer, wire, data);
 		return;
 	}
 	if (wire->to)
-		connection = xa_load(&hamlyn_connections_of(peer->system)->numbers, wire->to);
-	else if (wire->kind == HAMLYN_WIRE_CLOSE && wire->from)
+		connection = xa_load(&uln_connections_of(peer->system)->numbers, wire->to);
+	else if (wire->kind == ULN_WIRE_CLOSE && wire->from)
 		connection = connection_find_remote(peer, wire->from);
 	if (!connection || connection->peer != peer)
 		return;
 	switch (wire->kind) {
-	case HAMLYN_WIRE_ACCEPT:
-	case HAMLYN_WIRE_REJECT:
+	case ULN_WIRE_ACCEPT:
+	case ULN_WIRE_REJECT:
 		connection_answered(connection, wire, data);
 		break;
-	case HAMLYN_WIRE_CLOSE:
+	case ULN_WIRE_CLOSE:
 		connection_closed(connection, wire, data);
 		break;
 	}
@@ -198,12 +198,12 @@ static void connections_message(struct peer_service *service, u32 host,
 static void connections_lost(struct peer_service *service, u32 host, u32 reason, bool restarted)
 {
 	struct connection_host *with = &connections_of(service)->hosts[host];
-	struct hamlyn_connection *connection, *next;
+	struct uln_connection *connection, *next;
 
 	list_for_each_entry_safe(connection, next, &with->connections, on_host)
-		if (!restarted || connection->state != HAMLYN_CONNECTION_CONNECTING ||
+		if (!restarted || connection->state != ULN_CONNECTION_CONNECTING ||
 		    list_empty(&connection->opening.on_peer))
-			hamlyn_connection_end(connection, reason);
+			uln_connection_end(connection, reason);
 }
 
 static bool connections_depend(const struct peer_service *service, u32 host)
@@ -214,8 +214,8 @@ static bool connections_depend(const struct peer_service *service, u32 host)
 /* Marks all listeners as dead. */
 static void connections_stop(struct peer_service *service)
 {
-	struct hamlyn_connections *connections = connections_of(service);
-	struct hamlyn_listener *listener;
+	struct uln_connections *connections = connections_of(service);
+	struct uln_listener *listener;
 	struct hlist_node *following;
 	unsigned int bucket;
 
@@ -228,15 +228,15 @@ static void connections_stop(struct peer_service *service)
 
 static void connections_free(struct peer_service *service)
 {
-	struct hamlyn_connections *connections = connections_of(service);
+	struct uln_connections *connections = connections_of(service);
 
 	xa_destroy(&connections->numbers);
 	kfree(connections);
 }
 
 static const struct peer_service_ops connections_ops = {
-	.kinds = BIT(HAMLYN_WIRE_REQUEST) | BIT(HAMLYN_WIRE_ACCEPT) | BIT(HAMLYN_WIRE_REJECT) |
-		 BIT(HAMLYN_WIRE_CLOSE),
+	.kinds = BIT(ULN_WIRE_REQUEST) | BIT(ULN_WIRE_ACCEPT) | BIT(ULN_WIRE_REJECT) |
+		 BIT(ULN_WIRE_CLOSE),
 	.named = true,
 	.message = connections_message,
 	.lost = connections_lost,
@@ -245,9 +245,9 @@ static const struct peer_service_ops connections_ops = {
 	.free = connections_free,
 };
 
-int hamlyn_connections_register(struct hamlyn_system *system)
+int uln_connections_register(struct uln_system *system)
 {
-	struct hamlyn_connections *connections = kzalloc(sizeof(*connections), GFP_KERNEL);
+	struct uln_connections *connections = kzalloc(sizeof(*connections), GFP_KERNEL);
 	unsigned int i;
 
 	if (!connections)
@@ -259,6 +259,6 @@ int hamlyn_connections_register(struct hamlyn_system *system)
 	xa_init_flags(&connections->numbers, XA_FLAGS_ALLOC1);
 	for (i = 0; i < ARRAY_SIZE(connections->hosts); i++)
 		INIT_LIST_HEAD(&connections->hosts[i].connections);
-	hamlyn_service_register(system, &connections->service);
+	uln_service_register(system, &connections->service);
 	return 0;
 }

@@ -10,43 +10,43 @@
  */
 #include <linux/bitops.h>
 
-#include "hamlyn_expresshost.h"
+#include "uln_expresshost.h"
 
 /* Time without an answer until a question is repeated, and until it fails. */
 #define ASK_AGAIN HZ
 #define ASK_PATIENCE (8 * HZ)
 
 /* Finds the area, or the view, shared with a host, that the host's message refers to. */
-static struct hamlyn_express_end *express_meant(const struct hamlyn_system *system, u32 host,
-						u32 number, bool view)
+static struct uln_express_end *express_meant(const struct uln_system *system, u32 host,
+					     u32 number, bool view)
 {
-	struct hamlyn_express_end *end = hamlyn_express_find(system, number);
+	struct uln_express_end *end = uln_express_find(system, number);
 
 	return end && end->host == host && end->view == view ? end : NULL;
 }
 
-static u32 express_refusal(const struct hamlyn_system *system, struct hamlyn_peer *peer,
-			   const struct hamlyn_wire *wire, const struct hamlyn_express_ask *ask)
+static u32 express_refusal(const struct uln_system *system, struct uln_peer *peer,
+			   const struct uln_wire *wire, const struct uln_express_ask *ask)
 {
-	const struct express_host *with = hamlyn_express_with(system, peer->host);
-	const struct hamlyn_express_end *area = express_meant(system, peer->host, wire->to, false);
+	const struct express_host *with = uln_express_with(system, peer->host);
+	const struct uln_express_end *area = express_meant(system, peer->host, wire->to, false);
 
 	if (!with || with->part.memory != ask->memory)
-		return HAMLYN_EXPRESS_REFUSED_MEMORY;
+		return ULN_EXPRESS_REFUSED_MEMORY;
 	if (!area || area->state != EXPRESS_OPEN || area->key != ask->key)
-		return HAMLYN_EXPRESS_REFUSED_ACCESS;
+		return ULN_EXPRESS_REFUSED_ACCESS;
 	/* The same view may have asked twice. */
 	if (area->astray || (area->other && area->other != wire->from))
-		return HAMLYN_EXPRESS_REFUSED_BUSY;
+		return ULN_EXPRESS_REFUSED_BUSY;
 	return 0;
 }
 
-static void said_map(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+static void said_map(struct uln_peer *peer, const struct uln_wire *wire, const u8 *data)
 {
-	struct hamlyn_system *system = peer->system;
-	struct hamlyn_express_refused refused = {};
-	struct hamlyn_express_end *area;
-	struct hamlyn_express_ask ask;
+	struct uln_system *system = peer->system;
+	struct uln_express_refused refused = {};
+	struct uln_express_end *area;
+	struct uln_express_ask ask;
 
 	if (!wire->from || wire->private_length != sizeof(ask))
 		return;
@@ -54,15 +54,15 @@ static void said_map(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, c
 	refused.why = express_refusal(system, peer, wire, &ask);
 	if (refused.why) {
 		/* If there is no room for it, the view's host will ask again. */
-		hamlyn_express_say(peer, NULL, HAMLYN_EXPRESS_SAY_REFUSED, wire->to, wire->from,
-				   &refused, sizeof(refused));
+		uln_express_say(peer, NULL, ULN_EXPRESS_SAY_REFUSED, wire->to, wire->from,
+				&refused, sizeof(refused));
 		return;
 	}
 	area = express_meant(system, peer->host, wire->to, false);
 	/* While the area has a view, it depends on the host. */
-	hamlyn_peer_watch(peer);
+	uln_peer_watch(peer);
 	area->other = wire->from;
-	hamlyn_express_state(system, area, HAMLYN_EXPRESS_SAY_PAGES);
+	uln_express_state(system, area, ULN_EXPRESS_SAY_PAGES);
 }
 
 /*
@@ -70,34 +70,34 @@ static void said_map(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, c
  * asked twice and was granted by the second answer, or before one side lost the other. Then no
  * process here sees the pages, and the host is told so.
  */
-static bool view_is_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+static bool view_is_gone(struct uln_peer *peer, const struct uln_wire *wire)
 {
-	const struct hamlyn_express_end *view =
+	const struct uln_express_end *view =
 		express_meant(peer->system, peer->host, wire->to, true);
 
 	if (view && view->other == wire->from)
 		return false;
 	if (wire->to)
-		hamlyn_express_say(peer, NULL, HAMLYN_EXPRESS_SAY_UNMAP, wire->to, wire->from, NULL,
-				   0);
+		uln_express_say(peer, NULL, ULN_EXPRESS_SAY_UNMAP, wire->to, wire->from, NULL,
+				0);
 	return true;
 }
 
 /* Finds the view that a message answers; NULL if it waits for no answer about that area. */
-static struct hamlyn_express_end *view_asking(const struct hamlyn_peer *peer,
-					      const struct hamlyn_wire *wire)
+static struct uln_express_end *view_asking(const struct uln_peer *peer,
+					   const struct uln_wire *wire)
 {
-	struct hamlyn_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
+	struct uln_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
 
 	return view && view->state == EXPRESS_ASKING && view->other == wire->from ? view : NULL;
 }
 
-static void said_pages(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+static void said_pages(struct uln_peer *peer, const struct uln_wire *wire, const u8 *data)
 {
-	struct hamlyn_system *system = peer->system;
+	struct uln_system *system = peer->system;
 	/* Check the link first: this may find that all is lost. */
-	bool here = hamlyn_express_here(system);
-	struct hamlyn_express_end *view = view_asking(peer, wire);
+	bool here = uln_express_here(system);
+	struct uln_express_end *view = view_asking(peer, wire);
 	int count = -EHOSTUNREACH;
 
 	if (view_is_gone(peer, wire))
@@ -106,52 +106,52 @@ static void said_pages(struct hamlyn_peer *peer, const struct hamlyn_wire *wire,
 		return;
 	memcpy(&view->pages, data, sizeof(view->pages));
 	if (here)
-		count = hamlyn_part_view(&express_host_of(system, view)->part, &view->pages);
+		count = uln_part_view(&express_host_of(system, view)->part, &view->pages);
 	if (count < 0) {
-		hamlyn_express_view_cut(system, view, count);
+		uln_express_view_cut(system, view, count);
 		return;
 	}
 	view->count = count;
 	view->state = EXPRESS_OPEN;
-	hamlyn_express_of(system)->ops->news(system);
+	uln_express_of(system)->ops->news(system);
 }
 
-static void said_refused(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+static void said_refused(struct uln_peer *peer, const struct uln_wire *wire, const u8 *data)
 {
-	struct hamlyn_express_end *view = view_asking(peer, wire);
-	struct hamlyn_express_refused refused;
+	struct uln_express_end *view = view_asking(peer, wire);
+	struct uln_express_refused refused;
 
 	if (!view || wire->private_length != sizeof(refused))
 		return;
 	memcpy(&refused, data, sizeof(refused));
 	switch (refused.why) {
-	case HAMLYN_EXPRESS_REFUSED_BUSY:
-		hamlyn_express_view_end(peer->system, view, -EBUSY);
+	case ULN_EXPRESS_REFUSED_BUSY:
+		uln_express_view_end(peer->system, view, -EBUSY);
 		break;
-	case HAMLYN_EXPRESS_REFUSED_MEMORY:
-		hamlyn_express_view_end(peer->system, view, -EHOSTUNREACH);
+	case ULN_EXPRESS_REFUSED_MEMORY:
+		uln_express_view_end(peer->system, view, -EHOSTUNREACH);
 		break;
 	default:
-		hamlyn_express_view_end(peer->system, view, -EACCES);
+		uln_express_view_end(peer->system, view, -EACCES);
 	}
-	hamlyn_express_forget(peer->system, view);
+	uln_express_forget(peer->system, view);
 }
 
-static void said_gone(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+static void said_gone(struct uln_peer *peer, const struct uln_wire *wire)
 {
-	struct hamlyn_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
+	struct uln_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
 
 	if (view_is_gone(peer, wire))
 		return;
 	/* A view that has ended before is about to report that. */
 	if (view->state != EXPRESS_ENDED)
-		hamlyn_express_view_cut(peer->system, view, -EACCES);
+		uln_express_view_cut(peer->system, view, -EACCES);
 }
 
-static void said_unmap(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+static void said_unmap(struct uln_peer *peer, const struct uln_wire *wire)
 {
-	struct hamlyn_express_end *area = express_meant(peer->system, peer->host, wire->to, false);
-	struct hamlyn_system *system = peer->system;
+	struct uln_express_end *area = express_meant(peer->system, peer->host, wire->to, false);
+	struct uln_system *system = peer->system;
 
 	if (!area || !wire->from || area->other != wire->from)
 		return;
@@ -160,61 +160,61 @@ static void said_unmap(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
 	list_del_init(&area->on_untold);
 	if (area->state != EXPRESS_ENDED)
 		return;
-	hamlyn_part_give(&express_host_of(system, area)->part, &area->pages);
-	hamlyn_express_forget(system, area);
-	hamlyn_express_of(system)->ops->news(system);
+	uln_part_give(&express_host_of(system, area)->part, &area->pages);
+	uln_express_forget(system, area);
+	uln_express_of(system)->ops->news(system);
 }
 
-static void said_settled(struct hamlyn_peer *peer)
+static void said_settled(struct uln_peer *peer)
 {
-	struct hamlyn_system *system = peer->system;
-	struct express_host *with = &hamlyn_express_of(system)->hosts[peer->host];
-	struct hamlyn_express_end *end;
+	struct uln_system *system = peer->system;
+	struct express_host *with = &uln_express_of(system)->hosts[peer->host];
+	struct uln_express_end *end;
 
 	if (!with->settling)
 		return;
 	with->settling = false;
-	hamlyn_part_settle(&with->part);
+	uln_part_settle(&with->part);
 	list_for_each_entry(end, &with->ends, on_host)
 		end->astray = false;
-	hamlyn_express_of(system)->ops->news(system);
+	uln_express_of(system)->ops->news(system);
 }
 
 static void express_message(struct peer_service *service, u32 host,
-			    const struct hamlyn_wire *wire, const u8 *data)
+			    const struct uln_wire *wire, const u8 *data)
 {
-	struct hamlyn_peer *peer = &service->system->peers[host];
+	struct uln_peer *peer = &service->system->peers[host];
 
 	switch (wire->reason) {
-	case HAMLYN_EXPRESS_SAY_MAP:
+	case ULN_EXPRESS_SAY_MAP:
 		said_map(peer, wire, data);
 		return;
-	case HAMLYN_EXPRESS_SAY_SETTLE:
-		hamlyn_express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLED, 0, 0, NULL, 0);
+	case ULN_EXPRESS_SAY_SETTLE:
+		uln_express_say(peer, NULL, ULN_EXPRESS_SAY_SETTLED, 0, 0, NULL, 0);
 		return;
 	}
-	if (!hamlyn_express_of(peer->system))
+	if (!uln_express_of(peer->system))
 		return;
 	switch (wire->reason) {
-	case HAMLYN_EXPRESS_SAY_PAGES:
+	case ULN_EXPRESS_SAY_PAGES:
 		said_pages(peer, wire, data);
 		return;
-	case HAMLYN_EXPRESS_SAY_REFUSED:
+	case ULN_EXPRESS_SAY_REFUSED:
 		said_refused(peer, wire, data);
 		return;
-	case HAMLYN_EXPRESS_SAY_GONE:
+	case ULN_EXPRESS_SAY_GONE:
 		said_gone(peer, wire);
 		return;
-	case HAMLYN_EXPRESS_SAY_UNMAP:
+	case ULN_EXPRESS_SAY_UNMAP:
 		said_unmap(peer, wire);
 		return;
-	case HAMLYN_EXPRESS_SAY_SETTLED:
+	case ULN_EXPRESS_SAY_SETTLED:
 		said_settled(peer);
 	}
 }
 
 /* Handles an area whose host is lost: it is unknown what became of its view, if it had one. */
-static void area_lost(struct hamlyn_system *system, struct hamlyn_express_end *area)
+static void area_lost(struct uln_system *system, struct uln_express_end *area)
 {
 	area->astray = area->astray || area->other;
 	area->other = 0;
@@ -222,8 +222,8 @@ static void area_lost(struct hamlyn_system *system, struct hamlyn_express_end *a
 	list_del_init(&area->on_untold);
 	if (area->state != EXPRESS_ENDED)
 		return;
-	hamlyn_part_lose(&express_host_of(system, area)->part, &area->pages);
-	hamlyn_express_forget(system, area);
+	uln_part_lose(&express_host_of(system, area)->part, &area->pages);
+	uln_express_forget(system, area);
 }
 
 /*
@@ -232,13 +232,13 @@ static void area_lost(struct hamlyn_system *system, struct hamlyn_express_end *a
  */
 static void express_lost(struct peer_service *service, u32 host, u32 reason, bool restarted)
 {
-	struct hamlyn_system *system = service->system;
-	struct hamlyn_express_end *end, *next;
+	struct uln_system *system = service->system;
+	struct uln_express_end *end, *next;
 	struct express_host *with;
 
-	if (!hamlyn_express_of(system))
+	if (!uln_express_of(system))
 		return;
-	with = &hamlyn_express_of(system)->hosts[host];
+	with = &uln_express_of(system)->hosts[host];
 	with->settling = with->settling && restarted;
 	list_for_each_entry_safe(end, next, &with->ends, on_host) {
 		if (!end->view) {
@@ -246,54 +246,54 @@ static void express_lost(struct peer_service *service, u32 host, u32 reason, boo
 			continue;
 		}
 		if (end->state != EXPRESS_ENDED)
-			hamlyn_express_view_end(system, end, -EHOSTDOWN);
-		hamlyn_express_forget(system, end);
+			uln_express_view_end(system, end, -EHOSTDOWN);
+		uln_express_forget(system, end);
 	}
-	hamlyn_express_of(system)->ops->news(system);
+	uln_express_of(system)->ops->news(system);
 }
 
 /* Handles a host that has not settled yet. */
-static void express_ask_again(struct hamlyn_peer *peer, struct express_host *with)
+static void express_ask_again(struct uln_peer *peer, struct express_host *with)
 {
 	if (!with->settling)
 		return;
 	if (time_after(jiffies, with->since + ASK_PATIENCE)) {
 		with->settling = false;
-		hamlyn_express_of(peer->system)->ops->news(peer->system);
+		uln_express_of(peer->system)->ops->news(peer->system);
 	} else if (time_after(jiffies, with->asked + ASK_AGAIN)) {
 		with->asked = jiffies;
-		hamlyn_express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
+		uln_express_say(peer, NULL, ULN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
 	}
 }
 
 static void express_tick(struct peer_service *service, u32 host)
 {
-	struct hamlyn_system *system = service->system;
-	struct hamlyn_express_end *end, *next;
+	struct uln_system *system = service->system;
+	struct uln_express_end *end, *next;
 	struct express_host *with;
 
-	if (!hamlyn_express_of(system))
+	if (!uln_express_of(system))
 		return;
-	with = &hamlyn_express_of(system)->hosts[host];
+	with = &uln_express_of(system)->hosts[host];
 	list_for_each_entry_safe(end, next, &with->ends, on_host) {
 		if (!end->view || end->state != EXPRESS_ASKING || !end->said)
 			continue;
 		/* The host is alive, but does not know such questions. */
 		if (time_after(jiffies, end->since + ASK_PATIENCE)) {
-			hamlyn_express_view_end(system, end, -EHOSTUNREACH);
-			hamlyn_express_mean(system, end, HAMLYN_EXPRESS_SAY_UNMAP);
+			uln_express_view_end(system, end, -EHOSTUNREACH);
+			uln_express_mean(system, end, ULN_EXPRESS_SAY_UNMAP);
 		} else if (time_after(jiffies, end->asked + ASK_AGAIN)) {
-			hamlyn_express_mean(system, end, HAMLYN_EXPRESS_SAY_MAP);
+			uln_express_mean(system, end, ULN_EXPRESS_SAY_MAP);
 		}
 	}
-	hamlyn_express_tell(system, with);
+	uln_express_tell(system, with);
 	express_ask_again(&system->peers[host], with);
 }
 
 static bool express_depends(const struct peer_service *service, u32 host)
 {
-	const struct hamlyn_express *express = hamlyn_express_of(service->system);
-	const struct hamlyn_express_end *end;
+	const struct uln_express *express = uln_express_of(service->system);
+	const struct uln_express_end *end;
 	const struct express_host *with;
 
 	if (!express)
@@ -314,11 +314,11 @@ static bool express_depends(const struct peer_service *service, u32 host)
 static void express_free(struct peer_service *service)
 {
 	struct express_service *own = container_of(service, struct express_service, service);
-	struct hamlyn_express *express = own->express;
+	struct uln_express *express = own->express;
 	unsigned int i;
 
 	for (i = 0; express && i < ARRAY_SIZE(express->hosts); i++)
-		hamlyn_part_close(&express->hosts[i].part);
+		uln_part_close(&express->hosts[i].part);
 	if (express)
 		xa_destroy(&express->ends);
 	kfree(express);
@@ -326,7 +326,7 @@ static void express_free(struct peer_service *service)
 }
 
 static const struct peer_service_ops express_ops = {
-	.kinds = BIT(HAMLYN_WIRE_EXPRESS),
+	.kinds = BIT(ULN_WIRE_EXPRESS),
 	.message = express_message,
 	.lost = express_lost,
 	.depends = express_depends,
@@ -334,13 +334,13 @@ static const struct peer_service_ops express_ops = {
 	.free = express_free,
 };
 
-int hamlyn_express_register(struct hamlyn_system *system)
+int uln_express_register(struct uln_system *system)
 {
 	struct express_service *own = kzalloc(sizeof(*own), GFP_KERNEL);
 
 	if (!own)
 		return -ENOMEM;
 	own->service.ops = &express_ops;
-	hamlyn_service_register(system, &own->service);
+	uln_service_register(system, &own->service);
 	return 0;
 }

@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 OR MIT
 /* Messages about express memory to other operating systems, when there is room for them. */
-#include "hamlyn_expresshost.h"
+#include "uln_expresshost.h"
 
-int hamlyn_express_say(struct hamlyn_peer *peer, struct hamlyn_share *share, u32 what, u32 from,
-		       u32 to, const void *data, u32 length)
+int uln_express_say(struct uln_peer *peer, struct uln_share *share, u32 what, u32 from,
+		    u32 to, const void *data, u32 length)
 {
-	const struct hamlyn_wire wire = {
-		.kind = HAMLYN_WIRE_EXPRESS,
+	const struct uln_wire wire = {
+		.kind = ULN_WIRE_EXPRESS,
 		.reason = what,
 		.from = from,
 		.to = to,
 		.private_length = length,
 	};
 
-	return hamlyn_peer_say(peer, share, &wire, data);
+	return uln_peer_say(peer, share, &wire, data);
 }
 
-static int express_say_of(struct hamlyn_system *system, const struct hamlyn_express_end *end)
+static int express_say_of(struct uln_system *system, const struct uln_express_end *end)
 {
-	struct hamlyn_peer *peer = &system->peers[end->host];
-	struct hamlyn_express_ask ask;
+	struct uln_peer *peer = &system->peers[end->host];
+	struct uln_express_ask ask;
 
 	switch (end->say) {
-	case HAMLYN_EXPRESS_SAY_MAP:
+	case ULN_EXPRESS_SAY_MAP:
 		ask.key = end->key;
 		ask.memory = express_host_of(system, end)->part.memory;
-		return hamlyn_express_say(peer, end->share, end->say, end->number, end->other, &ask,
-					  sizeof(ask));
-	case HAMLYN_EXPRESS_SAY_PAGES:
-		return hamlyn_express_say(peer, end->share, end->say, end->number, end->other,
-					  &end->pages, sizeof(end->pages));
+		return uln_express_say(peer, end->share, end->say, end->number, end->other, &ask,
+				       sizeof(ask));
+	case ULN_EXPRESS_SAY_PAGES:
+		return uln_express_say(peer, end->share, end->say, end->number, end->other,
+				       &end->pages, sizeof(end->pages));
 	default:
-		return hamlyn_express_say(peer, end->share, end->say, end->number, end->other, NULL,
-					  0);
+		return uln_express_say(peer, end->share, end->say, end->number, end->other, NULL,
+				       0);
 	}
 }
 
-void hamlyn_express_tell(struct hamlyn_system *system, struct express_host *with)
+void uln_express_tell(struct uln_system *system, struct express_host *with)
 {
-	struct hamlyn_express_end *end, *next;
+	struct uln_express_end *end, *next;
 	int ret;
 
 	list_for_each_entry_safe(end, next, &with->untold, on_untold) {
@@ -48,34 +48,34 @@ void hamlyn_express_tell(struct hamlyn_system *system, struct express_host *with
 		if (ret)
 			continue;
 		list_del_init(&end->on_untold);
-		if (end->say == HAMLYN_EXPRESS_SAY_MAP) {
+		if (end->say == ULN_EXPRESS_SAY_MAP) {
 			end->said = true;
 			end->asked = jiffies;
 		}
 		/* This was the last message about a view that has ended. */
-		if (end->say == HAMLYN_EXPRESS_SAY_UNMAP)
-			hamlyn_express_forget(system, end);
+		if (end->say == ULN_EXPRESS_SAY_UNMAP)
+			uln_express_forget(system, end);
 		else
 			end->say = 0;
 	}
 }
 
-void hamlyn_express_mean(struct hamlyn_system *system, struct hamlyn_express_end *end, u32 what)
+void uln_express_mean(struct uln_system *system, struct uln_express_end *end, u32 what)
 {
 	end->say = what;
 	if (list_empty(&end->on_untold))
 		list_add_tail(&end->on_untold, &express_host_of(system, end)->untold);
 }
 
-void hamlyn_express_state(struct hamlyn_system *system, struct hamlyn_express_end *end, u32 what)
+void uln_express_state(struct uln_system *system, struct uln_express_end *end, u32 what)
 {
-	hamlyn_express_mean(system, end, what);
-	hamlyn_express_tell(system, express_host_of(system, end));
+	uln_express_mean(system, end, what);
+	uln_express_tell(system, express_host_of(system, end));
 }
 
-int hamlyn_express_ask_settle(struct hamlyn_peer *peer, struct express_host *with)
+int uln_express_ask_settle(struct uln_peer *peer, struct express_host *with)
 {
-	int ret = hamlyn_express_say(peer, NULL, HAMLYN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
+	int ret = uln_express_say(peer, NULL, ULN_EXPRESS_SAY_SETTLE, 0, 0, NULL, 0);
 
 	with->settling = !ret;
 	with->since = jiffies;

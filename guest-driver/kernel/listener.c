@@ -2,17 +2,17 @@
 /* Names, and the listeners that have them. */
 #include <linux/jhash.h>
 
-#include "hamlyn_connect.h"
+#include "uln_connect.h"
 
-static u32 listener_hash(const struct hamlyn_connections *connections, const u8 *name, u32 length)
+static u32 listener_hash(const struct uln_connections *connections, const u8 *name, u32 length)
 {
 	return jhash(name, length, connections->hash_seed);
 }
 
-struct hamlyn_listener *hamlyn_listener_find(struct hamlyn_connections *connections,
-					     const u8 *name, u32 length)
+struct uln_listener *uln_listener_find(struct uln_connections *connections,
+				       const u8 *name, u32 length)
 {
-	struct hamlyn_listener *listener;
+	struct uln_listener *listener;
 
 	hash_for_each_possible(connections->listeners, listener, by_name,
 			       listener_hash(connections, name, length))
@@ -22,8 +22,8 @@ struct hamlyn_listener *hamlyn_listener_find(struct hamlyn_connections *connecti
 }
 
 /* Initialises a listener in memory that is all zero. */
-void hamlyn_listener_init(struct hamlyn_listener *listener, struct hamlyn_system *system,
-			  struct hamlyn_share *share, bool privileged)
+void uln_listener_init(struct uln_listener *listener, struct uln_system *system,
+		       struct uln_share *share, bool privileged)
 {
 	listener->system = system;
 	listener->share = share;
@@ -33,19 +33,19 @@ void hamlyn_listener_init(struct hamlyn_listener *listener, struct hamlyn_system
 }
 
 /* Takes a name; the card's lock is held. */
-int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_listen *listen)
+int uln_listener_open(struct uln_listener *listener, const struct uln_listen *listen)
 {
-	struct hamlyn_connections *connections = hamlyn_connections_of(listener->system);
+	struct uln_connections *connections = uln_connections_of(listener->system);
 	int ret;
 
 	if (!listener->system->open)
 		return -EOPNOTSUPP;
-	if (hamlyn_listener_find(connections, listen->name, listen->name_length))
+	if (uln_listener_find(connections, listen->name, listen->name_length))
 		return -EADDRINUSE;
-	ret = hamlyn_share_take(listener->share, HAMLYN_CONNECTIONS, listener->privileged);
+	ret = uln_share_take(listener->share, ULN_CONNECTIONS, listener->privileged);
 	if (ret)
 		return ret;
-	hamlyn_share_get(listener->share);
+	uln_share_get(listener->share);
 	listener->backlog = listen->backlog;
 	listener->name_length = listen->name_length;
 	memcpy(listener->name, listen->name, listen->name_length);
@@ -55,29 +55,29 @@ int hamlyn_listener_open(struct hamlyn_listener *listener, const struct hamlyn_l
 }
 
 /* Takes the first waiting request, for the caller to give it a file; the card's lock is held. */
-int hamlyn_listener_next(struct hamlyn_listener *listener, struct hamlyn_connection **next)
+int uln_listener_next(struct uln_listener *listener, struct uln_connection **next)
 {
 	if (listener->dead)
 		return -ENODEV;
-	*next = list_first_entry_or_null(&listener->requests, struct hamlyn_connection,
+	*next = list_first_entry_or_null(&listener->requests, struct uln_connection,
 					 on_listener);
 	if (!*next)
 		return -EAGAIN;
-	hamlyn_connection_leave(*next);
+	uln_connection_leave(*next);
 	return 0;
 }
 
 /* Frees the name, and refuses requests that wait under it; the card's lock is held. */
-void hamlyn_listener_close(struct hamlyn_listener *listener)
+void uln_listener_close(struct uln_listener *listener)
 {
-	struct hamlyn_connection *connection, *following;
+	struct uln_connection *connection, *following;
 
 	list_for_each_entry_safe(connection, following, &listener->requests, on_listener) {
-		hamlyn_connection_send(connection, &connection->opening, HAMLYN_WIRE_REJECT,
-				       HAMLYN_END_NO_NAME, NULL);
-		hamlyn_connection_end(connection, HAMLYN_END_NO_NAME);
+		uln_connection_send(connection, &connection->opening, ULN_WIRE_REJECT,
+				    ULN_END_NO_NAME, NULL);
+		uln_connection_end(connection, ULN_END_NO_NAME);
 	}
 	hash_del(&listener->by_name);
-	hamlyn_share_give(listener->share, HAMLYN_CONNECTIONS);
-	hamlyn_share_put(listener->share);
+	uln_share_give(listener->share, ULN_CONNECTIONS);
+	uln_share_put(listener->share);
 }

@@ -2,7 +2,7 @@
 /* The pages of a part of express memory. */
 #include <linux/slab.h>
 
-#include "hamlyn_part.h"
+#include "uln_part.h"
 
 enum page_state {
 	/*
@@ -34,7 +34,7 @@ static void part_set(struct express_part *part, u32 page, enum page_state state)
 		++*counts[state];
 }
 
-static void part_set_all(struct express_part *part, const struct hamlyn_express_pages *pages,
+static void part_set_all(struct express_part *part, const struct uln_express_pages *pages,
 			 enum page_state state)
 {
 	u32 i, page;
@@ -44,7 +44,7 @@ static void part_set_all(struct express_part *part, const struct hamlyn_express_
 			part_set(part, pages->run[i].first + page, state);
 }
 
-int hamlyn_part_open(struct express_part *part, u64 memory, u32 pages, bool lower)
+int uln_part_open(struct express_part *part, u64 memory, u32 pages, bool lower)
 {
 	u32 i;
 
@@ -59,21 +59,21 @@ int hamlyn_part_open(struct express_part *part, u64 memory, u32 pages, bool lowe
 	return 0;
 }
 
-void hamlyn_part_close(struct express_part *part)
+void uln_part_close(struct express_part *part)
 {
 	kfree(part->state);
 	memset(part, 0, sizeof(*part));
 }
 
-u32 hamlyn_part_free(const struct express_part *part)
+u32 uln_part_free(const struct express_part *part)
 {
 	return part->pages / 2 - part->used - part->leaving - part->astray;
 }
 
 /* Returns the shortest run of at least @wanted free pages, or else the longest; it may be empty. */
-static struct hamlyn_express_run part_find(const struct express_part *part, u32 wanted)
+static struct uln_express_run part_find(const struct express_part *part, u32 wanted)
 {
-	struct hamlyn_express_run best = {}, run = {};
+	struct uln_express_run best = {}, run = {};
 	u32 end = part->ours + part->pages / 2, page;
 
 	for (page = part->ours; page <= end; page++) {
@@ -90,18 +90,18 @@ static struct hamlyn_express_run part_find(const struct express_part *part, u32 
 	return best;
 }
 
-int hamlyn_part_take(struct express_part *part, u32 count, struct hamlyn_express_pages *pages)
+int uln_part_take(struct express_part *part, u32 count, struct uln_express_pages *pages)
 {
-	struct hamlyn_express_run run;
+	struct uln_express_run run;
 
 	memset(pages, 0, sizeof(*pages));
-	if (count > hamlyn_part_free(part))
+	if (count > uln_part_free(part))
 		return -ENOSPC;
 	while (count) {
 		run = part_find(part, count);
 		if (run.count > count)
 			run.count = count;
-		if (!run.count || pages->runs == HAMLYN_EXPRESS_RUNS) {
+		if (!run.count || pages->runs == ULN_EXPRESS_RUNS) {
 			part_set_all(part, pages, PAGE_FREE);
 			return -ENOSPC;
 		}
@@ -113,22 +113,22 @@ int hamlyn_part_take(struct express_part *part, u32 count, struct hamlyn_express
 	return 0;
 }
 
-void hamlyn_part_leave(struct express_part *part, const struct hamlyn_express_pages *pages)
+void uln_part_leave(struct express_part *part, const struct uln_express_pages *pages)
 {
 	part_set_all(part, pages, PAGE_LEAVING);
 }
 
-void hamlyn_part_lose(struct express_part *part, const struct hamlyn_express_pages *pages)
+void uln_part_lose(struct express_part *part, const struct uln_express_pages *pages)
 {
 	part_set_all(part, pages, PAGE_ASTRAY);
 }
 
-void hamlyn_part_give(struct express_part *part, const struct hamlyn_express_pages *pages)
+void uln_part_give(struct express_part *part, const struct uln_express_pages *pages)
 {
 	part_set_all(part, pages, PAGE_FREE);
 }
 
-void hamlyn_part_settle(struct express_part *part)
+void uln_part_settle(struct express_part *part)
 {
 	u32 i;
 
@@ -138,7 +138,7 @@ void hamlyn_part_settle(struct express_part *part)
 }
 
 /* Takes a run for a view, or as much of it as it may have. */
-static u32 part_view_run(struct express_part *part, const struct hamlyn_express_run *run)
+static u32 part_view_run(struct express_part *part, const struct uln_express_run *run)
 {
 	u32 theirs = part->pages / 2 - part->ours, done;
 
@@ -150,11 +150,11 @@ static u32 part_view_run(struct express_part *part, const struct hamlyn_express_
 	return done;
 }
 
-int hamlyn_part_view(struct express_part *part, const struct hamlyn_express_pages *pages)
+int uln_part_view(struct express_part *part, const struct uln_express_pages *pages)
 {
 	u32 count = 0, done, i;
 
-	if (!pages->runs || pages->runs > HAMLYN_EXPRESS_RUNS)
+	if (!pages->runs || pages->runs > ULN_EXPRESS_RUNS)
 		return -EPROTO;
 	for (i = 0; i < pages->runs; i++) {
 		done = part_view_run(part, &pages->run[i]);
@@ -172,7 +172,7 @@ int hamlyn_part_view(struct express_part *part, const struct hamlyn_express_page
 	return count;
 }
 
-void hamlyn_part_unview(struct express_part *part, const struct hamlyn_express_pages *pages)
+void uln_part_unview(struct express_part *part, const struct uln_express_pages *pages)
 {
 	part_set_all(part, pages, PAGE_FREE);
 }

@@ -12,7 +12,7 @@
 #include <linux/cleanup.h>
 #include <linux/moduleparam.h>
 
-#include "hamlyn_peer.h"
+#include "uln_peer.h"
 
 /* Interval of checks of peers, and time until an unacknowledged message is sent again. */
 #define PEER_TICK (HZ / 4)
@@ -34,20 +34,20 @@ static unsigned long peer_patience(void)
 	return msecs_to_jiffies(clamp(READ_ONCE(peer_timeout), 1000U, 600000U));
 }
 
-unsigned long hamlyn_peer_patience(void)
+unsigned long uln_peer_patience(void)
 {
 	return peer_patience();
 }
 
 /* Incarnations are numbered, so that a later one is told from an earlier; never 0. */
-static u64 peer_make_incarnation(struct hamlyn_system *system)
+static u64 peer_make_incarnation(struct uln_system *system)
 {
 	return (u64)system->origin << 32 | ++system->incarnations;
 }
 
-void hamlyn_peer_init(struct hamlyn_system *system, u32 host)
+void uln_peer_init(struct uln_system *system, u32 host)
 {
-	struct hamlyn_peer *peer = &system->peers[host];
+	struct uln_peer *peer = &system->peers[host];
 
 	peer->system = system;
 	peer->host = host;
@@ -55,18 +55,18 @@ void hamlyn_peer_init(struct hamlyn_system *system, u32 host)
 }
 
 /* Lets a message into an entry again. */
-static void peer_reopen(struct hamlyn_peer *peer, u32 entry)
+static void peer_reopen(struct uln_peer *peer, u32 entry)
 {
 	struct peer_transport *transport = peer->system->transport;
 
 	transport->ops->reopen(transport, peer->host, entry);
 }
 
-static void peer_restart(struct hamlyn_peer *peer)
+static void peer_restart(struct uln_peer *peer)
 {
 	unsigned int place;
 
-	for_each_set_bit(place, &peer->arrived, HAMLYN_PEER_PLACES)
+	for_each_set_bit(place, &peer->arrived, ULN_PEER_PLACES)
 		peer_reopen(peer, place);
 	peer->arrived = 0;
 	peer->first = 0;
@@ -76,7 +76,7 @@ static void peer_restart(struct hamlyn_peer *peer)
 }
 
 /* The peer can be reached from now on; its entries are empty. */
-void hamlyn_peer_open(struct hamlyn_peer *peer)
+void uln_peer_open(struct uln_peer *peer)
 {
 	peer->arrived = 0;
 	peer_restart(peer);
@@ -84,7 +84,7 @@ void hamlyn_peer_open(struct hamlyn_peer *peer)
 	peer->mine = peer_make_incarnation(peer->system);
 }
 
-static void peer_drop(struct hamlyn_peer *peer, struct hamlyn_message *message)
+static void peer_drop(struct uln_peer *peer, struct uln_message *message)
 {
 	list_del_init(&message->on_peer);
 	peer->queued--;
@@ -93,12 +93,12 @@ static void peer_drop(struct hamlyn_peer *peer, struct hamlyn_message *message)
 		return;
 	}
 	peer->loose--;
-	hamlyn_share_said(message->share, peer->host);
+	uln_share_said(message->share, peer->host);
 	kfree(message);
 }
 
 /* Takes back a message that was never sent. False: it may have arrived, or is not queued. */
-bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *message)
+bool uln_peer_withdraw(struct uln_peer *peer, struct uln_message *message)
 {
 	if (list_empty(&message->on_peer) || message->flown)
 		return false;
@@ -107,15 +107,15 @@ bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *messa
 }
 
 /* Tells a message's service that it is dropped. */
-static void peer_tell_dropped(struct hamlyn_peer *peer, const struct hamlyn_message *message)
+static void peer_tell_dropped(struct uln_peer *peer, const struct uln_message *message)
 {
-	struct peer_service *service = hamlyn_service_find(peer->system, message->wire.kind);
+	struct peer_service *service = uln_service_find(peer->system, message->wire.kind);
 
 	if (service && service->ops->dropped)
 		service->ops->dropped(service, peer->host, &message->wire, message->data);
 }
 
-static bool message_lasts(const struct hamlyn_message *message)
+static bool message_lasts(const struct uln_message *message)
 {
 	return message->ops && message->ops->lasts && message->ops->lasts(message);
 }
@@ -124,9 +124,9 @@ static bool message_lasts(const struct hamlyn_message *message)
  * Drops the messages that wait for a peer, and voids what was arranged with it. If the peer has
  * restarted, messages are kept that may be sent to its next incarnation.
  */
-static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool restarted)
+static void peer_forget(struct uln_peer *peer, u32 reason, bool restarted)
 {
-	struct hamlyn_message *message, *next;
+	struct uln_message *message, *next;
 	struct peer_service *service;
 
 	list_for_each_entry_safe(message, next, &peer->queue, on_peer)
@@ -140,14 +140,14 @@ static void peer_forget(struct hamlyn_peer *peer, u32 reason, bool restarted)
 }
 
 /* Starts a new incarnation, as this side no longer knows what the peer has been told. */
-void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason)
+void uln_peer_lost(struct uln_peer *peer, u32 reason)
 {
 	peer_forget(peer, reason, false);
 	peer->theirs = 0;
 	peer->mine = peer_make_incarnation(peer->system);
 }
 
-static bool peer_post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire,
+static bool peer_post(struct uln_peer *peer, u32 entry, struct uln_wire *wire,
 		      const void *data)
 {
 	struct peer_transport *transport = peer->system->transport;
@@ -159,35 +159,35 @@ static bool peer_post(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *w
 				    wire->name_length + wire->private_length);
 }
 
-static void peer_post_ack(struct hamlyn_peer *peer, u32 kind)
+static void peer_post_ack(struct uln_peer *peer, u32 kind)
 {
-	struct hamlyn_wire wire = { .kind = kind };
+	struct uln_wire wire = { .kind = kind };
 
-	peer_post(peer, HAMLYN_PEER_PLACES + peer->turn++ % HAMLYN_PEER_PLACES, &wire, NULL);
+	peer_post(peer, ULN_PEER_PLACES + peer->turn++ % ULN_PEER_PLACES, &wire, NULL);
 }
 
 /* Sends messages from a position in the queue on, as far as there are places for them. */
-static void peer_fly(struct hamlyn_peer *peer, u32 from)
+static void peer_fly(struct uln_peer *peer, u32 from)
 {
-	struct hamlyn_message *message;
+	struct uln_message *message;
 	u32 position = 0;
 
 	list_for_each_entry(message, &peer->queue, on_peer) {
-		if (position == HAMLYN_PEER_PLACES)
+		if (position == ULN_PEER_PLACES)
 			break;
 		if (position++ < from)
 			continue;
 		message->wire.sequence = peer->first + position - 1;
 		message->flown = true;
 		/* A message that finds no room will be sent again. */
-		peer_post(peer, message->wire.sequence % HAMLYN_PEER_PLACES, &message->wire,
+		peer_post(peer, message->wire.sequence % ULN_PEER_PLACES, &message->wire,
 			  message->data);
 		peer->sent = jiffies;
 		peer->flying = max(peer->flying, position);
 	}
 }
 
-static bool peer_is_watched(const struct hamlyn_peer *peer)
+static bool peer_is_watched(const struct uln_peer *peer)
 {
 	const struct peer_service *service;
 
@@ -200,7 +200,7 @@ static bool peer_is_watched(const struct hamlyn_peer *peer)
 }
 
 /* Called before something depends on the peer. */
-void hamlyn_peer_watch(struct hamlyn_peer *peer)
+void uln_peer_watch(struct uln_peer *peer)
 {
 	if (peer_is_watched(peer))
 		return;
@@ -211,7 +211,7 @@ void hamlyn_peer_watch(struct hamlyn_peer *peer)
 }
 
 /* Queues a message; one that was allocated for itself may be dropped. */
-void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
+void uln_peer_send(struct uln_peer *peer, struct uln_message *message)
 {
 	if (!message->ops && peer->loose >= PEER_MAX_QUEUED) {
 		kfree(message);
@@ -219,30 +219,30 @@ void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message)
 	}
 	if (!message->ops)
 		peer->loose++;
-	hamlyn_peer_watch(peer);
+	uln_peer_watch(peer);
 	if (list_empty(&peer->queue))
 		peer->moved = jiffies;
 	list_add_tail(&message->on_peer, &peer->queue);
 	peer->queued++;
-	if (peer->flying < HAMLYN_PEER_PLACES)
+	if (peer->flying < ULN_PEER_PLACES)
 		peer_fly(peer, peer->flying);
 }
 
 /* Allocates and queues a message, unless too many wait, or too many of one user's. */
-int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
-		    const struct hamlyn_wire *wire, const void *data)
+int uln_peer_say(struct uln_peer *peer, struct uln_share *share,
+		 const struct uln_wire *wire, const void *data)
 {
-	struct hamlyn_message *message;
+	struct uln_message *message;
 	int ret;
 
 	if (peer->loose >= PEER_MAX_QUEUED)
 		return -ENOBUFS;
-	ret = hamlyn_share_say(share, peer->host, peer->loose, PEER_MAX_QUEUED);
+	ret = uln_share_say(share, peer->host, peer->loose, PEER_MAX_QUEUED);
 	if (ret)
 		return ret;
 	message = kzalloc(sizeof(*message), GFP_KERNEL);
 	if (!message) {
-		hamlyn_share_said(share, peer->host);
+		uln_share_said(share, peer->host);
 		return -ENOMEM;
 	}
 	message->share = share;
@@ -250,12 +250,12 @@ int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
 	message->wire.name_length = 0;
 	if (wire->private_length)
 		memcpy(message->data, data, wire->private_length);
-	hamlyn_peer_send(peer, message);
+	uln_peer_send(peer, message);
 	return 0;
 }
 
 /* Messages before @expected have arrived at the peer. */
-static void peer_acknowledged(struct hamlyn_peer *peer, u32 expected)
+static void peer_acknowledged(struct uln_peer *peer, u32 expected)
 {
 	u32 count = expected - peer->first;
 
@@ -265,12 +265,12 @@ static void peer_acknowledged(struct hamlyn_peer *peer, u32 expected)
 	peer->moved = jiffies;
 	peer->flying -= count;
 	while (count--)
-		peer_drop(peer, list_first_entry(&peer->queue, struct hamlyn_message, on_peer));
+		peer_drop(peer, list_first_entry(&peer->queue, struct uln_message, on_peer));
 	peer_fly(peer, peer->flying);
 }
 
 /* Returns whether a message is from before the known incarnation, and was overtaken. */
-static bool peer_is_stale(const struct hamlyn_peer *peer, u64 incarnation)
+static bool peer_is_stale(const struct uln_peer *peer, u64 incarnation)
 {
 	return upper_32_bits(incarnation) == upper_32_bits(peer->theirs) &&
 	       (s32)(lower_32_bits(incarnation) - lower_32_bits(peer->theirs)) < 0;
@@ -282,14 +282,14 @@ static bool peer_is_stale(const struct hamlyn_peer *peer, u64 incarnation)
  * numbers, but not taken. Sequence numbers count between two incarnations, and the message may have
  * been meant for an earlier one.
  */
-static bool peer_is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *wire)
+static bool peer_is_current(struct uln_peer *peer, const struct uln_wire *wire)
 {
 	if (!wire->incarnation || peer_is_stale(peer, wire->incarnation))
 		return false;
 	peer->heard = jiffies;
 	if (peer->theirs != wire->incarnation) {
 		if (peer->theirs) {
-			peer_forget(peer, HAMLYN_END_HOST_RESET, true);
+			peer_forget(peer, ULN_END_HOST_RESET, true);
 			/*
 			 * It is unknown which of two origins is later. If this one is not, the
 			 * later one must learn that its numbers are forgotten, too.
@@ -308,31 +308,31 @@ static bool peer_is_current(struct hamlyn_peer *peer, const struct hamlyn_wire *
 	return false;
 }
 
-static bool wire_is_sound(const struct hamlyn_wire *wire)
+static bool wire_is_sound(const struct uln_wire *wire)
 {
-	return wire->name_length <= HAMLYN_MAX_NAME && wire->private_length <= HAMLYN_MAX_PRIVATE;
+	return wire->name_length <= ULN_MAX_NAME && wire->private_length <= ULN_MAX_PRIVATE;
 }
 
-static const u8 *peer_read(struct hamlyn_peer *peer, u32 entry, struct hamlyn_wire *wire)
+static const u8 *peer_read(struct uln_peer *peer, u32 entry, struct uln_wire *wire)
 {
 	struct peer_transport *transport = peer->system->transport;
 
 	return transport->ops->read(transport, peer->host, entry, wire);
 }
 
-static void peer_message(struct hamlyn_peer *peer, const struct hamlyn_wire *wire, const u8 *data)
+static void peer_message(struct uln_peer *peer, const struct uln_wire *wire, const u8 *data)
 {
-	struct peer_service *service = hamlyn_service_find(peer->system, wire->kind);
+	struct peer_service *service = uln_service_find(peer->system, wire->kind);
 
 	if (service && (service->ops->named || !wire->name_length))
 		service->ops->message(service, peer->host, wire, data);
 }
 
 /* Takes the messages that are next, as far as they have arrived. */
-static void peer_take(struct hamlyn_peer *peer)
+static void peer_take(struct uln_peer *peer)
 {
-	u32 place = peer->expected % HAMLYN_PEER_PLACES;
-	struct hamlyn_wire wire;
+	u32 place = peer->expected % ULN_PEER_PLACES;
+	struct uln_wire wire;
 	const u8 *data;
 
 	while (__test_and_clear_bit(place, &peer->arrived)) {
@@ -341,18 +341,18 @@ static void peer_take(struct hamlyn_peer *peer)
 		if (wire_is_sound(&wire))
 			peer_message(peer, &wire, data);
 		peer_reopen(peer, place);
-		place = peer->expected % HAMLYN_PEER_PLACES;
+		place = peer->expected % ULN_PEER_PLACES;
 	}
 }
 
 /* Handles a complete message in an entry, which does not change until it is opened again. */
-void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
+void uln_peer_arrived(struct uln_peer *peer, u32 entry)
 {
-	struct hamlyn_wire wire;
+	struct uln_wire wire;
 
 	peer_read(peer, entry, &wire);
-	if (entry >= HAMLYN_PEER_PLACES) {
-		if (peer_is_current(peer, &wire) && wire.kind == HAMLYN_WIRE_PROBE)
+	if (entry >= ULN_PEER_PLACES) {
+		if (peer_is_current(peer, &wire) && wire.kind == ULN_WIRE_PROBE)
 			peer->answer = true;
 		peer_reopen(peer, entry);
 		return;
@@ -360,8 +360,8 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 	/* The message may discard what came before it, but not itself. */
 	if (peer_is_current(peer, &wire)) {
 		peer->answer = true;
-		if (wire.sequence - peer->expected < HAMLYN_PEER_PLACES &&
-		    wire.sequence % HAMLYN_PEER_PLACES == entry) {
+		if (wire.sequence - peer->expected < ULN_PEER_PLACES &&
+		    wire.sequence % ULN_PEER_PLACES == entry) {
 			__set_bit(entry, &peer->arrived);
 			peer_take(peer);
 			return;
@@ -371,30 +371,30 @@ void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry)
 }
 
 /* Acknowledges what has arrived from a peer, if that is due. */
-void hamlyn_peer_answer(struct hamlyn_peer *peer)
+void uln_peer_answer(struct uln_peer *peer)
 {
 	if (!peer->answer)
 		return;
 	peer->answer = false;
-	peer_post_ack(peer, HAMLYN_WIRE_ACK);
+	peer_post_ack(peer, ULN_WIRE_ACK);
 }
 
 /*
  * A peer that sends but acknowledges nothing counts as lost: otherwise messages would wait for it
  * forever.
  */
-static bool peer_is_lost(const struct hamlyn_peer *peer)
+static bool peer_is_lost(const struct uln_peer *peer)
 {
 	return time_after(jiffies, peer->heard + peer_patience()) ||
 	       (peer->flying && time_after(jiffies, peer->moved + peer_patience()));
 }
 
-static void peer_tick(struct hamlyn_peer *peer)
+static void peer_tick(struct uln_peer *peer)
 {
 	struct peer_service *service;
 
 	if (peer_is_lost(peer)) {
-		hamlyn_peer_lost(peer, HAMLYN_END_HOST_LOST);
+		uln_peer_lost(peer, ULN_END_HOST_LOST);
 		return;
 	}
 	if (peer->flying && time_after_eq(jiffies, peer->sent + PEER_TICK))
@@ -402,7 +402,7 @@ static void peer_tick(struct hamlyn_peer *peer)
 	/* In any case: a place may still hold what an earlier incarnation of this side sent. */
 	if (time_after_eq(jiffies, peer->probed + peer_patience() / PEER_PROBES)) {
 		peer->probed = jiffies;
-		peer_post_ack(peer, HAMLYN_WIRE_PROBE);
+		peer_post_ack(peer, ULN_WIRE_PROBE);
 	}
 	list_for_each_entry(service, &peer->system->services, on_system)
 		if (service->ops->tick)
@@ -410,11 +410,11 @@ static void peer_tick(struct hamlyn_peer *peer)
 }
 
 /* Sends unacknowledged messages again, and detects peers that have died. */
-void hamlyn_peers_tick(struct work_struct *work)
+void uln_peers_tick(struct work_struct *work)
 {
-	struct hamlyn_system *system =
-		container_of(to_delayed_work(work), struct hamlyn_system, tick);
-	struct hamlyn_peer *peer;
+	struct uln_system *system =
+		container_of(to_delayed_work(work), struct uln_system, tick);
+	struct uln_peer *peer;
 	bool late, again = false;
 	unsigned int i;
 

@@ -2,9 +2,9 @@
 /* The services of a system, by the kinds of their messages. */
 #include <linux/bitops.h>
 
-#include "hamlyn_peer.h"
+#include "uln_peer.h"
 
-void hamlyn_service_register(struct hamlyn_system *system, struct peer_service *service)
+void uln_service_register(struct uln_system *system, struct peer_service *service)
 {
 	if (service->system)
 		return;
@@ -12,7 +12,7 @@ void hamlyn_service_register(struct hamlyn_system *system, struct peer_service *
 	list_add_tail(&service->on_system, &system->services);
 }
 
-struct peer_service *hamlyn_service_find(const struct hamlyn_system *system, u32 kind)
+struct peer_service *uln_service_find(const struct uln_system *system, u32 kind)
 {
 	struct peer_service *service;
 

@@ -8,7 +8,7 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "hamlyn_peer.h"
+#include "uln_peer.h"
 
 /* Messages handled in a row, with the card's lock held. */
 #define SYSTEM_BATCH 256
@@ -16,7 +16,7 @@
 /* Takes what has arrived, and acknowledges it to the senders. */
 static void system_look(struct work_struct *work)
 {
-	struct hamlyn_system *system = container_of(work, struct hamlyn_system, look);
+	struct uln_system *system = container_of(work, struct uln_system, look);
 	struct peer_transport *transport;
 	unsigned int left = SYSTEM_BATCH, i;
 	u32 host, entry;
@@ -26,26 +26,26 @@ static void system_look(struct work_struct *work)
 		return;
 	transport = system->transport;
 	if (xchg(&system->lapsed, false))
-		hamlyn_system_lost(system, HAMLYN_END_LAPSED);
+		uln_system_lost(system, ULN_END_LAPSED);
 	do {
 		while (left && transport->ops->take(transport, &host, &entry)) {
-			hamlyn_peer_arrived(&system->peers[host], entry);
+			uln_peer_arrived(&system->peers[host], entry);
 			left--;
 		}
 	} while (left && transport->ops->more(transport));
 	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
-		hamlyn_peer_answer(&system->peers[i]);
+		uln_peer_answer(&system->peers[i]);
 	/* Other threads need the lock, too. */
 	if (!left)
 		queue_work(system_highpri_wq, &system->look);
 }
 
-void hamlyn_system_arrived(struct hamlyn_system *system)
+void uln_system_arrived(struct uln_system *system)
 {
 	queue_work(system_highpri_wq, &system->look);
 }
 
-void hamlyn_system_lapsed(struct hamlyn_system *system)
+void uln_system_lapsed(struct uln_system *system)
 {
 	WRITE_ONCE(system->lapsed, true);
 	queue_work(system_highpri_wq, &system->look);
@@ -57,15 +57,15 @@ static u32 system_make_origin(void)
 	return get_random_u32() | 1;
 }
 
-void hamlyn_system_reborn(struct hamlyn_system *system)
+void uln_system_reborn(struct uln_system *system)
 {
 	lockdep_assert_held(system->lock);
 	system->origin = system_make_origin();
 }
 
-struct hamlyn_system *hamlyn_system_create(struct hamlyn_card *card, struct mutex *lock, int number)
+struct uln_system *uln_system_create(struct uln_card *card, struct mutex *lock, int number)
 {
-	struct hamlyn_system *system = kzalloc(sizeof(*system), GFP_KERNEL);
+	struct uln_system *system = kzalloc(sizeof(*system), GFP_KERNEL);
 	unsigned int i;
 
 	if (!system)
@@ -75,20 +75,20 @@ struct hamlyn_system *hamlyn_system_create(struct hamlyn_card *card, struct mute
 	system->number = number;
 	system->origin = system_make_origin();
 	INIT_WORK(&system->look, system_look);
-	INIT_DELAYED_WORK(&system->tick, hamlyn_peers_tick);
+	INIT_DELAYED_WORK(&system->tick, uln_peers_tick);
 	INIT_LIST_HEAD(&system->services);
 	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
-		hamlyn_peer_init(system, i);
+		uln_peer_init(system, i);
 	return system;
 }
 
-void hamlyn_system_cancel(struct hamlyn_system *system)
+void uln_system_cancel(struct uln_system *system)
 {
 	cancel_work_sync(&system->look);
 	cancel_delayed_work_sync(&system->tick);
 }
 
-void hamlyn_system_free(struct hamlyn_system *system)
+void uln_system_free(struct uln_system *system)
 {
 	struct peer_service *service, *next;
 
@@ -100,7 +100,7 @@ void hamlyn_system_free(struct hamlyn_system *system)
 	kfree(system);
 }
 
-void hamlyn_system_open(struct hamlyn_system *system, struct peer_transport *transport)
+void uln_system_open(struct uln_system *system, struct peer_transport *transport)
 {
 	unsigned int i;
 
@@ -108,90 +108,90 @@ void hamlyn_system_open(struct hamlyn_system *system, struct peer_transport *tra
 	system->transport = transport;
 	WRITE_ONCE(system->lapsed, false);
 	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
-		hamlyn_peer_open(&system->peers[i]);
+		uln_peer_open(&system->peers[i]);
 	system->open = true;
 	queue_work(system_highpri_wq, &system->look);
 }
 
-void hamlyn_system_lost(struct hamlyn_system *system, u32 reason)
+void uln_system_lost(struct uln_system *system, u32 reason)
 {
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(system->peers); i++)
-		hamlyn_peer_lost(&system->peers[i], reason);
+		uln_peer_lost(&system->peers[i], reason);
 }
 
-void hamlyn_system_stop(struct hamlyn_system *system)
+void uln_system_stop(struct uln_system *system)
 {
 	struct peer_service *service;
 
 	system->open = false;
-	hamlyn_system_lost(system, HAMLYN_END_CARD_RESET);
+	uln_system_lost(system, ULN_END_CARD_RESET);
 	list_for_each_entry(service, &system->services, on_system)
 		if (service->ops->stop)
 			service->ops->stop(service);
 }
 
-int hamlyn_system_say_for(struct hamlyn_system *system, struct hamlyn_share *share, u32 host,
-			  const struct hamlyn_wire *wire, const void *data)
+int uln_system_say_for(struct uln_system *system, struct uln_share *share, u32 host,
+		       const struct uln_wire *wire, const void *data)
 {
-	struct hamlyn_wire own = *wire;
+	struct uln_wire own = *wire;
 
 	lockdep_assert_held(system->lock);
-	own.kind = HAMLYN_WIRE_CARD;
+	own.kind = ULN_WIRE_CARD;
 	if (!system->open)
 		return -EOPNOTSUPP;
-	if (!hamlyn_system_has_host(system, host))
+	if (!uln_system_has_host(system, host))
 		return -EHOSTUNREACH;
-	if (wire->private_length > HAMLYN_MAX_PRIVATE)
+	if (wire->private_length > ULN_MAX_PRIVATE)
 		return -EMSGSIZE;
-	return hamlyn_peer_say(&system->peers[array_index_nospec(host, ARRAY_SIZE(system->peers))],
-			       share, &own, data);
+	return uln_peer_say(&system->peers[array_index_nospec(host, ARRAY_SIZE(system->peers))],
+			    share, &own, data);
 }
 
-int hamlyn_system_say(struct hamlyn_system *system, u32 host, const struct hamlyn_wire *wire,
-		      const void *data)
+int uln_system_say(struct uln_system *system, u32 host, const struct uln_wire *wire,
+		   const void *data)
 {
-	return hamlyn_system_say_for(system, NULL, host, wire, data);
+	return uln_system_say_for(system, NULL, host, wire, data);
 }
 
-void hamlyn_system_watch(struct hamlyn_system *system, u32 host)
+void uln_system_watch(struct uln_system *system, u32 host)
 {
 	lockdep_assert_held(system->lock);
 	if (host < ARRAY_SIZE(system->peers))
-		hamlyn_peer_watch(&system->peers[host]);
+		uln_peer_watch(&system->peers[host]);
 }
 
-void hamlyn_system_set_hosts(struct hamlyn_system *system, u32 hosts)
+void uln_system_set_hosts(struct uln_system *system, u32 hosts)
 {
 	lockdep_assert_held(system->lock);
 	system->hosts = hosts;
 }
 
 /* Returns whether there can be such a host. The switch may report how many there can be. */
-bool hamlyn_system_has_host(const struct hamlyn_system *system, u32 host)
+bool uln_system_has_host(const struct uln_system *system, u32 host)
 {
 	return host < ARRAY_SIZE(system->peers) && (!system->hosts || host < system->hosts);
 }
 
-void hamlyn_system_lose(struct hamlyn_system *system, u32 host)
+void uln_system_lose(struct uln_system *system, u32 host)
 {
 	lockdep_assert_held(system->lock);
 	if (system->open && host < ARRAY_SIZE(system->peers))
-		hamlyn_peer_lost(&system->peers[host], HAMLYN_END_HOST_LOST);
+		uln_peer_lost(&system->peers[host], ULN_END_HOST_LOST);
 }
 
-unsigned long hamlyn_system_patience(void)
+unsigned long uln_system_patience(void)
 {
-	return hamlyn_peer_patience();
+	return uln_peer_patience();
 }
 
-bool hamlyn_system_is_open(const struct hamlyn_system *system)
+bool uln_system_is_open(const struct uln_system *system)
 {
 	return system->open;
 }
 
-struct hamlyn_card *hamlyn_system_card(const struct hamlyn_system *system)
+struct uln_card *uln_system_card(const struct uln_system *system)
 {
 	return system->card;
 }

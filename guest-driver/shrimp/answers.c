@@ -3,14 +3,14 @@
 #include "shrimp.h"
 
 /* Starts the checks, as an answer is awaited from now on. */
-void shrimp_answers_expect(struct hamlyn_card *card)
+void shrimp_answers_expect(struct uln_card *card)
 {
 	if (card->live)
 		queue_delayed_work(system_freezable_wq, &shrimp_parts(card)->answers,
-				   hamlyn_system_patience() / SHRIMP_LOOKS);
+				   uln_system_patience() / SHRIMP_LOOKS);
 }
 
-void shrimp_lose(struct hamlyn_card *card, u64 hosts, const char *why)
+void shrimp_lose(struct uln_card *card, u64 hosts, const char *why)
 {
 	u32 host;
 
@@ -18,7 +18,7 @@ void shrimp_lose(struct hamlyn_card *card, u64 hosts, const char *why)
 		if (!(hosts & BIT_ULL(host)))
 			continue;
 		dev_warn_ratelimited(&card->dev, "host %u %s: it is taken for lost\n", host, why);
-		hamlyn_system_lose(card->system, host);
+		uln_system_lose(card->system, host);
 	}
 }
 
@@ -26,7 +26,7 @@ void shrimp_lose(struct hamlyn_card *card, u64 hosts, const char *why)
  * The card may have cut off hosts that stalled this one's processors. Mappings to them lead nowhere
  * from then on: processes detect that by SHRIMP_IOC_STATE. The card's lock is held.
  */
-void shrimp_cut_off(struct hamlyn_card *card)
+void shrimp_cut_off(struct uln_card *card)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 	u64 cut_off = readq(card->registers + SHRIMP_REG_CUT_OFF), news = cut_off & ~parts->cut_off;
@@ -40,7 +40,7 @@ void shrimp_cut_off(struct hamlyn_card *card)
 }
 
 /* Returns whether nothing can be sent to a host for a while. The card's lock is held. */
-bool shrimp_is_cut_off(struct hamlyn_card *card, u32 host)
+bool shrimp_is_cut_off(struct uln_card *card, u32 host)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 	u64 cut_off;

@@ -10,7 +10,7 @@
 #include "shrimp.h"
 
 /* Handles an arrival in a page, for which a thread may wait. */
-static void arrival_tell(struct hamlyn_card *card, u32 pfn)
+static void arrival_tell(struct uln_card *card, u32 pfn)
 {
 	const struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
 	struct shrimp_export_object *export;
@@ -36,7 +36,7 @@ static void arrival_tell(struct hamlyn_card *card, u32 pfn)
  * Takes the available records, and reports this to the card. From then on it reports each of the
  * pages again. They may be checked only after that, or arrivals in between are missed.
  */
-static u32 arrivals_take(struct hamlyn_card *card, u32 *pages)
+static u32 arrivals_take(struct uln_card *card, u32 *pages)
 {
 	const struct shrimp_arrival *ring, *record;
 	u32 count, *taken, found;
@@ -58,7 +58,7 @@ static u32 arrivals_take(struct hamlyn_card *card, u32 *pages)
 	return found;
 }
 
-void shrimp_raised(struct hamlyn_card *card, unsigned int vector)
+void shrimp_raised(struct uln_card *card, unsigned int vector)
 {
 	u32 pages[BATCH], found, i;
 
@@ -83,7 +83,7 @@ void shrimp_raised(struct hamlyn_card *card, unsigned int vector)
 		arrival_tell(card, pages[i]);
 }
 
-int shrimp_wait(struct hamlyn_file *file, void *argument)
+int shrimp_wait(struct uln_file *file, void *argument)
 {
 	struct shrimp_export_object *export __free(shrimp_export_put) = NULL;
 	struct shrimp_wait *wait = argument;
@@ -91,12 +91,12 @@ int shrimp_wait(struct hamlyn_file *file, void *argument)
 	u32 now;
 	int ret;
 
-	if (wait->timeout_ns < HAMLYN_WAIT_FOREVER)
+	if (wait->timeout_ns < ULN_WAIT_FOREVER)
 		return -EINVAL;
 	export = shrimp_export_get(file, wait->export);
 	if (IS_ERR(export))
 		return PTR_ERR(export);
-	if (wait->timeout_ns != HAMLYN_WAIT_FOREVER)
+	if (wait->timeout_ns != ULN_WAIT_FOREVER)
 		left = ns_to_ktime(wait->timeout_ns);
 	ret = wait_event_interruptible_hrtimeout(
 		export->wait,
@@ -104,7 +104,7 @@ int shrimp_wait(struct hamlyn_file *file, void *argument)
 			!READ_ONCE(export->object.open) || !READ_ONCE(file->card->live),
 		left);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	if (!export->object.open)

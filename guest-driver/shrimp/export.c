@@ -18,7 +18,7 @@
 
 #define export_of(of) container_of(of, struct shrimp_export_object, object)
 
-static struct shrimp_export_object *export_find(struct hamlyn_file *file, u32 index)
+static struct shrimp_export_object *export_find(struct uln_file *file, u32 index)
 {
 	struct shrimp_export_object *export = xa_load(&shrimp_parts(file->card)->exports, index);
 
@@ -32,7 +32,7 @@ static void export_free(struct kref *users)
 
 	/* An export that was never opened was not released either. */
 	shrimp_paging_forget(export);
-	hamlyn_pages_free(export->memory);
+	uln_pages_free(export->memory);
 	bitmap_free(export->leaving);
 	bitmap_free(export->unmapped);
 	mem_cgroup_put(export->memcg);
@@ -40,16 +40,16 @@ static void export_free(struct kref *users)
 }
 
 /* Tells the mappers of an export that it is gone; false: not all of them yet. */
-static bool export_say_gone(struct hamlyn_card *card, struct shrimp_due *due)
+static bool export_say_gone(struct uln_card *card, struct shrimp_due *due)
 {
 	struct shrimp_export_object *export =
 		container_of(due, struct shrimp_export_object, ending);
-	struct hamlyn_wire wire = { .reason = SHRIMP_SAY_GONE, .from = export->object.index };
+	struct uln_wire wire = { .reason = SHRIMP_SAY_GONE, .from = export->object.index };
 	u32 host;
 
 	for (host = 0; host < SHRIMP_HOSTS; host++)
 		if (export->untold & BIT_ULL(host) &&
-		    !shrimp_is_busy(hamlyn_system_say(card->system, host, &wire, NULL)))
+		    !shrimp_is_busy(uln_system_say(card->system, host, &wire, NULL)))
 			export->untold &= ~BIT_ULL(host);
 	if (!export->untold)
 		list_del_init(&due->on_card);
@@ -57,17 +57,17 @@ static bool export_say_gone(struct hamlyn_card *card, struct shrimp_due *due)
 }
 
 /* Allocates an export that is not known yet, of pinned memory: pages that may leave do so later. */
-static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
+static struct shrimp_export_object *export_alloc(struct uln_file *file,
 						 const struct shrimp_export *argument)
 {
 	struct shrimp_export_object *export __free(shrimp_export_put) =
 		kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	int ret;
 
 	if (!export)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&export->object, file, &shrimp_export_kind);
+	uln_object_init(&export->object, file, &shrimp_export_kind);
 	INIT_LIST_HEAD(&export->imports);
 	shrimp_due_init(&export->ending, export_say_gone);
 	shrimp_due_init(&export->telling, shrimp_imports_tell);
@@ -82,11 +82,11 @@ static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
 		if (ret)
 			return ERR_PTR(ret);
 	}
-	memory = hamlyn_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
+	memory = uln_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
 	export->memory = memory;
-	ret = shrimp_paging_check(export) ?: hamlyn_pages_map(memory, file->card) ?:
+	ret = shrimp_paging_check(export) ?: uln_pages_map(memory, file->card) ?:
 	      shrimp_memory_check(file->card, memory);
 	if (ret)
 		return ERR_PTR(ret);
@@ -96,11 +96,11 @@ static struct shrimp_export_object *export_alloc(struct hamlyn_file *file,
 /* Allots a number, and claims the pages. */
 static int export_open(struct shrimp_export_object *export)
 {
-	struct hamlyn_file *file = export->object.file;
+	struct uln_file *file = export->object.file;
 	struct shrimp_parts *parts = shrimp_parts(file->card);
 	int ret;
 
-	ret = hamlyn_share_take(file->share, SHRIMP_SHARE_EXPORTS, file->privileged);
+	ret = uln_share_take(file->share, SHRIMP_SHARE_EXPORTS, file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc_cyclic(&parts->exports, &export->object.index, export,
@@ -113,17 +113,17 @@ static int export_open(struct shrimp_export_object *export)
 	if (ret)
 		goto erase;
 	export->share = file->share;
-	hamlyn_share_get(export->share);
+	uln_share_get(export->share);
 	shrimp_paging_begin(export);
 	return 0;
 erase:
 	xa_erase(&parts->exports, export->object.index);
 give_back:
-	hamlyn_share_give(file->share, SHRIMP_SHARE_EXPORTS);
+	uln_share_give(file->share, SHRIMP_SHARE_EXPORTS);
 	return ret;
 }
 
-int shrimp_export(struct hamlyn_file *file, void *argument)
+int shrimp_export(struct uln_file *file, void *argument)
 {
 	struct shrimp_export_object *export __free(shrimp_export_put) = NULL;
 	struct shrimp_export *answer = argument;
@@ -137,13 +137,13 @@ int shrimp_export(struct hamlyn_file *file, void *argument)
 	if (IS_ERR(export))
 		return PTR_ERR(export);
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	ret = export_open(export);
 	if (ret)
 		return ret;
-	hamlyn_object_join(&export->object, SHRIMP_KIND_EXPORT);
+	uln_object_join(&export->object, SHRIMP_KIND_EXPORT);
 	answer->key = export->key;
 	answer->export = export->object.index;
 	answer->commands_offset = export->object.offset;
@@ -154,17 +154,17 @@ int shrimp_export(struct hamlyn_file *file, void *argument)
 static void export_close(struct card_object *object)
 {
 	struct shrimp_export_object *export = export_of(object);
-	struct hamlyn_card *card = object->file->card;
+	struct uln_card *card = object->file->card;
 	struct shrimp_import *import;
 	u32 i;
 
-	hamlyn_unmap_card(object, (u64)export->memory->count * HAMLYN_PAGE_SIZE);
+	uln_unmap_card(object, (u64)export->memory->count * ULN_PAGE_SIZE);
 	shrimp_paging_end(export);
 	for (i = 0; i < export->memory->count; i++)
 		if (export->memory->page[i])
 			shrimp_set_in(card, shrimp_pfn(export->memory, i), export, 0);
 	shrimp_send_entries(card);
-	hamlyn_object_leave(object);
+	uln_object_leave(object);
 	wake_up_all(&export->wait);
 	if (list_empty(&export->imports)) {
 		shrimp_export_end(card, export);
@@ -182,15 +182,15 @@ static void export_close(struct card_object *object)
 static void export_release(struct card_object *object)
 {
 	shrimp_paging_forget(export_of(object));
-	hamlyn_object_put(object);
+	uln_object_put(object);
 }
 
 /* Looks up the caller's export, and takes a reference. */
-struct shrimp_export_object *shrimp_export_get(struct hamlyn_file *file, u32 index)
+struct shrimp_export_object *shrimp_export_get(struct uln_file *file, u32 index)
 {
 	struct shrimp_export_object *export;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
 	export = export_find(file, index);
@@ -204,9 +204,9 @@ struct shrimp_export_object *shrimp_export_get(struct hamlyn_file *file, u32 ind
  * Waits until each host that has mapped it has reported that stores have stopped, or is lost. One
  * that is late counts as lost (answers.c). The memory can be exported again then.
  */
-int shrimp_unexport(struct hamlyn_file *file, void *argument)
+int shrimp_unexport(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 	struct shrimp_export_object *export __free(shrimp_export_put) = NULL;
 
 	if (object->reserved0 || object->reserved1)
@@ -214,7 +214,7 @@ int shrimp_unexport(struct hamlyn_file *file, void *argument)
 	export = shrimp_export_get(file, object->index);
 	if (IS_ERR(export))
 		return PTR_ERR(export);
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		/* Another thread may have been faster. */
@@ -228,38 +228,38 @@ int shrimp_unexport(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-void shrimp_export_undo(struct hamlyn_file *file, void *argument)
+void shrimp_export_undo(struct uln_file *file, void *argument)
 {
 	const struct shrimp_export *answer = argument;
-	struct hamlyn_object object = { .index = answer->export };
+	struct uln_object object = { .index = answer->export };
 
 	shrimp_unexport(file, &object);
 }
 
 static int export_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
 {
-	if (offset || size != (u64)export_of(object)->memory->count * HAMLYN_PAGE_SIZE)
+	if (offset || size != (u64)export_of(object)->memory->count * ULN_PAGE_SIZE)
 		return -EINVAL;
-	return hamlyn_mmap_card(vma, object);
+	return uln_mmap_card(vma, object);
 }
 
 /* Returns the command page, or the spare page if the page will not come back. */
 static resource_size_t export_place(const struct card_object *object, u64 offset)
 {
 	const struct shrimp_export_object *export = export_of(object);
-	u32 page = offset / HAMLYN_PAGE_SIZE;
+	u32 page = offset / ULN_PAGE_SIZE;
 
 	if (!export->memory->page[page])
 		return page_to_phys(object->file->spent);
 	return shrimp_parts(export->card)->memory +
-	       (u64)shrimp_pfn(export->memory, page) * HAMLYN_PAGE_SIZE;
+	       (u64)shrimp_pfn(export->memory, page) * ULN_PAGE_SIZE;
 }
 
 /* A page whose address the process has unmapped does not come back. */
 static bool export_ready(struct card_object *object, u64 offset)
 {
 	const struct shrimp_export_object *export = export_of(object);
-	u32 page = offset / HAMLYN_PAGE_SIZE;
+	u32 page = offset / ULN_PAGE_SIZE;
 
 	return export->memory->page[page] || !export->card->live ||
 	       test_bit(page, export->unmapped);
@@ -268,7 +268,7 @@ static bool export_ready(struct card_object *object, u64 offset)
 /* Brings the page back. If that fails for now, the process touches the command page again. */
 static void export_await(struct card_object *object, u64 offset, unsigned int state)
 {
-	shrimp_paging_bring(export_of(object), offset / HAMLYN_PAGE_SIZE);
+	shrimp_paging_bring(export_of(object), offset / ULN_PAGE_SIZE);
 }
 
 const struct card_kind shrimp_export_kind = {

@@ -52,7 +52,7 @@ bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page)
 }
 
 /* Mappings that may store to a page must be told not to. */
-void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export,
+void shrimp_imports_invalidate(struct uln_card *card, struct shrimp_export_object *export,
 			       u32 page)
 {
 	struct shrimp_import *import;
@@ -75,7 +75,7 @@ void shrimp_imports_revalidate(struct shrimp_export_object *export, u32 page)
 }
 
 /* No host stores to it now: its pages and its number may get another owner. */
-void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *export)
+void shrimp_export_end(struct uln_card *card, struct shrimp_export_object *export)
 {
 	list_del_init(&export->ending.on_card);
 	list_del_init(&export->telling.on_card);
@@ -83,10 +83,10 @@ void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *ex
 	/*
 	 * Not later: work that waits for a page may hold the export, and unbinding waits for this.
 	 */
-	hamlyn_pages_unmap(export->memory);
+	uln_pages_unmap(export->memory);
 	xa_erase(&shrimp_parts(card)->exports, export->object.index);
-	hamlyn_share_give(export->share, SHRIMP_SHARE_EXPORTS);
-	hamlyn_share_put(export->share);
+	uln_share_give(export->share, SHRIMP_SHARE_EXPORTS);
+	uln_share_put(export->share);
 	WRITE_ONCE(export->gone, true);
 	wake_up_all(&export->wait);
 }

@@ -27,7 +27,7 @@ static u64 export_nodes(const struct shrimp_export_object *export, u32 page)
 }
 
 /* Shows the imports of a page to the card; shrimp_send_entries() completes it. */
-static int export_show_page(struct hamlyn_card *card, struct shrimp_export_object *export, u32 page)
+static int export_show_page(struct uln_card *card, struct shrimp_export_object *export, u32 page)
 {
 	if (!export->memory->page[page])
 		return 0;
@@ -36,7 +36,7 @@ static int export_show_page(struct hamlyn_card *card, struct shrimp_export_objec
 }
 
 /* The same for some pages that follow each other. */
-static int export_show(struct hamlyn_card *card, struct shrimp_export_object *export, u32 first,
+static int export_show(struct uln_card *card, struct shrimp_export_object *export, u32 first,
 		       u32 count)
 {
 	int ret = 0, sent;
@@ -49,7 +49,7 @@ static int export_show(struct hamlyn_card *card, struct shrimp_export_object *ex
 }
 
 /* Removes a mapping. The caller then shows its pages to the card (export_show()). */
-static void import_free(struct hamlyn_card *card, struct shrimp_export_object *export,
+static void import_free(struct uln_card *card, struct shrimp_export_object *export,
 			struct shrimp_import *import)
 {
 	list_del(&import->on_export);
@@ -59,18 +59,18 @@ static void import_free(struct hamlyn_card *card, struct shrimp_export_object *e
 }
 
 /* Called after mappings were removed and the card was told: gives pages up, or ends the export. */
-static void export_left(struct hamlyn_card *card, struct shrimp_export_object *export)
+static void export_left(struct uln_card *card, struct shrimp_export_object *export)
 {
 	if (export->object.open) {
 		shrimp_paging_look(export);
 	} else if (list_empty(&export->imports)) {
 		shrimp_export_end(card, export);
-		hamlyn_object_put(&export->object);
+		uln_object_put(&export->object);
 	}
 }
 
 /* Called when a mapping has stopped storing to it. */
-static void import_drop(struct hamlyn_card *card, struct shrimp_export_object *export,
+static void import_drop(struct uln_card *card, struct shrimp_export_object *export,
 			struct shrimp_import *import)
 {
 	u32 first = import->first, count = import->count;
@@ -91,7 +91,7 @@ static struct shrimp_import *import_find(struct shrimp_export_object *export, u3
 }
 
 /* Adds an import that has none of @total pages yet. */
-static struct shrimp_import *import_add(struct hamlyn_card *card,
+static struct shrimp_import *import_add(struct uln_card *card,
 					struct shrimp_export_object *export,
 					u32 host, u32 mapping, u32 first, u32 total)
 {
@@ -101,7 +101,7 @@ static struct shrimp_import *import_add(struct hamlyn_card *card,
 	if (export->imported == MAX_IMPORTS || import_find(export, host, mapping))
 		return NULL;
 	/* Charged to the exporter, because another host decides how many imports there are. */
-	import = hamlyn_zalloc_charged(struct_size(import, bits, 3 * longs), export->memcg);
+	import = uln_zalloc_charged(struct_size(import, bits, 3 * longs), export->memcg);
 	if (!import)
 		return NULL;
 	import->host = host;
@@ -111,7 +111,7 @@ static struct shrimp_import *import_add(struct hamlyn_card *card,
 	import->stores = import->bits;
 	import->untold = import->bits + longs;
 	import->told = import->bits + 2 * longs;
-	hamlyn_system_watch(card->system, host);
+	uln_system_watch(card->system, host);
 	shrimp_parts(card)->arranged[host]++;
 	export->imported++;
 	list_add_tail(&import->on_export, &export->imports);
@@ -133,8 +133,8 @@ static u32 export_allows(const struct shrimp_export_object *export, u32 host,
 	start = export->memory->first + ask->offset;
 	if (offset_in_page(start) != ask->place)
 		return SHRIMP_REFUSED_PLACE;
-	*first = start / HAMLYN_PAGE_SIZE;
-	*count = DIV_ROUND_UP(ask->place + ask->length, HAMLYN_PAGE_SIZE);
+	*first = start / ULN_PAGE_SIZE;
+	*count = DIV_ROUND_UP(ask->place + ask->length, ULN_PAGE_SIZE);
 	return ask->first < *count ? 0 : SHRIMP_REFUSED_RANGE;
 }
 
@@ -142,17 +142,17 @@ static u32 export_allows(const struct shrimp_export_object *export, u32 host,
  * Tells a mapping why it gets no pages; false: not now. A mapping that never had all of them is
  * removed.
  */
-static bool import_refuse(struct hamlyn_card *card, struct shrimp_export_object *export,
+static bool import_refuse(struct uln_card *card, struct shrimp_export_object *export,
 			  struct shrimp_import *import)
 {
 	struct shrimp_refused refused = { .why = import->refused };
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = SHRIMP_SAY_REFUSED,
 		.to = import->mapping,
 		.private_length = sizeof(refused),
 	};
 
-	if (shrimp_is_busy(hamlyn_system_say(card->system, import->host, &wire, &refused)))
+	if (shrimp_is_busy(uln_system_say(card->system, import->host, &wire, &refused)))
 		return false;
 	import->asked_count = 0;
 	import->refused = 0;
@@ -165,7 +165,7 @@ static bool import_refuse(struct hamlyn_card *card, struct shrimp_export_object 
  * Maps in the pages that a mapping has asked for. Only then do threads that wait for a word in one
  * ask for a report of arrivals: the card reports nothing of a page that is not mapped in.
  */
-static int import_open(struct hamlyn_card *card, struct shrimp_export_object *export,
+static int import_open(struct uln_card *card, struct shrimp_export_object *export,
 		       struct shrimp_import *import)
 {
 	u32 first = import->first + import->asked_first, i;
@@ -186,11 +186,11 @@ static int import_open(struct hamlyn_card *card, struct shrimp_export_object *ex
  * Answers what a mapping has asked for. If not all of it is in memory it is answered when it is.
  * False: there is no room for the answer now.
  */
-static bool import_answer(struct hamlyn_card *card, struct shrimp_export_object *export,
+static bool import_answer(struct uln_card *card, struct shrimp_export_object *export,
 			  struct shrimp_import *import)
 {
 	struct shrimp_pages pages = { .first = import->asked_first, .count = import->asked_count };
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = SHRIMP_SAY_PAGES,
 		.to = import->mapping,
 		.private_length = sizeof(pages),
@@ -205,7 +205,7 @@ static bool import_answer(struct hamlyn_card *card, struct shrimp_export_object 
 		return import_refuse(card, export, import);
 	for (i = 0; i < pages.count; i++)
 		pages.pages[i] = shrimp_pfn(export->memory, first + i);
-	if (shrimp_is_busy(hamlyn_system_say(card->system, import->host, &wire, &pages)))
+	if (shrimp_is_busy(uln_system_say(card->system, import->host, &wire, &pages)))
 		return false;
 	import->asked_count = 0;
 	import->complete = import->count == import->total;
@@ -213,7 +213,7 @@ static bool import_answer(struct hamlyn_card *card, struct shrimp_export_object 
 }
 
 /* Answers requests for pages that are in memory, or that are refused. */
-void shrimp_imports_answer(struct hamlyn_card *card, struct shrimp_export_object *export)
+void shrimp_imports_answer(struct uln_card *card, struct shrimp_export_object *export)
 {
 	struct shrimp_import *import, *next;
 
@@ -226,7 +226,7 @@ void shrimp_imports_answer(struct hamlyn_card *card, struct shrimp_export_object
  * Handles a host's mapping that wants pages of an export, and maps them in for it. Returns why not;
  * nothing of the mapping is known then.
  */
-u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+u32 shrimp_import(struct uln_card *card, u32 host, u32 index, u32 mapping,
 		  const struct shrimp_ask *ask)
 {
 	struct shrimp_export_object *export = xa_load(&shrimp_parts(card)->exports, index);
@@ -258,7 +258,7 @@ u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
 }
 
 /* Returns the import of a host's mapping, if it exists. */
-static struct shrimp_import *import_get(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+static struct shrimp_import *import_get(struct uln_card *card, u32 host, u32 index, u32 mapping,
 					struct shrimp_export_object **export)
 {
 	*export = xa_load(&shrimp_parts(card)->exports, index);
@@ -272,7 +272,7 @@ static bool part_is_of(const struct shrimp_part *part, const struct shrimp_impor
 }
 
 /* Handles a host's mapping that wants pages again which it may not store to now. */
-void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+void shrimp_import_again(struct uln_card *card, u32 host, u32 index, u32 mapping,
 			 const struct shrimp_part *part)
 {
 	struct shrimp_export_object *export;
@@ -293,10 +293,10 @@ void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapp
 }
 
 /* Tells a mapping of the pages that it may not store to; false: not of all yet. */
-static bool import_tell(struct hamlyn_card *card, struct shrimp_export_object *export,
+static bool import_tell(struct uln_card *card, struct shrimp_export_object *export,
 			struct shrimp_import *import)
 {
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = SHRIMP_SAY_INVALIDATE,
 		.from = export->object.index,
 		.to = import->mapping,
@@ -305,7 +305,7 @@ static bool import_tell(struct hamlyn_card *card, struct shrimp_export_object *e
 	struct shrimp_part part;
 
 	while (shrimp_next_part(import->untold, import->total, &part)) {
-		if (shrimp_is_busy(hamlyn_system_say(card->system, import->host, &wire, &part)))
+		if (shrimp_is_busy(uln_system_say(card->system, import->host, &wire, &part)))
 			return false;
 		bitmap_clear(import->untold, part.first, part.count);
 		bitmap_set(import->told, part.first, part.count);
@@ -314,7 +314,7 @@ static bool import_tell(struct hamlyn_card *card, struct shrimp_export_object *e
 }
 
 /* Tells the mappings of an export what is due; false: not all of it yet. */
-bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_due *due)
+bool shrimp_imports_tell(struct uln_card *card, struct shrimp_due *due)
 {
 	struct shrimp_export_object *export =
 		container_of(due, struct shrimp_export_object, telling);
@@ -332,7 +332,7 @@ bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_due *due)
 }
 
 /* Handles a mapping's report, after its last store, that it has stopped storing to pages. */
-void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+void shrimp_import_invalidated(struct uln_card *card, u32 host, u32 index, u32 mapping,
 			       const struct shrimp_part *part)
 {
 	struct shrimp_export_object *export;
@@ -352,7 +352,7 @@ void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u3
 }
 
 /* Called when a host's mapping has ended. */
-void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mapping)
+void shrimp_import_end(struct uln_card *card, u32 host, u32 index, u32 mapping)
 {
 	struct shrimp_export_object *export;
 	struct shrimp_import *import = import_get(card, host, index, mapping, &export);
@@ -362,7 +362,7 @@ void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mappin
 }
 
 /* Removes all mappings of an export by a host that is lost. */
-static void export_lost(struct hamlyn_card *card, struct shrimp_export_object *export, u32 host)
+static void export_lost(struct uln_card *card, struct shrimp_export_object *export, u32 host)
 {
 	u32 first = export->memory->count, end = 0;
 	struct shrimp_import *import, *next;
@@ -382,7 +382,7 @@ static void export_lost(struct hamlyn_card *card, struct shrimp_export_object *e
 }
 
 /* Called when a host is lost, and has nothing mapped. */
-void shrimp_imports_lost(struct hamlyn_card *card, u32 host)
+void shrimp_imports_lost(struct uln_card *card, u32 host)
 {
 	struct shrimp_export_object *export;
 	unsigned long index;
@@ -392,6 +392,6 @@ void shrimp_imports_lost(struct hamlyn_card *card, u32 host)
 		/* Held, as the last import may be what keeps it. */
 		kref_get(&export->object.users);
 		export_lost(card, export, host);
-		hamlyn_object_put(&export->object);
+		uln_object_put(&export->object);
 	}
 }

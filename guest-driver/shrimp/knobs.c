@@ -10,7 +10,7 @@
 
 static ssize_t knob_show(struct device *dev, char *text, u32 offset)
 {
-	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
+	struct uln_card *card = container_of(dev, struct uln_card, dev);
 
 	guard(mutex)(&card->lock);
 	if (!card->live)
@@ -20,7 +20,7 @@ static ssize_t knob_show(struct device *dev, char *text, u32 offset)
 
 static ssize_t knob_store(struct device *dev, const char *text, size_t length, u32 offset)
 {
-	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
+	struct uln_card *card = container_of(dev, struct uln_card, dev);
 	u32 value;
 	int ret = kstrtou32(text, 0, &value);
 

@@ -19,7 +19,7 @@ static bool is_late(u8 *looks)
 /*
  * Ends mappings whose exporter does not answer. Returns whether any other still awaits an answer.
  */
-static bool look_at_mappings(struct hamlyn_card *card)
+static bool look_at_mappings(struct uln_card *card)
 {
 	struct shrimp_mapping_object *mapping;
 	unsigned long index;
@@ -38,7 +38,7 @@ static bool look_at_mappings(struct hamlyn_card *card)
 }
 
 /* Sets @late to hosts that keep exports from ending. Returns whether any export still has time. */
-static bool look_at_exports(struct hamlyn_card *card, u64 *late)
+static bool look_at_exports(struct uln_card *card, u64 *late)
 {
 	struct shrimp_export_object *export;
 	const struct shrimp_import *import;
@@ -64,7 +64,7 @@ void shrimp_answers_look(struct work_struct *work)
 {
 	struct shrimp_parts *parts =
 		container_of(to_delayed_work(work), struct shrimp_parts, answers);
-	struct hamlyn_card *card = &parts->card;
+	struct uln_card *card = &parts->card;
 	u64 late;
 	bool more;
 

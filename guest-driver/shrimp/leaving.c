@@ -7,7 +7,7 @@ void shrimp_paging_start(struct shrimp_export_object *export)
 {
 	kref_get(&export->object.users);
 	if (!queue_work(shrimp_parts(export->card)->paging, &export->work))
-		hamlyn_object_put(&export->object);
+		uln_object_put(&export->object);
 }
 
 /* Returns a page that must leave and that no host stores to, or the number of pages if none. */

@@ -7,9 +7,9 @@
  */
 #include "shrimp.h"
 
-static_assert(SHRIMP_MAX_BUFFER + HAMLYN_PAGE_SIZE <= SHRIMP_MAP_WINDOW);
+static_assert(SHRIMP_MAX_BUFFER + ULN_PAGE_SIZE <= SHRIMP_MAP_WINDOW);
 static_assert(SHRIMP_MEMORY_OFFSET == 2 * SHRIMP_MAP_WINDOW);
-static_assert(3 * SHRIMP_MAP_WINDOW <= HAMLYN_MAP_STRIDE);
+static_assert(3 * SHRIMP_MAP_WINDOW <= ULN_MAP_STRIDE);
 /* Limits of requests to a host at once, so that the answers find room; and of one user's part. */
 #define MAX_ASKING 32
 #define MAX_ASKING_EACH 8
@@ -18,7 +18,7 @@ static_assert(3 * SHRIMP_MAP_WINDOW <= HAMLYN_MAP_STRIDE);
 
 #define mapping_of(of) container_of(of, struct shrimp_mapping_object, object)
 
-static struct shrimp_mapping_object *mapping_find(struct hamlyn_file *file, u32 index)
+static struct shrimp_mapping_object *mapping_find(struct uln_file *file, u32 index)
 {
 	struct shrimp_mapping_object *mapping = xa_load(&shrimp_parts(file->card)->mappings, index);
 
@@ -30,16 +30,16 @@ static void mapping_free(struct kref *users)
 	struct shrimp_mapping_object *mapping =
 		container_of(users, struct shrimp_mapping_object, object.users);
 
-	hamlyn_pages_free(mapping->memory);
+	uln_pages_free(mapping->memory);
 	bitmap_free(mapping->withdrawn);
 	kfree(mapping);
 }
 
 DEFINE_FREE(mapping_put, struct shrimp_mapping_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* Asks for the next pages of a mapping. */
-int shrimp_mapping_ask(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
+int shrimp_mapping_ask(struct uln_card *card, const struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_ask ask = {
 		.key = mapping->key,
@@ -48,56 +48,56 @@ int shrimp_mapping_ask(struct hamlyn_card *card, const struct shrimp_mapping_obj
 		.first = mapping->known,
 		.place = mapping->memory->first,
 	};
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = SHRIMP_SAY_MAP,
 		.from = mapping->object.index,
 		.to = mapping->export,
 		.private_length = sizeof(ask),
 	};
 
-	return hamlyn_system_say_for(card->system, mapping->object.file->share, mapping->host,
-				     &wire, &ask);
+	return uln_system_say_for(card->system, mapping->object.file->share, mapping->host,
+				  &wire, &ask);
 }
 
 /* The exporter has been told, or need not be. Then the number may get another owner. */
-void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+void shrimp_mapping_told(struct uln_card *card, struct shrimp_mapping_object *mapping)
 {
 	list_del_init(&mapping->ending.on_card);
 	mapping->tell = false;
 	if (!mapping->object.open)
 		xa_erase(&shrimp_parts(card)->mappings, mapping->object.index);
-	hamlyn_object_put(&mapping->object);
+	uln_object_put(&mapping->object);
 }
 
 /* Tells an exporter that a mapping is gone; false: not yet. */
-static bool mapping_say_unmap(struct hamlyn_card *card, struct shrimp_due *due)
+static bool mapping_say_unmap(struct uln_card *card, struct shrimp_due *due)
 {
 	struct shrimp_mapping_object *mapping =
 		container_of(due, struct shrimp_mapping_object, ending);
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = SHRIMP_SAY_UNMAP,
 		.from = mapping->object.index,
 		.to = mapping->export,
 	};
 
-	if (shrimp_is_busy(hamlyn_system_say(card->system, mapping->host, &wire, NULL)))
+	if (shrimp_is_busy(uln_system_say(card->system, mapping->host, &wire, NULL)))
 		return false;
 	shrimp_mapping_told(card, mapping);
 	return true;
 }
 
 /* Allocates a mapping that is not known yet, of pinned memory. */
-static struct shrimp_mapping_object *mapping_alloc(struct hamlyn_file *file,
+static struct shrimp_mapping_object *mapping_alloc(struct uln_file *file,
 						   const struct shrimp_map *argument)
 {
 	struct shrimp_mapping_object *mapping __free(mapping_put) =
 		kzalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	int ret;
 
 	if (!mapping)
 		return ERR_PTR(-ENOMEM);
-	hamlyn_object_init(&mapping->object, file, &shrimp_mapping_kind);
+	uln_object_init(&mapping->object, file, &shrimp_mapping_kind);
 	shrimp_due_init(&mapping->ending, mapping_say_unmap);
 	shrimp_due_init(&mapping->telling, shrimp_withdraw_tell);
 	init_waitqueue_head(&mapping->wait);
@@ -106,11 +106,11 @@ static struct shrimp_mapping_object *mapping_alloc(struct hamlyn_file *file,
 	mapping->key = argument->key;
 	mapping->offset = argument->offset;
 	mapping->mode = argument->mode & ~SHRIMP_MAP_WITHDRAWABLE;
-	memory = hamlyn_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
+	memory = uln_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
 	mapping->memory = memory;
-	ret = hamlyn_pages_map(memory, file->card) ?: shrimp_memory_check(file->card, memory);
+	ret = uln_pages_map(memory, file->card) ?: shrimp_memory_check(file->card, memory);
 	if (!ret && argument->mode & SHRIMP_MAP_WITHDRAWABLE)
 		ret = shrimp_withdraw_prepare(mapping);
 	if (ret)
@@ -121,11 +121,11 @@ static struct shrimp_mapping_object *mapping_alloc(struct hamlyn_file *file,
 /* Allots a number, and claims the pages. */
 static int mapping_open(struct shrimp_mapping_object *mapping)
 {
-	struct hamlyn_file *file = mapping->object.file;
+	struct uln_file *file = mapping->object.file;
 	struct shrimp_parts *parts = shrimp_parts(file->card);
 	int ret;
 
-	ret = hamlyn_share_take(file->share, SHRIMP_SHARE_MAPPINGS, file->privileged);
+	ret = uln_share_take(file->share, SHRIMP_SHARE_MAPPINGS, file->privileged);
 	if (ret)
 		return ret;
 	ret = xa_alloc_cyclic(&parts->mappings, &mapping->object.index, mapping,
@@ -140,12 +140,12 @@ static int mapping_open(struct shrimp_mapping_object *mapping)
 		return 0;
 	xa_erase(&parts->mappings, mapping->object.index);
 give_back:
-	hamlyn_share_give(file->share, SHRIMP_SHARE_MAPPINGS);
+	uln_share_give(file->share, SHRIMP_SHARE_MAPPINGS);
 	return ret;
 }
 
 /* The request has ended: another may take its turn. */
-void shrimp_mapping_answered(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
+void shrimp_mapping_answered(struct uln_card *card, const struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 
@@ -155,7 +155,7 @@ void shrimp_mapping_answered(struct hamlyn_card *card, const struct shrimp_mappi
 }
 
 /* Returns whether a user may request one more mapping from a host now. */
-static bool mapping_may_ask(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping)
+static bool mapping_may_ask(struct uln_card *card, const struct shrimp_mapping_object *mapping)
 {
 	const struct shrimp_mapping_object *other;
 	unsigned long index;
@@ -173,7 +173,7 @@ static bool mapping_may_ask(struct hamlyn_card *card, const struct shrimp_mappin
 }
 
 /* Ends a mapping or its request: stores go nowhere. Returns false if it had ended before. */
-bool shrimp_mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+bool shrimp_mapping_stop(struct uln_card *card, struct shrimp_mapping_object *mapping, int error,
 			 u32 state)
 {
 	static const struct shrimp_out nowhere;
@@ -198,7 +198,7 @@ bool shrimp_mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object 
 }
 
 /* The exporter must be told, as soon as there is room for it. */
-static void mapping_tell(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+static void mapping_tell(struct uln_card *card, struct shrimp_mapping_object *mapping)
 {
 	mapping->tell = true;
 	kref_get(&mapping->object.users);
@@ -208,15 +208,15 @@ static void mapping_tell(struct hamlyn_card *card, struct shrimp_mapping_object 
 /* Asks the exporter. -EAGAIN: too many wait already, until parts->turns is not @turns. */
 static int mapping_begin(struct shrimp_mapping_object *mapping, u32 *turns)
 {
-	struct hamlyn_file *file = mapping->object.file;
-	struct hamlyn_card *card = file->card;
+	struct uln_file *file = mapping->object.file;
+	struct uln_card *card = file->card;
 	struct shrimp_parts *parts = shrimp_parts(card);
 	int ret;
 
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
-	if (!hamlyn_system_is_open(card->system))
+	if (!uln_system_is_open(card->system))
 		return -EOPNOTSUPP;
 	if (shrimp_is_cut_off(card, mapping->host))
 		return -EHOSTUNREACH;
@@ -226,11 +226,11 @@ static int mapping_begin(struct shrimp_mapping_object *mapping, u32 *turns)
 	ret = mapping_open(mapping);
 	if (ret)
 		return ret;
-	hamlyn_system_watch(card->system, mapping->host);
+	uln_system_watch(card->system, mapping->host);
 	parts->arranged[mapping->host]++;
 	parts->asking[mapping->host]++;
 	kref_get(&mapping->object.users);
-	hamlyn_object_join(&mapping->object, SHRIMP_KIND_MAPPING);
+	uln_object_join(&mapping->object, SHRIMP_KIND_MAPPING);
 	ret = shrimp_mapping_ask(card, mapping);
 	if (ret)
 		shrimp_mapping_stop(card, mapping, ret, SHRIMP_STATE_LOST);
@@ -240,7 +240,7 @@ static int mapping_begin(struct shrimp_mapping_object *mapping, u32 *turns)
 }
 
 /* Ends a mapping from this side, and tells the exporter. */
-void shrimp_mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+void shrimp_mapping_cut(struct uln_card *card, struct shrimp_mapping_object *mapping, int error,
 			u32 state)
 {
 	if (shrimp_mapping_stop(card, mapping, error, state))
@@ -250,15 +250,15 @@ void shrimp_mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *
 static void mapping_close(struct card_object *object)
 {
 	struct shrimp_mapping_object *mapping = mapping_of(object);
-	struct hamlyn_card *card = object->file->card;
+	struct uln_card *card = object->file->card;
 
-	hamlyn_unmap_card(object,
-			  SHRIMP_MEMORY_OFFSET + (u64)mapping->memory->count * HAMLYN_PAGE_SIZE);
+	uln_unmap_card(object,
+		       SHRIMP_MEMORY_OFFSET + (u64)mapping->memory->count * ULN_PAGE_SIZE);
 	if (shrimp_mapping_stop(card, mapping, -ENODEV, SHRIMP_STATE_LOST))
 		mapping_tell(card, mapping);
 	shrimp_disclaim(card, mapping->memory, SHRIMP_OUT, mapping);
-	hamlyn_share_give(object->file->share, SHRIMP_SHARE_MAPPINGS);
-	hamlyn_object_leave(object);
+	uln_share_give(object->file->share, SHRIMP_SHARE_MAPPINGS);
+	uln_object_leave(object);
 	if (mapping->tell)
 		shrimp_tell(card);
 	else
@@ -268,15 +268,15 @@ static void mapping_close(struct card_object *object)
 static void mapping_release(struct card_object *object)
 {
 	/* Not later: a mapping of the process may hold the object, and unbinding waits for this. */
-	hamlyn_pages_unmap(mapping_of(object)->memory);
-	hamlyn_object_put(object);
+	uln_pages_unmap(mapping_of(object)->memory);
+	uln_object_put(object);
 }
 
-static int mapping_end(struct hamlyn_file *file, u32 index)
+static int mapping_end(struct uln_file *file, u32 index)
 {
 	struct shrimp_mapping_object *mapping;
 
-	scoped_class(hamlyn_entry, entry, file) {
+	scoped_class(uln_entry, entry, file) {
 		if (entry.error)
 			return entry.error;
 		mapping = mapping_find(file, index);
@@ -291,7 +291,7 @@ static int mapping_end(struct hamlyn_file *file, u32 index)
 static int map_begin(struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_parts *parts = shrimp_parts(mapping->object.card);
-	long left = TURNS * hamlyn_system_patience();
+	long left = TURNS * uln_system_patience();
 	u32 turns;
 	int ret;
 
@@ -310,7 +310,7 @@ static int map_begin(struct shrimp_mapping_object *mapping)
 /* Waits for the exporter's answer. */
 static int map_finish(struct shrimp_mapping_object *mapping)
 {
-	const struct hamlyn_card *card = mapping->object.card;
+	const struct uln_card *card = mapping->object.card;
 
 	if (wait_event_interruptible(mapping->wait,
 				     READ_ONCE(mapping->progress) != SHRIMP_ASKING ||
@@ -327,7 +327,7 @@ static int map_finish(struct shrimp_mapping_object *mapping)
 	}
 }
 
-int shrimp_map(struct hamlyn_file *file, void *argument)
+int shrimp_map(struct uln_file *file, void *argument)
 {
 	struct shrimp_mapping_object *mapping __free(mapping_put) = NULL;
 	struct shrimp_map *answer = argument;
@@ -357,30 +357,30 @@ int shrimp_map(struct hamlyn_file *file, void *argument)
 	return 0;
 }
 
-void shrimp_map_undo(struct hamlyn_file *file, void *argument)
+void shrimp_map_undo(struct uln_file *file, void *argument)
 {
 	const struct shrimp_map *answer = argument;
 
 	mapping_end(file, answer->mapping);
 }
 
-int shrimp_unmap(struct hamlyn_file *file, void *argument)
+int shrimp_unmap(struct uln_file *file, void *argument)
 {
-	const struct hamlyn_object *object = argument;
+	const struct uln_object *object = argument;
 
 	if (object->reserved0 || object->reserved1)
 		return -EINVAL;
 	return mapping_end(file, object->index);
 }
 
-int shrimp_state(struct hamlyn_file *file, void *argument)
+int shrimp_state(struct uln_file *file, void *argument)
 {
 	const struct shrimp_mapping_object *mapping;
 	struct shrimp_state *answer = argument;
 
 	if (answer->state || answer->reserved)
 		return -EINVAL;
-	CLASS(hamlyn_entry, entry)(file);
+	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return entry.error;
 	mapping = mapping_find(file, answer->mapping);
@@ -393,14 +393,14 @@ int shrimp_state(struct hamlyn_file *file, void *argument)
 static int mapping_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
 			u64 size)
 {
-	if (size != (u64)mapping_of(object)->memory->count * HAMLYN_PAGE_SIZE)
+	if (size != (u64)mapping_of(object)->memory->count * ULN_PAGE_SIZE)
 		return -EINVAL;
 	switch (offset) {
 	case SHRIMP_MAP_COMMANDS:
 	case SHRIMP_MAP_WINDOW:
-		return hamlyn_mmap_card(vma, object);
+		return uln_mmap_card(vma, object);
 	case SHRIMP_MEMORY_OFFSET:
-		return hamlyn_mmap_withdrawable(vma, object);
+		return uln_mmap_withdrawable(vma, object);
 	default:
 		return -EINVAL;
 	}
@@ -409,14 +409,14 @@ static int mapping_mmap(struct card_object *object, struct vm_area_struct *vma, 
 static resource_size_t mapping_place(const struct card_object *object, u64 offset)
 {
 	const struct shrimp_mapping_object *mapping = mapping_of(object);
-	const struct hamlyn_card *card = object->file->card;
-	u64 page = shrimp_pfn(mapping->memory, offset % SHRIMP_MAP_WINDOW / HAMLYN_PAGE_SIZE);
+	const struct uln_card *card = object->file->card;
+	u64 page = shrimp_pfn(mapping->memory, offset % SHRIMP_MAP_WINDOW / ULN_PAGE_SIZE);
 
 	if (offset >= SHRIMP_MEMORY_OFFSET)
-		return page * HAMLYN_PAGE_SIZE;
+		return page * ULN_PAGE_SIZE;
 	if (offset >= SHRIMP_MAP_WINDOW)
 		page += shrimp_table(card);
-	return shrimp_parts(card)->memory + page * HAMLYN_PAGE_SIZE;
+	return shrimp_parts(card)->memory + page * ULN_PAGE_SIZE;
 }
 
 const struct card_kind shrimp_mapping_kind = {

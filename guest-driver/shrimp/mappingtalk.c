@@ -3,7 +3,7 @@
 #include "shrimp.h"
 
 /* Finds the mapping that a host's message means; NULL if it is not to that host, or has ended. */
-static struct shrimp_mapping_object *mapping_meant(struct hamlyn_card *card, u32 host, u32 index)
+static struct shrimp_mapping_object *mapping_meant(struct uln_card *card, u32 host, u32 index)
 {
 	struct shrimp_mapping_object *mapping = xa_load(&shrimp_parts(card)->mappings, index);
 
@@ -12,7 +12,7 @@ static struct shrimp_mapping_object *mapping_meant(struct hamlyn_card *card, u32
 }
 
 /* Takes the next pages of a mapping that is being made. */
-static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+static int mapping_take(struct uln_card *card, struct shrimp_mapping_object *mapping,
 			const struct shrimp_pages *pages)
 {
 	int ret = 0, sent;
@@ -40,7 +40,7 @@ static int mapping_take(struct hamlyn_card *card, struct shrimp_mapping_object *
 }
 
 /* The exporter has named pages: maps those of this host out to them. */
-void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
+void shrimp_mapping_pages(struct uln_card *card, u32 host, u32 index,
 			  const struct shrimp_pages *pages)
 {
 	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
@@ -59,7 +59,7 @@ void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
 /*
  * There are no pages for a mapping, or not again for one that had them, which reports that it ends.
  */
-void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 why)
+void shrimp_mapping_refused(struct uln_card *card, u32 host, u32 index, u32 why)
 {
 	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
 	static const int errors[] = {
@@ -82,7 +82,7 @@ void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 w
 }
 
 /* Called when the exporter wants to use pages for something else. */
-void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
+void shrimp_mapping_invalidate(struct uln_card *card, u32 host, u32 index, u32 export,
 			       const struct shrimp_part *part)
 {
 	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
@@ -92,7 +92,7 @@ void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u3
 }
 
 /* The exporter has taken an export back, and waits until this host has released it. */
-void shrimp_mappings_gone(struct hamlyn_card *card, u32 host, u32 export)
+void shrimp_mappings_gone(struct uln_card *card, u32 host, u32 export)
 {
 	struct shrimp_mapping_object *mapping;
 	unsigned long index;
@@ -104,7 +104,7 @@ void shrimp_mappings_gone(struct hamlyn_card *card, u32 host, u32 export)
 }
 
 /* Called when the host knows no mapping now, and nothing can be sent to it. */
-void shrimp_mappings_lost(struct hamlyn_card *card, u32 host)
+void shrimp_mappings_lost(struct uln_card *card, u32 host)
 {
 	struct shrimp_mapping_object *mapping;
 	unsigned long index;

@@ -11,7 +11,7 @@ static u32 *page_split(struct shrimp_page *page, enum shrimp_way way)
 	return way == SHRIMP_OUT ? &page->entry.split_out : &page->entry.split_in;
 }
 
-u32 shrimp_pfn(const struct hamlyn_pages *memory, u32 page)
+u32 shrimp_pfn(const struct uln_pages *memory, u32 page)
 {
 	return page_to_pfn(memory->page[page]);
 }
@@ -20,9 +20,9 @@ u32 shrimp_pfn(const struct hamlyn_pages *memory, u32 page)
  * Checks that the card has a page in its table, under the processor's number for it: the card sees
  * addresses on the bus. The memory is mapped for the card.
  */
-static int page_check(struct hamlyn_card *card, const struct hamlyn_pages *memory, unsigned long i)
+static int page_check(struct uln_card *card, const struct uln_pages *memory, unsigned long i)
 {
-	u32 per_list = HAMLYN_PAGE_SIZE / sizeof(__u64);
+	u32 per_list = ULN_PAGE_SIZE / sizeof(__u64);
 
 	if (memory->lists[i / per_list][i % per_list] != page_to_phys(memory->page[i])) {
 		dev_err_once(&card->dev, "there is an IOMMU between card and memory: stores cannot be seen\n");
@@ -36,7 +36,7 @@ static int page_check(struct hamlyn_card *card, const struct hamlyn_pages *memor
 	return 0;
 }
 
-int shrimp_memory_check(struct hamlyn_card *card, const struct hamlyn_pages *memory)
+int shrimp_memory_check(struct uln_card *card, const struct uln_pages *memory)
 {
 	unsigned long i;
 	int ret;
@@ -50,7 +50,7 @@ int shrimp_memory_check(struct hamlyn_card *card, const struct hamlyn_pages *mem
 }
 
 /* Returns the page, which is created if there is none. */
-static struct shrimp_page *page_get(struct hamlyn_card *card, u32 pfn)
+static struct shrimp_page *page_get(struct uln_card *card, u32 pfn)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
 	int ret;
@@ -69,7 +69,7 @@ static struct shrimp_page *page_get(struct hamlyn_card *card, u32 pfn)
 }
 
 /* Frees the page if it has no owner. */
-static void page_put(struct hamlyn_card *card, u32 pfn, struct shrimp_page *page)
+static void page_put(struct uln_card *card, u32 pfn, struct shrimp_page *page)
 {
 	if (page->system || page->owner[SHRIMP_OUT][0] || page->owner[SHRIMP_OUT][1] ||
 	    page->owner[SHRIMP_IN][0] || page->owner[SHRIMP_IN][1])
@@ -86,7 +86,7 @@ static int page_claim(struct shrimp_page *page, enum shrimp_way way, u32 from, u
 	unsigned int part = from ? 1 : 0;
 	u32 edge = part ? from : to;
 
-	if ((part && to != HAMLYN_PAGE_SIZE) || owners[part])
+	if ((part && to != ULN_PAGE_SIZE) || owners[part])
 		return -EBUSY;
 	/* A buffer that has a page twice: its parts could not be told from each other. */
 	if (owners[!part] == owner)
@@ -105,7 +105,7 @@ static int page_part(const struct shrimp_page *page, enum shrimp_way way, const 
 }
 
 /* Removes the owner of a part, which maps nothing. */
-static void page_disclaim(struct hamlyn_card *card, u32 pfn, enum shrimp_way way, void *owner)
+static void page_disclaim(struct uln_card *card, u32 pfn, enum shrimp_way way, void *owner)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
 
@@ -115,16 +115,16 @@ static void page_disclaim(struct hamlyn_card *card, u32 pfn, enum shrimp_way way
 	page_put(card, pfn, page);
 }
 
-static int memory_claim_page(struct hamlyn_card *card, const struct hamlyn_pages *memory, u32 i,
+static int memory_claim_page(struct uln_card *card, const struct uln_pages *memory, u32 i,
 			     enum shrimp_way way, void *owner)
 {
-	u64 end = memory->first + memory->length - (u64)i * HAMLYN_PAGE_SIZE;
+	u64 end = memory->first + memory->length - (u64)i * ULN_PAGE_SIZE;
 	struct shrimp_page *page = page_get(card, shrimp_pfn(memory, i));
 	int ret;
 
 	if (IS_ERR(page))
 		return PTR_ERR(page);
-	ret = page_claim(page, way, i ? 0 : memory->first, min_t(u64, end, HAMLYN_PAGE_SIZE),
+	ret = page_claim(page, way, i ? 0 : memory->first, min_t(u64, end, ULN_PAGE_SIZE),
 			 owner);
 	if (ret)
 		page_put(card, shrimp_pfn(memory, i), page);
@@ -132,29 +132,29 @@ static int memory_claim_page(struct hamlyn_card *card, const struct hamlyn_pages
 }
 
 /* Puts a page that was given up back into a buffer; it is pinned, and the caller's on failure. */
-int shrimp_page_take_back(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
+int shrimp_page_take_back(struct uln_card *card, struct uln_pages *memory, u32 i,
 			  struct page *page, void *owner)
 {
-	int ret = hamlyn_pages_take_back(memory, i, page);
+	int ret = uln_pages_take_back(memory, i, page);
 
 	if (ret)
 		return ret;
 	ret = page_check(card, memory, i) ?: memory_claim_page(card, memory, i, SHRIMP_IN, owner);
 	if (ret)
-		hamlyn_pages_give_up(memory, i);
+		uln_pages_give_up(memory, i);
 	return ret;
 }
 
 /* Takes a page that is mapped in for no host out of a buffer; the caller has to unpin it. */
-struct page *shrimp_page_give_up(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
+struct page *shrimp_page_give_up(struct uln_card *card, struct uln_pages *memory, u32 i,
 				 void *owner)
 {
 	page_disclaim(card, shrimp_pfn(memory, i), SHRIMP_IN, owner);
-	return hamlyn_pages_give_up(memory, i);
+	return uln_pages_give_up(memory, i);
 }
 
 /* Returns whether only its owner needs a page that is mapped in. */
-bool shrimp_page_is_only(struct hamlyn_card *card, u32 pfn, const void *owner)
+bool shrimp_page_is_only(struct uln_card *card, u32 pfn, const void *owner)
 {
 	const struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
 
@@ -163,7 +163,7 @@ bool shrimp_page_is_only(struct hamlyn_card *card, u32 pfn, const void *owner)
 }
 
 /* Claims all of a buffer for its owner, or nothing. */
-int shrimp_claim(struct hamlyn_card *card, const struct hamlyn_pages *memory, enum shrimp_way way,
+int shrimp_claim(struct uln_card *card, const struct uln_pages *memory, enum shrimp_way way,
 		 void *owner)
 {
 	u32 i;
@@ -180,7 +180,7 @@ int shrimp_claim(struct hamlyn_card *card, const struct hamlyn_pages *memory, en
 	return 0;
 }
 
-void shrimp_disclaim(struct hamlyn_card *card, const struct hamlyn_pages *memory,
+void shrimp_disclaim(struct uln_card *card, const struct uln_pages *memory,
 		     enum shrimp_way way, void *owner)
 {
 	u32 i;
@@ -191,7 +191,7 @@ void shrimp_disclaim(struct hamlyn_card *card, const struct hamlyn_pages *memory
 }
 
 /* Claims a page of the driver's own that a host's operating system sends to. */
-int shrimp_claim_system(struct hamlyn_card *card, u32 pfn, u32 host)
+int shrimp_claim_system(struct uln_card *card, u32 pfn, u32 host)
 {
 	struct shrimp_page *page = page_get(card, pfn);
 
@@ -201,7 +201,7 @@ int shrimp_claim_system(struct hamlyn_card *card, u32 pfn, u32 host)
 	return 0;
 }
 
-void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn)
+void shrimp_disclaim_system(struct uln_card *card, u32 pfn)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
 
@@ -215,7 +215,7 @@ void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn)
  * Adds a page's entry to the next command. A process may have changed the mode of what is mapped
  * out: that stays as it is.
  */
-static void batch_add(struct hamlyn_card *card, u32 pfn, const struct shrimp_page *page, u64 flags)
+static void batch_add(struct uln_card *card, u32 pfn, const struct shrimp_page *page, u64 flags)
 {
 	struct shrimp_batch *batch = &shrimp_parts(card)->batch;
 	struct shrimp_page_entry *next = &batch->entries[batch->count++];
@@ -232,9 +232,9 @@ static void batch_add(struct hamlyn_card *card, u32 pfn, const struct shrimp_pag
  * Callers of shrimp_set_out() and shrimp_set_in() call this before they drop the lock. They do so
  * before they use what the entries allow, or give away what they took back.
  *
- * Return: 0 or an error of hamlyn_command(). A card that keeps a page mapped has been stopped.
+ * Return: 0 or an error of uln_command(). A card that keeps a page mapped has been stopped.
  */
-int shrimp_send_entries(struct hamlyn_card *card)
+int shrimp_send_entries(struct uln_card *card)
 {
 	struct shrimp_batch *batch = &shrimp_parts(card)->batch;
 	u32 count = batch->count;
@@ -248,18 +248,18 @@ int shrimp_send_entries(struct hamlyn_card *card)
 	/* The card may have failed in the middle of this. */
 	if (!card->live)
 		return -ENODEV;
-	ret = hamlyn_command(card, SHRIMP_COMMAND_SET_ENTRIES, count, batch->entries,
-			     count * sizeof(batch->entries[0]));
+	ret = uln_command(card, SHRIMP_COMMAND_SET_ENTRIES, count, batch->entries,
+			  count * sizeof(batch->entries[0]));
 	if (ret && unmaps && card->live) {
 		dev_err(&card->dev, "%u pages are still mapped: the card must not go on\n",
 			count);
-		hamlyn_card_fail(card);
+		uln_card_fail(card);
 	}
 	return ret;
 }
 
 /* Has the page's entry set, together with others. */
-static int page_set(struct hamlyn_card *card, u32 pfn, const struct shrimp_page *page, bool unmaps)
+static int page_set(struct uln_card *card, u32 pfn, const struct shrimp_page *page, bool unmaps)
 {
 	struct shrimp_batch *batch = &shrimp_parts(card)->batch;
 
@@ -275,7 +275,7 @@ static const u64 withheld[] = { SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1
  * Maps the owner's part of a page out, or unmaps it if @out is zero. shrimp_send_entries()
  * completes it.
  */
-int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct shrimp_out *out)
+int shrimp_set_out(struct uln_card *card, u32 pfn, void *owner, const struct shrimp_out *out)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
 	struct shrimp_out *now;
@@ -302,10 +302,10 @@ int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct 
  *
  * Return: a bit for each page from which something is still sent, as a transfer is in progress.
  */
-u64 shrimp_withhold(struct hamlyn_card *card, const struct hamlyn_pages *memory, const void *owner,
+u64 shrimp_withhold(struct uln_card *card, const struct uln_pages *memory, const void *owner,
 		    const u32 *pages, u32 count)
 {
-	const u64 *skipped = card->page + HAMLYN_COMMAND_BODY;
+	const u64 *skipped = card->page + ULN_COMMAND_BODY;
 	struct shrimp_page *page;
 	u64 busy;
 	u32 i, pfn;
@@ -332,7 +332,7 @@ u64 shrimp_withhold(struct hamlyn_card *card, const struct hamlyn_pages *memory,
 }
 
 /* Lets these hosts store to the owner's part of a page. shrimp_send_entries() completes it. */
-int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes)
+int shrimp_set_in(struct uln_card *card, u32 pfn, void *owner, u64 nodes)
 {
 	struct shrimp_page *page = xa_load(&shrimp_parts(card)->nipt, pfn);
 	struct shrimp_in *now;
@@ -349,7 +349,7 @@ int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes)
 }
 
 /* Maps a page out to one that the exporter has named. shrimp_send_entries() completes it. */
-int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page,
+int shrimp_map_out(struct uln_card *card, struct shrimp_mapping_object *mapping, u32 page,
 		   u64 to)
 {
 	struct shrimp_out out = { .page = to, .node = mapping->host, .mode = mapping->mode };

@@ -11,7 +11,7 @@ enum { BAR_MEMORY = 2 };
 
 static_assert(!offsetof(struct shrimp_parts, card));
 
-static void ops_init(struct hamlyn_card *card)
+static void ops_init(struct uln_card *card)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 
@@ -23,7 +23,7 @@ static void ops_init(struct hamlyn_card *card)
 	INIT_LIST_HEAD(&parts->endings);
 }
 
-static void ops_free(struct hamlyn_card *card)
+static void ops_free(struct uln_card *card)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 
@@ -33,7 +33,7 @@ static void ops_free(struct hamlyn_card *card)
 	shrimp_own_free(card);
 }
 
-static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
+static int ops_limits(struct uln_card *card, struct uln_query *limits)
 {
 	struct shrimp_query *own = (struct shrimp_query *)limits->card;
 
@@ -41,19 +41,19 @@ static int ops_limits(struct hamlyn_card *card, struct hamlyn_query *limits)
 	own->pages = readl(card->registers + SHRIMP_REG_PAGES);
 	own->columns = readl(card->registers + SHRIMP_REG_COLUMNS);
 	own->fifo = readl(card->registers + SHRIMP_REG_FIFO);
-	return hamlyn_card_check_limit(card, "pages", own->pages, 1, MAX_PAGES) ?:
-	       hamlyn_card_check_limit(card, "columns", own->columns, 1, U16_MAX);
+	return uln_card_check_limit(card, "pages", own->pages, 1, MAX_PAGES) ?:
+	       uln_card_check_limit(card, "columns", own->columns, 1, U16_MAX);
 }
 
 /* Processes map window pages and command pages; the driver maps only command pages. */
-static int ops_map(struct hamlyn_card *card)
+static int ops_map(struct uln_card *card)
 {
-	u64 commands = (u64)shrimp_table(card) * HAMLYN_PAGE_SIZE;
+	u64 commands = (u64)shrimp_table(card) * ULN_PAGE_SIZE;
 	struct shrimp_parts *parts = shrimp_parts(card);
 	struct pci_dev *pdev = card->pdev;
 	int ret;
 
-	ret = hamlyn_bar_check(pdev, BAR_MEMORY, 2 * commands) ?:
+	ret = uln_bar_check(pdev, BAR_MEMORY, 2 * commands) ?:
 	      pcim_request_region(pdev, BAR_MEMORY, card->ops->name);
 	if (ret)
 		return ret;
@@ -62,7 +62,7 @@ static int ops_map(struct hamlyn_card *card)
 	return parts->commands ? 0 : -ENOMEM;
 }
 
-static int ops_prepare(struct hamlyn_card *card)
+static int ops_prepare(struct uln_card *card)
 {
 	return ops_map(card) ?:
 	       devm_delayed_work_autocancel(&card->pdev->dev, &shrimp_parts(card)->tell,
@@ -73,38 +73,38 @@ static int ops_prepare(struct hamlyn_card *card)
 	       shrimp_own_init(card);
 }
 
-static bool card_snoops(const struct hamlyn_card *card)
+static bool card_snoops(const struct uln_card *card)
 {
 	return readl(card->registers + SHRIMP_REG_SNOOPS);
 }
 
-static void ops_announce(const struct hamlyn_card *card)
+static void ops_announce(const struct uln_card *card)
 {
 	/* Whether stores are snooped is unknown before a page is mapped out. */
 	dev_info(&card->pdev->dev, "%s: %u pages, %u columns\n", dev_name(&card->dev),
 		 shrimp_table(card), ((const struct shrimp_query *)card->limits.card)->columns);
 }
 
-static void ops_query(const struct hamlyn_card *card, struct hamlyn_query *query)
+static void ops_query(const struct uln_card *card, struct uln_query *query)
 {
 	struct shrimp_query *own = (struct shrimp_query *)query->card;
 
 	own->snoops = card_snoops(card);
-	if (hamlyn_system_is_open(card->system))
-		query->capabilities |= HAMLYN_CAPABILITY_CONNECTIONS | HAMLYN_CAPABILITY_QUESTIONS;
+	if (uln_system_is_open(card->system))
+		query->capabilities |= ULN_CAPABILITY_CONNECTIONS | ULN_CAPABILITY_QUESTIONS;
 }
 
-static u32 ops_shares(const struct hamlyn_card *card, unsigned int kind)
+static u32 ops_shares(const struct uln_card *card, unsigned int kind)
 {
 	return SHRIMP_MAX_OBJECTS;
 }
 
 /* The card has no words of its own to clear. */
-static void ops_reset(struct hamlyn_card *card)
+static void ops_reset(struct uln_card *card)
 {
 }
 
-static void ops_stop(struct hamlyn_card *card)
+static void ops_stop(struct uln_card *card)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 	struct shrimp_mapping_object *mapping;

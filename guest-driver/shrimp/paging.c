@@ -25,7 +25,7 @@
 
 static u64 export_address(const struct shrimp_export_object *export, u32 page)
 {
-	return export->address + (u64)page * HAMLYN_PAGE_SIZE;
+	return export->address + (u64)page * ULN_PAGE_SIZE;
 }
 
 /*
@@ -53,7 +53,7 @@ static const struct mmu_interval_notifier_ops paging_notifier = { .invalidate = 
 /* Gives up one page that no host stores to; false: there is none. */
 static bool paging_release(struct shrimp_export_object *export)
 {
-	struct hamlyn_card *card = export->card;
+	struct uln_card *card = export->card;
 	struct page *page;
 	u32 left;
 
@@ -64,8 +64,8 @@ static bool paging_release(struct shrimp_export_object *export)
 		if (left == export->memory->count)
 			return false;
 		__clear_bit(left, export->leaving);
-		hamlyn_withdraw(&export->object, (u64)left * HAMLYN_PAGE_SIZE,
-				HAMLYN_PAGE_SIZE);
+		uln_withdraw(&export->object, (u64)left * ULN_PAGE_SIZE,
+			     ULN_PAGE_SIZE);
 		page = shrimp_page_give_up(card, export->memory, left, export);
 		shrimp_parts(card)->given_up++;
 	}
@@ -130,7 +130,7 @@ static int paging_pin(struct shrimp_export_object *export, u32 i, struct page **
 /* Adds the page, unless another thread was faster; the card's lock is held. */
 static int paging_take_back(struct shrimp_export_object *export, u32 i, struct page *page)
 {
-	struct hamlyn_card *card = export->card;
+	struct uln_card *card = export->card;
 	int ret;
 
 	if (!card->live || !export->object.open)
@@ -164,7 +164,7 @@ int shrimp_paging_bring(struct shrimp_export_object *export, u32 i)
 /* Brings back one page that was asked for, or answers all if they are there; then false. */
 static bool paging_fetch(struct shrimp_export_object *export)
 {
-	struct hamlyn_card *card = export->card;
+	struct uln_card *card = export->card;
 	u32 wanted;
 
 	scoped_guard(mutex, &card->lock) {
@@ -198,14 +198,14 @@ static void paging_work(struct work_struct *work)
 	/* Then it is the turn of other exports. */
 	if (steps == BATCH)
 		shrimp_paging_start(export);
-	hamlyn_object_put(&export->object);
+	uln_object_put(&export->object);
 }
 
 /* Lets pages of an export leave, before they are pinned. */
 int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address, u64 length)
 {
 	u64 first = address - offset_in_page(address);
-	u32 count = DIV_ROUND_UP(offset_in_page(address) + length, HAMLYN_PAGE_SIZE);
+	u32 count = DIV_ROUND_UP(offset_in_page(address) + length, ULN_PAGE_SIZE);
 	int ret;
 
 	export->leaving = bitmap_zalloc(count, GFP_KERNEL_ACCOUNT);
@@ -215,7 +215,7 @@ int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address, u64 
 	export->address = first;
 	INIT_WORK(&export->work, paging_work);
 	ret = mmu_interval_notifier_insert(&export->notifier, current->mm, first,
-					   (u64)count * HAMLYN_PAGE_SIZE, &paging_notifier);
+					   (u64)count * ULN_PAGE_SIZE, &paging_notifier);
 	/* Nothing must be removed then (shrimp_paging_forget). */
 	if (ret)
 		export->notifier.mm = NULL;
@@ -355,7 +355,7 @@ static void paging_stop(void *data)
 }
 
 /* Called when the driver is bound. */
-int shrimp_paging_init(struct hamlyn_card *card)
+int shrimp_paging_init(struct uln_card *card)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 
@@ -382,7 +382,7 @@ static DEFINE_MUTEX(readers);
 /* Shows how many pages exports gave up and have back, and how often a store has waited for one. */
 static ssize_t paging_show(struct device *dev, struct device_attribute *attribute, char *text)
 {
-	struct hamlyn_card *card = container_of(dev, struct hamlyn_card, dev);
+	struct uln_card *card = container_of(dev, struct uln_card, dev);
 	const struct shrimp_parts *parts = shrimp_parts(card);
 
 	guard(mutex)(&readers);
@@ -402,7 +402,7 @@ static const struct attribute_group paging_group = {
 };
 
 const struct attribute_group *shrimp_groups[] = {
-	&hamlyn_group,
+	&uln_group,
 	&paging_group,
 	&shrimp_knobs,
 	NULL,

@@ -6,13 +6,13 @@
 #include "shrimp.h"
 
 /* Handles a host's request for pages of an export. */
-static void message_map(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *asked,
+static void message_map(struct uln_card *card, u32 host, const struct uln_wire *asked,
 			const struct shrimp_ask *ask)
 {
 	struct shrimp_refused refused = {
 		.why = shrimp_import(card, host, asked->to, asked->from, ask),
 	};
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = SHRIMP_SAY_REFUSED,
 		.to = asked->from,
 		.private_length = sizeof(refused),
@@ -20,11 +20,11 @@ static void message_map(struct hamlyn_card *card, u32 host, const struct hamlyn_
 
 	/* A host that asks for more at once than it may gets no answer. */
 	if (refused.why)
-		hamlyn_system_say(card->system, host, &wire, &refused);
+		uln_system_say(card->system, host, &wire, &refused);
 }
 
 /* Copies a message's data, if there is enough of it. */
-static bool message_has(const struct hamlyn_wire *wire, const u8 *data, void *into, size_t size)
+static bool message_has(const struct uln_wire *wire, const u8 *data, void *into, size_t size)
 {
 	if (wire->private_length < size)
 		return false;
@@ -32,7 +32,7 @@ static bool message_has(const struct hamlyn_wire *wire, const u8 *data, void *in
 	return true;
 }
 
-void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+void shrimp_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
 		    const u8 *data)
 {
 	union {
@@ -42,7 +42,7 @@ void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire
 		struct shrimp_part part;
 	} body;
 
-	static_assert(sizeof(body) <= HAMLYN_MAX_PRIVATE);
+	static_assert(sizeof(body) <= ULN_MAX_PRIVATE);
 	switch (wire->reason) {
 	case SHRIMP_SAY_MAP:
 		if (message_has(wire, data, &body.ask, sizeof(body.ask)))
@@ -81,7 +81,7 @@ void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire
  * Called when nothing is arranged with a host any longer. When the card has failed this may come in
  * the middle of anything: then all ends later, with the files and the driver's own objects.
  */
-void shrimp_lost(struct hamlyn_card *card, u32 host)
+void shrimp_lost(struct uln_card *card, u32 host)
 {
 	if (!card->live)
 		return;

@@ -27,12 +27,12 @@
 
 #include <linux/mmu_notifier.h>
 
-#include "hamlyn_core.h"
+#include "uln_core.h"
 #include "shrimp_card.h"
 #include "shrimp_uapi.h"
-#include "hamlyn_transport.h"
+#include "uln_transport.h"
 
-#define SHRIMP_HOSTS HAMLYN_WELL_KNOWN_SLOTS
+#define SHRIMP_HOSTS ULN_WELL_KNOWN_SLOTS
 static_assert(SHRIMP_HOSTS <= SHRIMP_IN_NODES);
 
 struct shrimp_own;
@@ -46,7 +46,7 @@ struct shrimp_batch {
 };
 
 struct shrimp_parts {
-	struct hamlyn_card card;
+	struct uln_card card;
 	/* Bus address of BAR 2, and the driver's mapping of its command pages. */
 	resource_size_t memory;
 	void __iomem *commands;
@@ -130,16 +130,16 @@ struct shrimp_import {
 struct shrimp_due {
 	struct list_head on_card;
 	/* Tells it, and removes it from the list; false: there is no room for all of it yet. */
-	bool (*tell)(struct hamlyn_card *card, struct shrimp_due *due);
+	bool (*tell)(struct uln_card *card, struct shrimp_due *due);
 };
 
 struct shrimp_export_object {
 	struct card_object object;
 	/* Also valid when its file has gone. */
-	struct hamlyn_card *card;
-	struct hamlyn_pages *memory;
+	struct uln_card *card;
+	struct uln_pages *memory;
 	/* The share charged for it until it is gone, and the cgroup charged for its imports. */
-	struct hamlyn_share *share;
+	struct uln_share *share;
 	struct mem_cgroup *memcg;
 	u64 nodes;
 	u64 key;
@@ -177,7 +177,7 @@ enum shrimp_progress {
 
 struct shrimp_mapping_object {
 	struct card_object object;
-	struct hamlyn_pages *memory;
+	struct uln_pages *memory;
 	u32 host;
 	u32 export;
 	u64 key;
@@ -242,42 +242,42 @@ struct shrimp_page {
 	/* The host whose operating system's messages come here, plus one. */
 	u32 system;
 };
-int shrimp_memory_check(struct hamlyn_card *card, const struct hamlyn_pages *memory);
-u32 shrimp_pfn(const struct hamlyn_pages *memory, u32 page);
-int shrimp_claim(struct hamlyn_card *card, const struct hamlyn_pages *memory, enum shrimp_way way,
+int shrimp_memory_check(struct uln_card *card, const struct uln_pages *memory);
+u32 shrimp_pfn(const struct uln_pages *memory, u32 page);
+int shrimp_claim(struct uln_card *card, const struct uln_pages *memory, enum shrimp_way way,
 		 void *owner);
-void shrimp_disclaim(struct hamlyn_card *card, const struct hamlyn_pages *memory,
+void shrimp_disclaim(struct uln_card *card, const struct uln_pages *memory,
 		     enum shrimp_way way, void *owner);
-int shrimp_claim_system(struct hamlyn_card *card, u32 pfn, u32 host);
-void shrimp_disclaim_system(struct hamlyn_card *card, u32 pfn);
-int shrimp_set_out(struct hamlyn_card *card, u32 pfn, void *owner, const struct shrimp_out *out);
-int shrimp_set_in(struct hamlyn_card *card, u32 pfn, void *owner, u64 nodes);
-int shrimp_send_entries(struct hamlyn_card *card);
-u64 shrimp_withhold(struct hamlyn_card *card, const struct hamlyn_pages *memory, const void *owner,
+int shrimp_claim_system(struct uln_card *card, u32 pfn, u32 host);
+void shrimp_disclaim_system(struct uln_card *card, u32 pfn);
+int shrimp_set_out(struct uln_card *card, u32 pfn, void *owner, const struct shrimp_out *out);
+int shrimp_set_in(struct uln_card *card, u32 pfn, void *owner, u64 nodes);
+int shrimp_send_entries(struct uln_card *card);
+u64 shrimp_withhold(struct uln_card *card, const struct uln_pages *memory, const void *owner,
 		    const u32 *pages, u32 count);
-int shrimp_page_take_back(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
+int shrimp_page_take_back(struct uln_card *card, struct uln_pages *memory, u32 i,
 			  struct page *page, void *owner);
-struct page *shrimp_page_give_up(struct hamlyn_card *card, struct hamlyn_pages *memory, u32 i,
+struct page *shrimp_page_give_up(struct uln_card *card, struct uln_pages *memory, u32 i,
 				 void *owner);
-int shrimp_map_out(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, u32 page,
+int shrimp_map_out(struct uln_card *card, struct shrimp_mapping_object *mapping, u32 page,
 		   u64 to);
-bool shrimp_page_is_only(struct hamlyn_card *card, u32 pfn, const void *owner);
+bool shrimp_page_is_only(struct uln_card *card, u32 pfn, const void *owner);
 
 /* tell.c */
 void shrimp_due_init(struct shrimp_due *due,
-		     bool (*tell)(struct hamlyn_card *card, struct shrimp_due *due));
+		     bool (*tell)(struct uln_card *card, struct shrimp_due *due));
 void shrimp_due_add(struct list_head *dues, struct shrimp_due *due);
-void shrimp_tell(struct hamlyn_card *card);
-void shrimp_tell_again(struct hamlyn_card *card);
-void shrimp_tell_soon(struct hamlyn_card *card, struct shrimp_due *due);
+void shrimp_tell(struct uln_card *card);
+void shrimp_tell_again(struct uln_card *card);
+void shrimp_tell_soon(struct uln_card *card, struct shrimp_due *due);
 void shrimp_tell_later(struct work_struct *work);
 
 /* held.c */
-void shrimp_export_end(struct hamlyn_card *card, struct shrimp_export_object *export);
+void shrimp_export_end(struct uln_card *card, struct shrimp_export_object *export);
 void shrimp_imports_refuse(struct shrimp_export_object *export, u32 page, u32 why);
 u32 shrimp_imports_wanted(const struct shrimp_export_object *export);
 bool shrimp_imports_await(const struct shrimp_export_object *export, u32 page);
-void shrimp_imports_invalidate(struct hamlyn_card *card, struct shrimp_export_object *export,
+void shrimp_imports_invalidate(struct uln_card *card, struct shrimp_export_object *export,
 			       u32 page);
 void shrimp_imports_revalidate(struct shrimp_export_object *export, u32 page);
 bool shrimp_export_is_held(const struct shrimp_export_object *export, u32 page);
@@ -291,29 +291,29 @@ void shrimp_paging_look(struct shrimp_export_object *export);
 
 /* export.c */
 extern const struct card_kind shrimp_export_kind;
-int shrimp_export(struct hamlyn_file *file, void *argument);
-void shrimp_export_undo(struct hamlyn_file *file, void *argument);
-int shrimp_unexport(struct hamlyn_file *file, void *argument);
-struct shrimp_export_object *shrimp_export_get(struct hamlyn_file *file, u32 index);
+int shrimp_export(struct uln_file *file, void *argument);
+void shrimp_export_undo(struct uln_file *file, void *argument);
+int shrimp_unexport(struct uln_file *file, void *argument);
+struct shrimp_export_object *shrimp_export_get(struct uln_file *file, u32 index);
 DEFINE_FREE(shrimp_export_put, struct shrimp_export_object *,
-	    if (!IS_ERR_OR_NULL(_T)) hamlyn_object_put(&_T->object))
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
 /* import.c */
-u32 shrimp_import(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+u32 shrimp_import(struct uln_card *card, u32 host, u32 index, u32 mapping,
 		  const struct shrimp_ask *ask);
-void shrimp_import_again(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+void shrimp_import_again(struct uln_card *card, u32 host, u32 index, u32 mapping,
 			 const struct shrimp_part *part);
-void shrimp_import_invalidated(struct hamlyn_card *card, u32 host, u32 index, u32 mapping,
+void shrimp_import_invalidated(struct uln_card *card, u32 host, u32 index, u32 mapping,
 			       const struct shrimp_part *part);
-void shrimp_import_end(struct hamlyn_card *card, u32 host, u32 index, u32 mapping);
-void shrimp_imports_lost(struct hamlyn_card *card, u32 host);
-bool shrimp_imports_tell(struct hamlyn_card *card, struct shrimp_due *due);
-void shrimp_imports_answer(struct hamlyn_card *card, struct shrimp_export_object *export);
+void shrimp_import_end(struct uln_card *card, u32 host, u32 index, u32 mapping);
+void shrimp_imports_lost(struct uln_card *card, u32 host);
+bool shrimp_imports_tell(struct uln_card *card, struct shrimp_due *due);
+void shrimp_imports_answer(struct uln_card *card, struct shrimp_export_object *export);
 
 /* paging.c */
 extern const struct attribute_group *shrimp_groups[];
 extern const struct attribute_group shrimp_knobs; /* knobs.c */
-int shrimp_paging_init(struct hamlyn_card *card);
+int shrimp_paging_init(struct uln_card *card);
 int shrimp_paging_prepare(struct shrimp_export_object *export, u64 address, u64 length);
 int shrimp_paging_check(const struct shrimp_export_object *export);
 void shrimp_paging_forget(struct shrimp_export_object *export);
@@ -323,70 +323,70 @@ int shrimp_paging_bring(struct shrimp_export_object *export, u32 page);
 
 /* mapping.c */
 extern const struct card_kind shrimp_mapping_kind;
-int shrimp_map(struct hamlyn_file *file, void *argument);
-void shrimp_map_undo(struct hamlyn_file *file, void *argument);
-int shrimp_unmap(struct hamlyn_file *file, void *argument);
-int shrimp_state(struct hamlyn_file *file, void *argument);
-int shrimp_mapping_ask(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping);
-void shrimp_mapping_answered(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping);
-bool shrimp_mapping_stop(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+int shrimp_map(struct uln_file *file, void *argument);
+void shrimp_map_undo(struct uln_file *file, void *argument);
+int shrimp_unmap(struct uln_file *file, void *argument);
+int shrimp_state(struct uln_file *file, void *argument);
+int shrimp_mapping_ask(struct uln_card *card, const struct shrimp_mapping_object *mapping);
+void shrimp_mapping_answered(struct uln_card *card, const struct shrimp_mapping_object *mapping);
+bool shrimp_mapping_stop(struct uln_card *card, struct shrimp_mapping_object *mapping, int error,
 			 u32 state);
-void shrimp_mapping_cut(struct hamlyn_card *card, struct shrimp_mapping_object *mapping, int error,
+void shrimp_mapping_cut(struct uln_card *card, struct shrimp_mapping_object *mapping, int error,
 			u32 state);
-void shrimp_mapping_told(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
+void shrimp_mapping_told(struct uln_card *card, struct shrimp_mapping_object *mapping);
 
 /* mappingtalk.c */
-void shrimp_mapping_pages(struct hamlyn_card *card, u32 host, u32 index,
+void shrimp_mapping_pages(struct uln_card *card, u32 host, u32 index,
 			  const struct shrimp_pages *pages);
-void shrimp_mapping_refused(struct hamlyn_card *card, u32 host, u32 index, u32 why);
-void shrimp_mappings_gone(struct hamlyn_card *card, u32 host, u32 export);
-void shrimp_mappings_lost(struct hamlyn_card *card, u32 host);
-void shrimp_mapping_invalidate(struct hamlyn_card *card, u32 host, u32 index, u32 export,
+void shrimp_mapping_refused(struct uln_card *card, u32 host, u32 index, u32 why);
+void shrimp_mappings_gone(struct uln_card *card, u32 host, u32 export);
+void shrimp_mappings_lost(struct uln_card *card, u32 host);
+void shrimp_mapping_invalidate(struct uln_card *card, u32 host, u32 index, u32 export,
 			       const struct shrimp_part *part);
 
 /* withdraw.c */
 int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping);
-void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+void shrimp_withdraw(struct uln_card *card, struct shrimp_mapping_object *mapping,
 		     const struct shrimp_part *part);
-int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+int shrimp_withdraw_undo(struct uln_card *card, struct shrimp_mapping_object *mapping,
 			 const struct shrimp_pages *pages);
-void shrimp_withdraw_look(struct hamlyn_card *card, struct shrimp_mapping_object *mapping);
-bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_due *due);
+void shrimp_withdraw_look(struct uln_card *card, struct shrimp_mapping_object *mapping);
+bool shrimp_withdraw_tell(struct uln_card *card, struct shrimp_due *due);
 void shrimp_withdraw_end(struct shrimp_mapping_object *mapping);
 bool shrimp_withdraw_ready(struct card_object *object, u64 offset);
 void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int state);
 
 /* answers.c */
 #define SHRIMP_LOOKS 8
-void shrimp_answers_expect(struct hamlyn_card *card);
-void shrimp_lose(struct hamlyn_card *card, u64 hosts, const char *why);
-bool shrimp_is_cut_off(struct hamlyn_card *card, u32 host);
-void shrimp_cut_off(struct hamlyn_card *card);
+void shrimp_answers_expect(struct uln_card *card);
+void shrimp_lose(struct uln_card *card, u64 hosts, const char *why);
+bool shrimp_is_cut_off(struct uln_card *card, u32 host);
+void shrimp_cut_off(struct uln_card *card);
 
 /* late.c */
 void shrimp_answers_look(struct work_struct *work);
 
 /* protocol.c */
-void shrimp_message(struct hamlyn_card *card, u32 host, const struct hamlyn_wire *wire,
+void shrimp_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
 		    const u8 *data);
-void shrimp_lost(struct hamlyn_card *card, u32 host);
+void shrimp_lost(struct uln_card *card, u32 host);
 
 /* arrival.c */
-int shrimp_wait(struct hamlyn_file *file, void *argument);
-void shrimp_raised(struct hamlyn_card *card, unsigned int vector);
+int shrimp_wait(struct uln_file *file, void *argument);
+void shrimp_raised(struct uln_card *card, unsigned int vector);
 
 /* transport.c */
-int shrimp_own_init(struct hamlyn_card *card);
-void shrimp_own_free(struct hamlyn_card *card);
-void shrimp_own_start(struct hamlyn_card *card);
-void shrimp_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed);
-void shrimp_own_arrived(struct hamlyn_card *card, u32 host);
-const struct shrimp_arrival *shrimp_own_arrivals(struct hamlyn_card *card, u32 *count, u32 **taken);
+int shrimp_own_init(struct uln_card *card);
+void shrimp_own_free(struct uln_card *card);
+void shrimp_own_start(struct uln_card *card);
+void shrimp_own_stop(struct uln_card *card, struct uln_closed *closed);
+void shrimp_own_arrived(struct uln_card *card, u32 host);
+const struct shrimp_arrival *shrimp_own_arrivals(struct uln_card *card, u32 *count, u32 **taken);
 
 /* ops.c */
 extern const struct card_ops shrimp_card_ops;
 
-static inline u32 shrimp_table(const struct hamlyn_card *card)
+static inline u32 shrimp_table(const struct uln_card *card)
 {
 	return ((const struct shrimp_query *)card->limits.card)->pages;
 }

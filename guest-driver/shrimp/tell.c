@@ -6,7 +6,7 @@
 #define AGAIN (HZ / 20)
 
 void shrimp_due_init(struct shrimp_due *due,
-		     bool (*tell)(struct hamlyn_card *card, struct shrimp_due *due))
+		     bool (*tell)(struct uln_card *card, struct shrimp_due *due))
 {
 	INIT_LIST_HEAD(&due->on_card);
 	due->tell = tell;
@@ -19,20 +19,20 @@ void shrimp_due_add(struct list_head *dues, struct shrimp_due *due)
 }
 
 /* Has messages that found no room tried again soon. */
-void shrimp_tell_again(struct hamlyn_card *card)
+void shrimp_tell_again(struct uln_card *card)
 {
 	if (card->live)
 		queue_delayed_work(system_freezable_wq, &shrimp_parts(card)->tell, AGAIN);
 }
 
 /* Something about pages could not be told, as there was no room for it. */
-void shrimp_tell_soon(struct hamlyn_card *card, struct shrimp_due *due)
+void shrimp_tell_soon(struct uln_card *card, struct shrimp_due *due)
 {
 	shrimp_due_add(&shrimp_parts(card)->telling, due);
 	shrimp_tell_again(card);
 }
 
-static bool tell_all(struct hamlyn_card *card, struct list_head *dues)
+static bool tell_all(struct uln_card *card, struct list_head *dues)
 {
 	struct shrimp_due *due, *next;
 	bool all = true;
@@ -43,7 +43,7 @@ static bool tell_all(struct hamlyn_card *card, struct list_head *dues)
 }
 
 /* Tells what is due, now or later. A message about an end may follow those about pages. */
-void shrimp_tell(struct hamlyn_card *card)
+void shrimp_tell(struct uln_card *card)
 {
 	struct shrimp_parts *parts = shrimp_parts(card);
 	bool all = tell_all(card, &parts->telling);

@@ -2,31 +2,31 @@
 /*
  * How operating systems reach each other: a page that is mapped out, by deliberate update, to the
  * other host's page for this one, wherever that is. A message is a record at one of the page's
- * places (core/hamlyn_records.h).
+ * places (core/uln_records.h).
  */
 #include <linux/nospec.h>
 
-#include "hamlyn_records.h"
-#include "hamlyn_service.h"
 #include "shrimp.h"
+#include "uln_records.h"
+#include "uln_service.h"
 
 /* They fill one page. */
-#define ARRIVALS (HAMLYN_PAGE_SIZE / SHRIMP_ARRIVAL_SIZE)
+#define ARRIVALS (ULN_PAGE_SIZE / SHRIMP_ARRIVAL_SIZE)
 
-static_assert(SHRIMP_HOSTS == HAMLYN_RECORD_HOSTS);
+static_assert(SHRIMP_HOSTS == ULN_RECORD_HOSTS);
 static_assert(ARRIVALS >= SHRIMP_MIN_ARRIVALS && ARRIVALS <= SHRIMP_MAX_ARRIVALS);
 static_assert(sizeof(struct shrimp_arrival) == SHRIMP_ARRIVAL_SIZE);
 
 struct shrimp_own {
-	struct hamlyn_card *card;
-	struct hamlyn_records records;
+	struct uln_card *card;
+	struct uln_records records;
 	struct peer_service service;
 	/* The owner of the objects that are opened. */
-	struct hamlyn_file file;
+	struct uln_file file;
 	/* A page for each host, each way; and the arrival queue. */
-	struct hamlyn_pages *out;
-	struct hamlyn_pages *in;
-	struct hamlyn_pages *ring;
+	struct uln_pages *out;
+	struct uln_pages *in;
+	struct uln_pages *ring;
 	u32 taken;
 };
 
@@ -35,20 +35,20 @@ static struct shrimp_own *own_of(struct peer_transport *transport)
 	return container_of(transport, struct shrimp_own, records.transport);
 }
 
-static struct hamlyn_card *service_card(const struct peer_service *service)
+static struct uln_card *service_card(const struct peer_service *service)
 {
 	return container_of(service, struct shrimp_own, service)->card;
 }
 
 static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
-		     const struct hamlyn_wire *wire, const void *data, u32 length)
+		     const struct uln_wire *wire, const void *data, u32 length)
 {
 	struct shrimp_own *own = own_of(transport);
-	struct hamlyn_record *record =
-		page_address(own->out->page[host]) + entry * HAMLYN_RECORD_PLACE_SIZE;
-	u64 command = (u64)shrimp_pfn(own->out, host) * HAMLYN_PAGE_SIZE +
-		      entry * HAMLYN_RECORD_PLACE_SIZE;
-	u32 bytes = hamlyn_record_write(&own->records, record, wire, data, length);
+	struct uln_record *record =
+		page_address(own->out->page[host]) + entry * ULN_RECORD_PLACE_SIZE;
+	u64 command = (u64)shrimp_pfn(own->out, host) * ULN_PAGE_SIZE +
+		      entry * ULN_RECORD_PLACE_SIZE;
+	u32 bytes = uln_record_write(&own->records, record, wire, data, length);
 
 	wmb(); /* The card reads the whole record when it sees the command. */
 	writel(bytes / sizeof(u32), shrimp_parts(own->card)->commands + command);
@@ -57,9 +57,9 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 
 static bool own_link(struct peer_transport *transport, u32 *host)
 {
-	struct hamlyn_card *card = own_of(transport)->card;
+	struct uln_card *card = own_of(transport)->card;
 
-	hamlyn_link_report(card);
+	uln_link_report(card);
 	*host = card->host;
 	return card->link;
 }
@@ -67,13 +67,13 @@ static bool own_link(struct peer_transport *transport, u32 *host)
 static const struct peer_transport_ops own_transport = {
 	.link = own_link,
 	.post = own_post,
-	.take = hamlyn_records_take,
-	.more = hamlyn_records_more,
-	.read = hamlyn_records_read,
-	.reopen = hamlyn_records_reopen,
+	.take = uln_records_take,
+	.more = uln_records_more,
+	.read = uln_records_read,
+	.reopen = uln_records_reopen,
 };
 
-static void own_message(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+static void own_message(struct peer_service *service, u32 host, const struct uln_wire *wire,
 			const u8 *data)
 {
 	shrimp_message(service_card(service), host, wire, data);
@@ -90,21 +90,21 @@ static bool own_depends(const struct peer_service *service, u32 host)
 }
 
 static const struct peer_service_ops own_service = {
-	.kinds = BIT(HAMLYN_WIRE_CARD),
+	.kinds = BIT(ULN_WIRE_CARD),
 	.message = own_message,
 	.lost = own_lost,
 	.depends = own_depends,
 };
 
 /* Called when something has arrived in the page that a host's operating system sends to. */
-void shrimp_own_arrived(struct hamlyn_card *card, u32 host)
+void shrimp_own_arrived(struct uln_card *card, u32 host)
 {
 	shrimp_parts(card)->own->records.news |= BIT_ULL(array_index_nospec(host, SHRIMP_HOSTS));
-	hamlyn_system_arrived(card->system);
+	uln_system_arrived(card->system);
 }
 
 /* Returns the arrival queue, and how many of its records have been taken; NULL: it is not open. */
-const struct shrimp_arrival *shrimp_own_arrivals(struct hamlyn_card *card, u32 *count, u32 **taken)
+const struct shrimp_arrival *shrimp_own_arrivals(struct uln_card *card, u32 *count, u32 **taken)
 {
 	struct shrimp_own *own = shrimp_parts(card)->own;
 
@@ -116,7 +116,7 @@ const struct shrimp_arrival *shrimp_own_arrivals(struct hamlyn_card *card, u32 *
 }
 
 /* Called once for a card, before it is started. */
-int shrimp_own_init(struct hamlyn_card *card)
+int shrimp_own_init(struct uln_card *card)
 {
 	struct shrimp_own *own = kvzalloc(sizeof(*own), GFP_KERNEL);
 
@@ -124,27 +124,27 @@ int shrimp_own_init(struct hamlyn_card *card)
 		return -ENOMEM;
 	shrimp_parts(card)->own = own;
 	own->card = card;
-	hamlyn_file_init(&own->file, card);
+	uln_file_init(&own->file, card);
 	own->file.drivers_own = true;
 	own->records.transport.ops = &own_transport;
 	own->service.ops = &own_service;
 	return 0;
 }
 
-void shrimp_own_free(struct hamlyn_card *card)
+void shrimp_own_free(struct uln_card *card)
 {
 	kvfree(shrimp_parts(card)->own);
 }
 
 /* Allocates memory of the driver's own that the card can reach, under the same addresses. */
-static int own_memory(struct shrimp_own *own, u32 pages, struct hamlyn_pages **memory)
+static int own_memory(struct shrimp_own *own, u32 pages, struct uln_pages **memory)
 {
-	struct hamlyn_pages *made = hamlyn_pages_alloc(&own->file, (u64)pages * HAMLYN_PAGE_SIZE);
+	struct uln_pages *made = uln_pages_alloc(&own->file, (u64)pages * ULN_PAGE_SIZE);
 
 	if (IS_ERR(made))
 		return PTR_ERR(made);
 	*memory = made;
-	return hamlyn_pages_map(made, own->card) ?: shrimp_memory_check(own->card, made);
+	return uln_pages_map(made, own->card) ?: shrimp_memory_check(own->card, made);
 }
 
 /* Opens the pages for messages to and from a host. */
@@ -152,7 +152,7 @@ static int own_open_host(struct shrimp_own *own, u32 host)
 {
 	struct shrimp_system_page in = { .page = shrimp_pfn(own->in, host), .mapped = 1 };
 	struct shrimp_entry out = {
-		.split_out = HAMLYN_PAGE_SIZE,
+		.split_out = ULN_PAGE_SIZE,
 		.out[0] = {
 			.page = SHRIMP_SYSTEM_PAGE,
 			.node = host,
@@ -161,15 +161,15 @@ static int own_open_host(struct shrimp_own *own, u32 host)
 	};
 
 	return shrimp_claim_system(own->card, in.page, host) ?:
-	       hamlyn_command(own->card, SHRIMP_COMMAND_SET_SYSTEM_PAGE, host, &in, sizeof(in)) ?:
-	       hamlyn_command(own->card, SHRIMP_COMMAND_SET_ENTRY, shrimp_pfn(own->out, host), &out,
-			      sizeof(out));
+	       uln_command(own->card, SHRIMP_COMMAND_SET_SYSTEM_PAGE, host, &in, sizeof(in)) ?:
+	       uln_command(own->card, SHRIMP_COMMAND_SET_ENTRY, shrimp_pfn(own->out, host), &out,
+			   sizeof(out));
 }
 
 static int own_open(struct shrimp_own *own)
 {
 	struct shrimp_open_arrivals arrivals = { .records = ARRIVALS };
-	struct hamlyn_card *card = own->card;
+	struct uln_card *card = own->card;
 	u32 host;
 	int ret;
 
@@ -177,23 +177,23 @@ static int own_open(struct shrimp_own *own)
 	if (!card->live)
 		return -ENODEV;
 	own->taken = 0;
-	hamlyn_records_begin(&own->records, own->in);
-	hamlyn_pages_describe(own->ring, &arrivals.queue);
-	ret = hamlyn_command(card, SHRIMP_COMMAND_OPEN_ARRIVALS, 0, &arrivals, sizeof(arrivals));
+	uln_records_begin(&own->records, own->in);
+	uln_pages_describe(own->ring, &arrivals.queue);
+	ret = uln_command(card, SHRIMP_COMMAND_OPEN_ARRIVALS, 0, &arrivals, sizeof(arrivals));
 	for (host = 0; host < SHRIMP_HOSTS && !ret; host++)
 		ret = own_open_host(own, host);
 	if (ret) {
 		/* The card must not keep what is released. */
-		hamlyn_card_fail(card);
+		uln_card_fail(card);
 		return ret;
 	}
-	hamlyn_service_register(card->system, &own->service);
-	hamlyn_system_open(card->system, &own->records.transport);
+	uln_service_register(card->system, &own->service);
+	uln_system_open(card->system, &own->records.transport);
 	return 0;
 }
 
 /* Called when the card has been started. Without this there are no connections and no mappings. */
-void shrimp_own_start(struct hamlyn_card *card)
+void shrimp_own_start(struct uln_card *card)
 {
 	struct shrimp_own *own = shrimp_parts(card)->own;
 	int ret;
@@ -207,19 +207,19 @@ void shrimp_own_start(struct hamlyn_card *card)
 	shrimp_own_stop(card, NULL);
 }
 
-static void own_give_back(struct hamlyn_pages **memory)
+static void own_give_back(struct uln_pages **memory)
 {
-	hamlyn_pages_free(*memory);
+	uln_pages_free(*memory);
 	*memory = NULL;
 }
 
 /* Ends what is arranged with others, and releases everything; the card's lock is held. */
-void shrimp_own_stop(struct hamlyn_card *card, struct hamlyn_closed *closed)
+void shrimp_own_stop(struct uln_card *card, struct uln_closed *closed)
 {
 	struct shrimp_own *own = shrimp_parts(card)->own;
 	u32 host;
 
-	hamlyn_system_stop(card->system);
+	uln_system_stop(card->system);
 	for (host = 0; host < SHRIMP_HOSTS; host++) {
 		shrimp_imports_lost(card, host);
 		shrimp_mappings_lost(card, host);

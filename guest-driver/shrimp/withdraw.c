@@ -13,7 +13,7 @@
 
 static u32 withdrawn_page(u64 offset)
 {
-	return offset % FACE / HAMLYN_PAGE_SIZE;
+	return offset % FACE / ULN_PAGE_SIZE;
 }
 
 /* Lets pages of a mapping be withdrawn, before it is known. */
@@ -32,7 +32,7 @@ int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping)
 }
 
 /* Stops the card's sending from some pages; false: it still sends from some. */
-static bool withdraw_close_some(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+static bool withdraw_close_some(struct uln_card *card, struct shrimp_mapping_object *mapping,
 				const u32 *pages, u32 count)
 {
 	u64 busy = shrimp_withhold(card, mapping->memory, mapping, pages, count);
@@ -48,7 +48,7 @@ static bool withdraw_close_some(struct hamlyn_card *card, struct shrimp_mapping_
 }
 
 /* Stops the card's sending from pages that cannot be stored to; false: it still sends from some. */
-static bool withdraw_close(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+static bool withdraw_close(struct uln_card *card, struct shrimp_mapping_object *mapping)
 {
 	u32 pages[SHRIMP_MAX_ENTRIES], count = 0, page;
 	bool all = true;
@@ -65,21 +65,21 @@ static bool withdraw_close(struct hamlyn_card *card, struct shrimp_mapping_objec
 	return all;
 }
 
-static bool withdraw_say(struct hamlyn_card *card, const struct shrimp_mapping_object *mapping,
+static bool withdraw_say(struct uln_card *card, const struct shrimp_mapping_object *mapping,
 			 u32 what, const struct shrimp_part *part)
 {
-	struct hamlyn_wire wire = {
+	struct uln_wire wire = {
 		.reason = what,
 		.from = mapping->object.index,
 		.to = mapping->export,
 		.private_length = sizeof(*part),
 	};
 
-	return !shrimp_is_busy(hamlyn_system_say(card->system, mapping->host, &wire, part));
+	return !shrimp_is_busy(uln_system_say(card->system, mapping->host, &wire, part));
 }
 
 /* Tells the exporter that stores to pages have stopped; false: not of all yet. */
-static bool withdraw_acknowledge(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+static bool withdraw_acknowledge(struct uln_card *card, struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_part part;
 
@@ -92,7 +92,7 @@ static bool withdraw_acknowledge(struct hamlyn_card *card, struct shrimp_mapping
 }
 
 /* Asks for pages that are touched, after all messages about them; false: not yet. */
-static bool withdraw_ask(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+static bool withdraw_ask(struct uln_card *card, struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_part part;
 
@@ -110,7 +110,7 @@ static bool withdraw_ask(struct hamlyn_card *card, struct shrimp_mapping_object 
 }
 
 /* Tells the exporter what is due; false: not all of it yet. */
-bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_due *due)
+bool shrimp_withdraw_tell(struct uln_card *card, struct shrimp_due *due)
 {
 	struct shrimp_mapping_object *mapping =
 		container_of(due, struct shrimp_mapping_object, telling);
@@ -123,19 +123,19 @@ bool shrimp_withdraw_tell(struct hamlyn_card *card, struct shrimp_due *due)
 	return all;
 }
 
-void shrimp_withdraw_look(struct hamlyn_card *card, struct shrimp_mapping_object *mapping)
+void shrimp_withdraw_look(struct uln_card *card, struct shrimp_mapping_object *mapping)
 {
 	if (mapping->withdrawn && !shrimp_withdraw_tell(card, &mapping->telling))
 		shrimp_tell_soon(card, &mapping->telling);
 }
 
 /* Called when the exporter wants to use pages for something else. */
-void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+void shrimp_withdraw(struct uln_card *card, struct shrimp_mapping_object *mapping,
 		     const struct shrimp_part *part)
 {
 	static const u64 faces[] = { SHRIMP_MAP_COMMANDS, SHRIMP_MAP_WINDOW, SHRIMP_MEMORY_OFFSET };
-	u64 offset = (u64)part->first * HAMLYN_PAGE_SIZE;
-	u64 size = (u64)part->count * HAMLYN_PAGE_SIZE;
+	u64 offset = (u64)part->first * ULN_PAGE_SIZE;
+	u64 size = (u64)part->count * ULN_PAGE_SIZE;
 	u32 i;
 
 	/* A process that can store at any time keeps the pages. */
@@ -146,12 +146,12 @@ void shrimp_withdraw(struct hamlyn_card *card, struct shrimp_mapping_object *map
 		if (!__test_and_set_bit(i, mapping->withdrawn))
 			__set_bit(i, mapping->closing);
 	for (i = 0; i < ARRAY_SIZE(faces); i++)
-		hamlyn_withdraw(&mapping->object, faces[i] + offset, size);
+		uln_withdraw(&mapping->object, faces[i] + offset, size);
 	shrimp_withdraw_look(card, mapping);
 }
 
 /* Called when the exporter has pages again. -EPROTO: not for what it was asked for. */
-int shrimp_withdraw_undo(struct hamlyn_card *card, struct shrimp_mapping_object *mapping,
+int shrimp_withdraw_undo(struct uln_card *card, struct shrimp_mapping_object *mapping,
 			 const struct shrimp_pages *pages)
 {
 	int ret = 0, sent;
@@ -189,7 +189,7 @@ bool shrimp_withdraw_ready(struct card_object *object, u64 offset)
 {
 	struct shrimp_mapping_object *mapping =
 		container_of(object, struct shrimp_mapping_object, object);
-	struct hamlyn_card *card = object->card;
+	struct uln_card *card = object->card;
 	u32 page = withdrawn_page(offset);
 
 	if (!mapping->withdrawn || !test_bit(page, mapping->withdrawn) ||
@@ -211,7 +211,7 @@ void shrimp_withdraw_await(struct card_object *object, u64 offset, unsigned int 
 {
 	struct shrimp_mapping_object *mapping =
 		container_of(object, struct shrimp_mapping_object, object);
-	const struct hamlyn_card *card = object->card;
+	const struct uln_card *card = object->card;
 	u32 page = withdrawn_page(offset);
 
 	wait_event_state(mapping->wait,

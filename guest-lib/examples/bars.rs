@@ -13,14 +13,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
-use hamlyn_abi::family::express::HAMLYN_PCI_EXPRESS_CLASS;
-use hamlyn_abi::family::identity::{HAMLYN_PCI_CLASS, HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_VENDOR};
+use hamlyn_abi::family::express::ULN_PCI_EXPRESS_CLASS;
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_DOORBELL_CLASS, ULN_PCI_VENDOR};
 use hamlyn_examples as common;
 use hamlyn_sys::{Access, Mapping};
 use serde_json::json;
 
 /// The classes of a card's functions.
-const CLASSES: [u32; 3] = [HAMLYN_PCI_CLASS, HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_EXPRESS_CLASS];
+const CLASSES: [u32; 3] = [ULN_PCI_CLASS, ULN_PCI_DOORBELL_CLASS, ULN_PCI_EXPRESS_CLASS];
 /// The resource flag in `/sys` of a BAR that is memory.
 const IS_MEMORY: u64 = 0x200;
 /// Configuration space: offset of the capability pointer, and the id of the MSI-X capability.
@@ -91,10 +91,10 @@ fn bars(all: bool) -> Outcome<Vec<Bar>> {
         let function = function?.path();
         let id = |name: &str| Ok::<_, Box<dyn Error>>(number(&fs::read_to_string(function.join(name))?)?);
         let class = id("class")? as u32;
-        if id("vendor")? != u64::from(HAMLYN_PCI_VENDOR) || !CLASSES.contains(&class) {
+        if id("vendor")? != u64::from(ULN_PCI_VENDOR) || !CLASSES.contains(&class) {
             continue;
         }
-        let is_express = class == HAMLYN_PCI_EXPRESS_CLASS;
+        let is_express = class == ULN_PCI_EXPRESS_CLASS;
         // Makes the function decode its addresses. A driver, if bound, has done this already.
         if !function.join("driver").exists() {
             fs::write(function.join("enable"), "1")?;

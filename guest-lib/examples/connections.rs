@@ -29,7 +29,7 @@ use std::time::Duration;
 use clap::Parser;
 use common::{CardOption, Outcome, print};
 use hamlyn::{Card, Connecting, Connection, End, EndReason, Error, Listener, Message, Ticket, TicketFlags};
-use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_PLACE_SIZE};
+use hamlyn_abi::kernel::well_known::{ULN_WELL_KNOWN_KEY, ULN_WELL_KNOWN_PLACE_SIZE};
 use hamlyn_examples as common;
 use serde_json::{Value, json};
 
@@ -184,9 +184,9 @@ impl Desk {
             destination: host,
             slot,
             metadata_index: 0,
-            key: HAMLYN_WELL_KNOWN_KEY,
+            key: ULN_WELL_KNOWN_KEY,
             base: 0,
-            length: HAMLYN_WELL_KNOWN_PLACE_SIZE,
+            length: ULN_WELL_KNOWN_PLACE_SIZE,
             flags: TicketFlags::default(),
         };
         let terminus = self.card.create_terminus()?;

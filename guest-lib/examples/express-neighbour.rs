@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 /// The owner of an area.
 struct Victim {
     device: Device,
-    area: HamlynExpressCreate,
+    area: UlnExpressCreate,
     pages: Mapping,
 }
 
@@ -141,10 +141,10 @@ impl Intruder {
     }
 
     fn areas(&mut self, host: u32) -> Outcome {
-        let mut there_is = HamlynExpressQuery { host, ..Default::default() };
+        let mut there_is = UlnExpressQuery { host, ..Default::default() };
         self.device.express_query(&mut there_is)?;
         let half = u64::from(there_is.pages) * PAGE;
-        let mut query = HamlynQuery::default();
+        let mut query = UlnQuery::default();
         self.device.query(&mut query)?;
         for (what, area, errno) in [
             ("no page", create(host, 0), Errno::INVAL),
@@ -155,12 +155,12 @@ impl Intruder {
             ("pages for its own host", create(query.host, PAGE), Errno::HOSTUNREACH),
             ("pages for no host", create(64, PAGE), Errno::HOSTUNREACH),
             ("pages for the last host", create(u32::MAX, PAGE), Errno::HOSTUNREACH),
-            ("a number", HamlynExpressCreate { number: 1, ..create(host, PAGE) }, Errno::INVAL),
-            ("a key", HamlynExpressCreate { key: 1, ..create(host, PAGE) }, Errno::INVAL),
-            ("an offset", HamlynExpressCreate { offset: PAGE, ..create(host, PAGE) }, Errno::INVAL),
+            ("a number", UlnExpressCreate { number: 1, ..create(host, PAGE) }, Errno::INVAL),
+            ("a key", UlnExpressCreate { key: 1, ..create(host, PAGE) }, Errno::INVAL),
+            ("an offset", UlnExpressCreate { offset: PAGE, ..create(host, PAGE) }, Errno::INVAL),
             (
                 "something reserved",
-                HamlynExpressCreate { reserved: [0, 0, 0, 1], ..create(host, PAGE) },
+                UlnExpressCreate { reserved: [0, 0, 0, 1], ..create(host, PAGE) },
                 Errno::INVAL,
             ),
         ] {
@@ -170,18 +170,18 @@ impl Intruder {
     }
 
     fn views(&mut self, host: u32) {
-        let map = |host, area, key| HamlynExpressMap { host, area, key, ..Default::default() };
+        let map = |host, area, key| UlnExpressMap { host, area, key, ..Default::default() };
         for (what, view, errno) in [
             ("a view of area 0", map(host, 0, 0), Errno::ACCESS),
             ("a view of an area by a key of nobody's", map(host, 1, 1), Errno::ACCESS),
             ("a view of the last area", map(host, u32::MAX, u64::MAX), Errno::ACCESS),
             ("a view of no host's", map(64, 1, 1), Errno::HOSTUNREACH),
             ("a view of the last host's", map(u32::MAX, 1, 1), Errno::HOSTUNREACH),
-            ("a view with a number", HamlynExpressMap { number: 1, ..map(host, 1, 1) }, Errno::INVAL),
-            ("a view with a length", HamlynExpressMap { length: PAGE, ..map(host, 1, 1) }, Errno::INVAL),
+            ("a view with a number", UlnExpressMap { number: 1, ..map(host, 1, 1) }, Errno::INVAL),
+            ("a view with a length", UlnExpressMap { length: PAGE, ..map(host, 1, 1) }, Errno::INVAL),
             (
                 "a view with something reserved",
-                HamlynExpressMap { reserved: [0, 0, 1], ..map(host, 1, 1) },
+                UlnExpressMap { reserved: [0, 0, 1], ..map(host, 1, 1) },
                 Errno::INVAL,
             ),
         ] {
@@ -200,10 +200,10 @@ impl Intruder {
     }
 }
 
-fn create(host: u32, length: u64) -> HamlynExpressCreate {
-    HamlynExpressCreate { host, length, ..Default::default() }
+fn create(host: u32, length: u64) -> UlnExpressCreate {
+    UlnExpressCreate { host, length, ..Default::default() }
 }
 
-fn object(index: u32) -> HamlynObject {
-    HamlynObject { index, ..Default::default() }
+fn object(index: u32) -> UlnObject {
+    UlnObject { index, ..Default::default() }
 }

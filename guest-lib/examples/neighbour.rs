@@ -69,13 +69,13 @@ struct Victim {
     window: Mapping,
     buffer: Mapping,
     area: Mapping,
-    query: HamlynQuery,
+    query: UlnQuery,
 }
 
 impl Victim {
     fn create(path: &std::path::Path) -> Outcome<Self> {
         let device = Device::open(path)?;
-        let mut query = HamlynQuery::default();
+        let mut query = UlnQuery::default();
         device.query(&mut query)?;
         let mut terminus = HamlynTerminusCreate::default();
         device.terminus_create(&mut terminus)?;
@@ -220,8 +220,8 @@ impl Intruder {
     }
 }
 
-fn object(index: u32) -> HamlynObject {
-    HamlynObject { index, ..Default::default() }
+fn object(index: u32) -> UlnObject {
+    UlnObject { index, ..Default::default() }
 }
 
 fn send_buffer(terminus: u32, tag: u32, memory: &Mapping) -> HamlynSendBuffer {

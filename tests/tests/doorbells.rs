@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn_abi::family::command::{
-    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_STATUS, HAMLYN_STATUS_OK,
+    ULN_COMMAND_BODY, ULN_REG_COMMAND_GO, ULN_REG_COMMAND_STATUS, ULN_STATUS_OK,
 };
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
-use hamlyn_abi::family::identity::{HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REG_SCRATCH};
+use hamlyn_abi::family::control::{ULN_CONTROL_ENABLE, ULN_CONTROL_RESET, ULN_REG_CONTROL};
+use hamlyn_abi::family::identity::{ULN_PCI_DOORBELL_CLASS, ULN_PCI_VENDOR, ULN_REG_SCRATCH};
 use hamlyn_abi::hamlyn::command::HAMLYN_COMMAND_OPEN_TERMINUS;
 use hamlyn_abi::hamlyn::identity::HAMLYN_PCI_DOORBELL;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE, HAMLYN_WINDOW_TAIL};
@@ -47,7 +47,7 @@ impl Host {
         fcntl_add_seals(&memory, SealFlags::SHRINK)?;
         client.dma_map(0, 0, 8192, memory.as_raw_fd()).ok().context("the memory is refused")?;
         write(&mut client, CONFIG, 4, 6)?;
-        write(&mut client, REGISTERS, HAMLYN_REG_CONTROL.into(), HAMLYN_CONTROL_ENABLE)?;
+        write(&mut client, REGISTERS, ULN_REG_CONTROL.into(), ULN_CONTROL_ENABLE)?;
         Ok(Self { client, memory })
     }
 
@@ -56,10 +56,10 @@ impl Host {
         let command = [HAMLYN_COMMAND_OPEN_TERMINUS, index].map(u32::to_le_bytes).concat();
         self.memory.write_all_at(&command, 0)?;
         let body = [4096_u64, 1].map(u64::to_le_bytes).concat();
-        self.memory.write_all_at(&body, HAMLYN_COMMAND_BODY.into())?;
-        write(&mut self.client, REGISTERS, HAMLYN_REG_COMMAND_GO.into(), 1)?;
-        let status = read(&mut self.client, REGISTERS, HAMLYN_REG_COMMAND_STATUS.into())?;
-        ensure!(status == HAMLYN_STATUS_OK, "status {status}");
+        self.memory.write_all_at(&body, ULN_COMMAND_BODY.into())?;
+        write(&mut self.client, REGISTERS, ULN_REG_COMMAND_GO.into(), 1)?;
+        let status = read(&mut self.client, REGISTERS, ULN_REG_COMMAND_STATUS.into())?;
+        ensure!(status == ULN_STATUS_OK, "status {status}");
         Ok(())
     }
 
@@ -110,9 +110,9 @@ fn until(lab: &Lab, group: &str, name: &str, wanted: u64) -> Result<()> {
 fn second_function_has_only_doorbells() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(1).card_args(["--termini", "16"]).start()?;
     let mut client = Client::new(&doorbells(&lab, 0)?).ok().context("no second function")?;
-    let ids = u32::from(HAMLYN_PCI_DOORBELL) << 16 | u32::from(HAMLYN_PCI_VENDOR);
+    let ids = u32::from(HAMLYN_PCI_DOORBELL) << 16 | u32::from(ULN_PCI_VENDOR);
     assert_eq!(read(&mut client, CONFIG, 0)?, ids);
-    assert_eq!(read(&mut client, CONFIG, 8)? >> 8, HAMLYN_PCI_DOORBELL_CLASS);
+    assert_eq!(read(&mut client, CONFIG, 8)? >> 8, ULN_PCI_DOORBELL_CLASS);
     let regions: Vec<_> =
         (0..6).map(|index| client.region(index).context("no region")).collect::<Result<_>>()?;
     let sizes: Vec<_> = regions.iter().map(|region| region.size).collect();
@@ -152,16 +152,16 @@ fn doorbells_of_both_functions_wake_same_terminus() -> Result<()> {
 fn second_function_client_can_only_ring() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(1).card_args(["--handshake", "0"]).start()?;
     let mut host = Host::attach(lab.card_socket(0)?)?;
-    write(&mut host.client, REGISTERS, HAMLYN_REG_SCRATCH.into(), 0x1996)?;
+    write(&mut host.client, REGISTERS, ULN_REG_SCRATCH.into(), 0x1996)?;
     let mut second = Client::new(&doorbells(&lab, 0)?).ok().context("no second function")?;
     for offset in [0, u64::from(HAMLYN_DOORBELL_SIZE), 8] {
         assert_eq!(read(&mut second, 0, offset)?, !0x1996, "whose it is can be told");
     }
     write(&mut second, CONFIG, 4, 6)?;
-    write(&mut second, 0, HAMLYN_REG_CONTROL.into(), HAMLYN_CONTROL_RESET)?;
+    write(&mut second, 0, ULN_REG_CONTROL.into(), ULN_CONTROL_RESET)?;
     second.reset().ok().context("no answer to a reset")?;
     drop(second);
-    assert_eq!(read(&mut host.client, REGISTERS, HAMLYN_REG_CONTROL.into())?, HAMLYN_CONTROL_ENABLE);
-    assert_eq!(read(&mut host.client, REGISTERS, HAMLYN_REG_SCRATCH.into())?, !0x1996);
+    assert_eq!(read(&mut host.client, REGISTERS, ULN_REG_CONTROL.into())?, ULN_CONTROL_ENABLE);
+    assert_eq!(read(&mut host.client, REGISTERS, ULN_REG_SCRATCH.into())?, !0x1996);
     host.open_terminus(OPEN)
 }

@@ -103,8 +103,8 @@ fn new_card_folder_gets_headers() {
     let lib = fs::read_to_string(folder.path().join("lib.rs")).unwrap();
     fs::write(folder.path().join("lib.rs"), lib + "pub mod kite;\n").unwrap();
     fs::write(kite.join("mod.rs"), "pub mod identity;\npub mod uapi;\n").unwrap();
-    fs::write(kite.join("identity.rs"), "/// Its model.\npub const HAMLYN_MODEL_KITE: u32 = 3;\n").unwrap();
-    let uapi = "/// Flies.\npub const KITE_IOC_FLY: u32 = card_call::<KiteFly>(HAMLYN_MODEL_KITE, 1);\n\
+    fs::write(kite.join("identity.rs"), "/// Its model.\npub const KITE_MODEL: u32 = 3;\n").unwrap();
+    let uapi = "/// Flies.\npub const KITE_IOC_FLY: u32 = card_call::<KiteFly>(KITE_MODEL, 1);\n\
         /// How.\n#[repr(C)]\npub struct KiteFly {\n/// In: metres.\npub height: u64,\n\
         /// Zero.\npub reserved: u64,\n}\n";
     fs::write(kite.join("uapi.rs"), uapi).unwrap();
@@ -148,28 +148,28 @@ fn driver_folders_include_only_allowed_headers() {
         names.collect()
     };
     let outside = [
-        "hamlyn_connect.h",
-        "hamlyn_express.h",
-        "hamlyn_shares.h",
-        "hamlyn_system.h",
-        "hamlyn_trace.h",
-        "hamlyn_transport.h",
-        "hamlyn_wire.h",
-        "hamlyn_family.h",
-        "hamlyn_family_uapi.h",
+        "uln_connect.h",
+        "uln_express.h",
+        "uln_shares.h",
+        "uln_system.h",
+        "uln_trace.h",
+        "uln_transport.h",
+        "uln_wire.h",
+        "uln.h",
+        "uln_uapi.h",
     ];
     let outside = outside.map(ToOwned::to_owned);
     let core = [here("core"), outside.to_vec()].concat();
     for file in files_of("core") {
         // The list of all cards names their ids.
-        let lists = file.ends_with("hamlyn_cards.h");
+        let lists = file.ends_with("uln_cards.h");
         let may = |name: &String| core.contains(name) || lists && name.ends_with("_card.h");
         assert!(included(&file).iter().all(may), "{}", file.display());
     }
-    let outside = ["hamlyn_share.h", "hamlyn_trace.h", "hamlyn_family_uapi.h"].map(ToOwned::to_owned);
+    let outside = ["uln_share.h", "uln_trace.h", "uln_uapi.h"].map(ToOwned::to_owned);
     for file in files_of("kernel") {
         let extra = match file.file_name().unwrap().to_str().unwrap() {
-            "hamlyn_wire.h" => "hamlyn_kernel.h",
+            "uln_wire.h" => "uln_kernel.h",
             _ => "",
         };
         let strange =
@@ -181,7 +181,7 @@ fn driver_folders_include_only_allowed_headers() {
         .into_iter()
         .filter(|file| fs::read_to_string(file).unwrap().contains("hamlyn_card_ops"))
         .collect();
-    assert!(naming.len() == 1 && naming[0].ends_with("hamlyn_cards.h"), "{naming:?}");
+    assert!(naming.len() == 1 && naming[0].ends_with("uln_cards.h"), "{naming:?}");
 }
 
 /// Returns the constants of the contract whose names have this part, with their values.
@@ -202,7 +202,7 @@ fn constants(end: &str) -> Vec<(String, String)> {
 fn model_numbers_and_device_ids_are_unique() {
     for (end, least) in [("_MODEL", 3), ("_PCI_D", 4)] {
         let named: Vec<_> =
-            constants(end).into_iter().filter(|(name, _)| !name.starts_with("HAMLYN_REG")).collect();
+            constants(end).into_iter().filter(|(name, _)| !name.starts_with("ULN_REG")).collect();
         let names: Vec<_> =
             named.iter().map(|(name, _)| name.as_str()).filter(|name| !name.ends_with("CLASS")).collect();
         let values: std::collections::BTreeSet<_> =
@@ -215,7 +215,7 @@ fn model_numbers_and_device_ids_are_unique() {
 #[test]
 fn driver_list_has_each_card() {
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-driver");
-    let list = fs::read_to_string(driver.join("core/hamlyn_cards.h")).unwrap();
+    let list = fs::read_to_string(driver.join("core/uln_cards.h")).unwrap();
     let folders = fs::read_dir(&driver).unwrap().map(|entry| entry.unwrap().path());
     let tables: Vec<String> =
         folders.filter_map(|folder| fs::read_to_string(folder.join("ops.c")).ok()).collect();
@@ -224,7 +224,7 @@ fn driver_list_has_each_card() {
         let named =
             text.lines().find_map(|line| line.strip_prefix("const struct card_ops ")?.strip_suffix(" = {"));
         let named = named.expect("a folder's table of operations");
-        assert!(list.contains(named), "guest-driver/core/hamlyn_cards.h has no line for {named}");
+        assert!(list.contains(named), "guest-driver/core/uln_cards.h has no line for {named}");
     }
 }
 

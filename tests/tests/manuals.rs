@@ -54,8 +54,11 @@ fn functions_calls_and_parameters_are_documented() {
         assert!(library.contains(&format!("{name}()")), "{name}");
     }
     let header = |name| fs::read_to_string(root.join("guest-driver/include").join(name)).unwrap();
-    let calls = header("hamlyn_family_uapi.h") + &header("hamlyn_uapi.h");
-    for name in calls.split_whitespace().filter(|word| word.starts_with("HAMLYN_IOC_")) {
+    let calls = header("uln_uapi.h") + &header("hamlyn_uapi.h");
+    for name in calls
+        .split_whitespace()
+        .filter(|word| word.starts_with("ULN_IOC_") || word.starts_with("HAMLYN_IOC_"))
+    {
         assert!(device.contains(name), "{name}");
     }
     for parameter in ["peer_timeout", "reserve", "share"] {

@@ -110,7 +110,7 @@ impl Registers {
     /// Handles an aligned read of 4 or 8 bytes outside the mapped areas. `scratch` reads the card's
     /// scratch register.
     fn read(&self, offset: u64, width: usize, scratch: impl FnOnce() -> u32) -> u64 {
-        if offset == u64::from(abi::HAMLYN_EXPRESS_REG_SCRATCH) {
+        if offset == u64::from(abi::ULN_EXPRESS_REG_SCRATCH) {
             return scratch().into();
         }
         let low = u64::from(self.word(offset));
@@ -122,13 +122,13 @@ impl Registers {
         let half = |value: u64| if offset % 8 == 0 { value as u32 } else { (value >> 32) as u32 };
         let Ok(word) = u32::try_from(offset) else { return 0 };
         match word {
-            abi::HAMLYN_EXPRESS_REG_MAGIC => abi::HAMLYN_EXPRESS_MAGIC,
-            abi::HAMLYN_EXPRESS_REG_VERSION => abi::HAMLYN_EXPRESS_VERSION,
-            abi::HAMLYN_EXPRESS_REG_HOST => self.portion.host().0.into(),
-            abi::HAMLYN_EXPRESS_REG_HOSTS => self.portion.shape().hosts().into(),
+            abi::ULN_EXPRESS_REG_MAGIC => abi::ULN_EXPRESS_MAGIC,
+            abi::ULN_EXPRESS_REG_VERSION => abi::ULN_EXPRESS_VERSION,
+            abi::ULN_EXPRESS_REG_HOST => self.portion.host().0.into(),
+            abi::ULN_EXPRESS_REG_HOSTS => self.portion.shape().hosts().into(),
             _ => match word & !7 {
-                abi::HAMLYN_EXPRESS_REG_PART => half(self.part()),
-                abi::HAMLYN_EXPRESS_REG_MEMORY => half(self.number),
+                abi::ULN_EXPRESS_REG_PART => half(self.part()),
+                abi::ULN_EXPRESS_REG_MEMORY => half(self.number),
                 place => half(self.part_for(place).unwrap_or(0)),
             },
         }
@@ -136,7 +136,7 @@ impl Registers {
 
     /// Returns the value of a register of the table of parts.
     fn part_for(&self, place: u32) -> Option<u64> {
-        let host = place.checked_sub(abi::HAMLYN_EXPRESS_REG_PARTS)? / 8;
+        let host = place.checked_sub(abi::ULN_EXPRESS_REG_PARTS)? / 8;
         self.portion.place(HostId(u16::try_from(host).ok()?))
     }
 
@@ -164,8 +164,8 @@ impl Registers {
             widths: Widths::DWORD | Widths::QWORD,
         };
         Description {
-            device: abi::HAMLYN_PCI_EXPRESS,
-            class: abi::HAMLYN_PCI_EXPRESS_CLASS,
+            device: abi::ULN_PCI_EXPRESS,
+            class: abi::ULN_PCI_EXPRESS_CLASS,
             bars: vec![bar],
             msix: None,
             ..card
@@ -197,9 +197,9 @@ impl Function for ExpressFunction<'_> {
 }
 
 const _: () = assert!(
-    abi::HAMLYN_EXPRESS_HOSTS == MOST_HOSTS as u32
-        && abi::HAMLYN_EXPRESS_LEAST_PART as u64 == Part::LEAST
-        && abi::HAMLYN_EXPRESS_MOST_PART as u64 == Part::MOST,
+    abi::ULN_EXPRESS_HOSTS == MOST_HOSTS as u32
+        && abi::ULN_EXPRESS_LEAST_PART as u64 == Part::LEAST
+        && abi::ULN_EXPRESS_MOST_PART as u64 == Part::MOST,
     "guests and the fabric have the same limits"
 );
 
@@ -224,7 +224,7 @@ mod tests {
 
     /// Reads the table's entries of the first `hosts` hosts.
     fn table(registers: &Registers, hosts: u16) -> Vec<u64> {
-        let place = |host| abi::HAMLYN_EXPRESS_REG_PARTS + 8 * u32::from(host);
+        let place = |host| abi::ULN_EXPRESS_REG_PARTS + 8 * u32::from(host);
         (0..hosts).map(|host| registers.read(place(host).into(), 8, || 0)).collect()
     }
 
@@ -232,14 +232,14 @@ mod tests {
     fn registers_describe_the_memory() {
         let registers = registers(2, 5);
         let read = |offset: u32, width| registers.read(offset.into(), width, || 0x1996);
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MAGIC, 4), 0x5058_4548);
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MAGIC, 8), 0x0001_0000_5058_4548);
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_HOST, 4), 2);
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_HOSTS, 4), 5);
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_PART, 8), PART);
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MEMORY, 8), registers.number);
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_MEMORY + 4, 4), registers.number >> 32);
-        assert_eq!(read(abi::HAMLYN_EXPRESS_REG_SCRATCH, 4), 0x1996);
+        assert_eq!(read(abi::ULN_EXPRESS_REG_MAGIC, 4), 0x5058_4548);
+        assert_eq!(read(abi::ULN_EXPRESS_REG_MAGIC, 8), 0x0001_0000_5058_4548);
+        assert_eq!(read(abi::ULN_EXPRESS_REG_HOST, 4), 2);
+        assert_eq!(read(abi::ULN_EXPRESS_REG_HOSTS, 4), 5);
+        assert_eq!(read(abi::ULN_EXPRESS_REG_PART, 8), PART);
+        assert_eq!(read(abi::ULN_EXPRESS_REG_MEMORY, 8), registers.number);
+        assert_eq!(read(abi::ULN_EXPRESS_REG_MEMORY + 4, 4), registers.number >> 32);
+        assert_eq!(read(abi::ULN_EXPRESS_REG_SCRATCH, 4), 0x1996);
         // By row and column of five.
         let cells = [2, 5 + 2, 0, 2 * 5 + 3, 2 * 5 + 4, 0];
         assert_eq!(table(&registers, 6), cells.map(|cell| cell * PART));
@@ -294,7 +294,7 @@ mod tests {
             assert_eq!(table(function, 6), there.collect::<Vec<_>>());
             assert_eq!(function.areas(), [Area { offset: PART, size: PART }]);
             assert_eq!(function.number, functions[0].number);
-            assert_eq!(function.read(abi::HAMLYN_EXPRESS_REG_HOSTS.into(), 4, || 0), 5);
+            assert_eq!(function.read(abi::ULN_EXPRESS_REG_HOSTS.into(), 4, || 0), 5);
         }
         assert_eq!(functions.len(), 4);
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hamlyn_abi::family::identity::HAMLYN_REG_SCRATCH;
+use hamlyn_abi::family::identity::ULN_REG_SCRATCH;
 use hamlyn_bus::{
     Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, SharedPages, Widths,
 };
@@ -311,7 +311,7 @@ impl CardFunction {
     /// Returns the complement of the value that the driver last wrote to the scratch register,
     /// which identifies the card.
     pub(super) fn scratch(&mut self, bus: &Bus) -> u32 {
-        let read = self.read(bus, REGISTERS, HAMLYN_REG_SCRATCH.into(), 4);
+        let read = self.read(bus, REGISTERS, ULN_REG_SCRATCH.into(), 4);
         read.now().unwrap_or(0) as u32
     }
 

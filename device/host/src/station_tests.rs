@@ -154,7 +154,7 @@ fn sockets_of_a_killed_card_are_removed() {
 
 #[test]
 fn each_express_function_has_its_own_socket() {
-    use hamlyn_abi::family::express::HAMLYN_EXPRESS_REG_PARTS;
+    use hamlyn_abi::family::express::ULN_EXPRESS_REG_PARTS;
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("card.sock");
     let mut station = station_with(&Arc::default(), &socket, Some(holding(Form::Isolated)));
@@ -166,7 +166,7 @@ fn each_express_function_has_its_own_socket() {
             let mut client = Client::new(&path).unwrap();
             (0..4u64).find(|host| {
                 let mut place = [0; 8];
-                client.region_read(0, u64::from(HAMLYN_EXPRESS_REG_PARTS) + 8 * host, &mut place).unwrap();
+                client.region_read(0, u64::from(ULN_EXPRESS_REG_PARTS) + 8 * host, &mut place).unwrap();
                 u64::from_le_bytes(place) != 0
             })
         });

@@ -13,8 +13,8 @@
 #ifndef _HOST_H
 #define _HOST_H
 
-#include "hamlyn_connect.h"
-#include "hamlyn_express.h"
+#include "uln_connect.h"
+#include "uln_express.h"
 
 /*
  * What a system can access during a call. @ports belongs to Rust, and is passed to each function.
@@ -26,13 +26,13 @@ struct host_call {
 	u32 (*random)(void *ports);
 	bool (*allocates)(void *ports);
 	bool (*link)(void *ports, u32 *host);
-	bool (*post)(void *ports, u32 host, u32 entry, const struct hamlyn_wire *wire, const u8 *data,
+	bool (*post)(void *ports, u32 host, u32 entry, const struct uln_wire *wire, const u8 *data,
 		     u32 length);
 	bool (*take)(void *ports, u32 *host, u32 *entry);
 	bool (*more)(void *ports);
-	void (*read)(void *ports, u32 host, u32 entry, struct hamlyn_wire *wire, u8 *place);
+	void (*read)(void *ports, u32 host, u32 entry, struct uln_wire *wire, u8 *place);
 	void (*reopen)(void *ports, u32 host, u32 entry);
-	void (*message)(void *ports, u32 host, const struct hamlyn_wire *wire, const u8 *data);
+	void (*message)(void *ports, u32 host, const struct uln_wire *wire, const u8 *data);
 	void (*lost)(void *ports, u32 host);
 	bool (*depends)(void *ports, u32 host);
 	/* Waiters on a file must look at it. */
@@ -42,14 +42,14 @@ struct host_call {
 };
 
 /* A user. It may have everything, except what is spared for others. */
-struct hamlyn_share {
+struct uln_share {
 	u32 users;
-	u32 held[HAMLYN_KINDS];
-	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
+	u32 held[ULN_KINDS];
+	u32 express[ULN_WELL_KNOWN_SLOTS];
 	/* Pages of express memory that only other users may have. */
 	u32 spared;
 	/* Number of this user's messages that wait for each host, and its limit. */
-	u32 said[HAMLYN_WELL_KNOWN_SLOTS];
+	u32 said[ULN_WELL_KNOWN_SLOTS];
 	u32 most_said;
 };
 
@@ -58,21 +58,21 @@ struct hamlyn_share {
 
 /* An area or a view of express memory that a process has. */
 struct host_end {
-	struct hamlyn_express_end end;
+	struct uln_express_end end;
 	u32 users;
 	u32 file;
 	struct list_head on_host;
 };
 
 struct host {
-	struct hamlyn_system *system;
+	struct uln_system *system;
 	/* NULL while the system is not being called. */
 	const struct host_call *call;
 	struct mutex lock;
 	struct peer_transport transport;
 	struct peer_service service;
-	struct hamlyn_share shares[HOST_USERS];
-	struct hamlyn_share *asks;
+	struct uln_share shares[HOST_USERS];
+	struct uln_share *asks;
 	/* Milliseconds. */
 	u32 peer_timeout;
 	struct list_head work;
@@ -81,11 +81,11 @@ struct host {
 	struct list_head ends;
 	u32 pieces;
 	/* Data of the message that was read last. */
-	u8 place[HAMLYN_WELL_KNOWN_PLACE_SIZE];
+	u8 place[ULN_WELL_KNOWN_PLACE_SIZE];
 	/* Our incarnation for each peer, and the time of its last change in milliseconds. */
 	u32 incarnations;
-	u64 mine[HAMLYN_WELL_KNOWN_SLOTS];
-	u64 renewed[HAMLYN_WELL_KNOWN_SLOTS];
+	u64 mine[ULN_WELL_KNOWN_SLOTS];
+	u64 renewed[ULN_WELL_KNOWN_SLOTS];
 	/* First operation that a kernel does not allow. */
 	const char *complaint;
 };
@@ -119,7 +119,7 @@ struct host_end_state {
 	u32 number;
 	u32 count;
 	u64 key;
-	struct hamlyn_express_pages pages;
+	struct uln_express_pages pages;
 };
 
 /* Returns the system that this thread is calling. */
@@ -153,30 +153,30 @@ void host_arrived(struct host *host, const struct host_call *call);
 void host_lapsed(struct host *host, const struct host_call *call);
 bool host_work(struct host *host, const struct host_call *call);
 bool host_due(const struct host *host, u64 *due);
-int host_say(struct host *host, const struct host_call *call, u32 to, const struct hamlyn_wire *wire,
+int host_say(struct host *host, const struct host_call *call, u32 to, const struct uln_wire *wire,
 	     const u8 *data);
 void host_set_hosts(struct host *host, const struct host_call *call, u32 hosts);
 void host_watch(struct host *host, const struct host_call *call, u32 peer);
-int host_listen(struct host *host, const struct host_call *call, const struct hamlyn_listen *listen,
-		u32 file, struct hamlyn_listener **opened);
-int host_claim(struct host *host, const struct host_call *call, struct hamlyn_listener *listener,
-	       u32 file, struct hamlyn_connection **claimed);
+int host_listen(struct host *host, const struct host_call *call, const struct uln_listen *listen,
+		u32 file, struct uln_listener **opened);
+int host_claim(struct host *host, const struct host_call *call, struct uln_listener *listener,
+	       u32 file, struct uln_connection **claimed);
 void host_unlisten(struct host *host, const struct host_call *call,
-		   struct hamlyn_listener *listener);
-int host_waiting(const struct hamlyn_listener *listener);
+		   struct uln_listener *listener);
+int host_waiting(const struct uln_listener *listener);
 int host_request(struct host *host, const struct host_call *call,
-		 const struct hamlyn_connect *connect, bool question, u32 file,
-		 struct hamlyn_connection **made);
+		 const struct uln_connect *connect, bool question, u32 file,
+		 struct uln_connection **made);
 int host_answer(struct host *host, const struct host_call *call,
-		struct hamlyn_connection *connection, u32 kind, const struct hamlyn_private *private);
+		struct uln_connection *connection, u32 kind, const struct uln_private *private);
 int host_close(struct host *host, const struct host_call *call,
-	       struct hamlyn_connection *connection, u32 reason, const struct hamlyn_private *private);
+	       struct uln_connection *connection, u32 reason, const struct uln_private *private);
 void host_abandon(struct host *host, const struct host_call *call,
-		  struct hamlyn_connection *connection);
+		  struct uln_connection *connection);
 void host_release(struct host *host, const struct host_call *call,
-		  struct hamlyn_connection *connection);
-void host_describe(const struct hamlyn_connection *connection,
-		   struct hamlyn_connection_state *state);
+		  struct uln_connection *connection);
+void host_describe(const struct uln_connection *connection,
+		   struct uln_connection_state *state);
 int host_express_begin(struct host *host, const struct host_call *call, u32 own);
 int host_express_part(struct host *host, const struct host_call *call, u32 peer, u64 memory, u32 pages);
 void host_express_stop(struct host *host, const struct host_call *call);
@@ -191,7 +191,7 @@ void host_express_close(struct host *host, const struct host_call *call, struct 
 void host_express_user(struct host *host, u32 user, u32 messages);
 void host_express_spare(struct host *host, u32 pages);
 void host_express_describe(struct host *host, const struct host_call *call,
-			   struct hamlyn_express_query *query);
+			   struct uln_express_query *query);
 void host_express_look(const struct host_end *end, struct host_end_state *state);
 void host_sizes(const struct host *host, struct host_sizes *sizes);
 u64 host_renewed(const struct host *host, u32 peer);

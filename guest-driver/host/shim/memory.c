@@ -6,18 +6,18 @@
 
 #define host_end(of) container_of(of, struct host_end, end)
 
-static void end_hold(struct hamlyn_express_end *end)
+static void end_hold(struct uln_express_end *end)
 {
 	host_end(end)->users++;
 }
 
-static void end_drop(struct hamlyn_express_end *end)
+static void end_drop(struct uln_express_end *end)
 {
 	if (!--host_end(end)->users)
 		kfree(host_end(end));
 }
 
-static void end_withdraw(struct hamlyn_express_end *end)
+static void end_withdraw(struct uln_express_end *end)
 {
 	const struct host_call *call = host_now()->call;
 
@@ -25,7 +25,7 @@ static void end_withdraw(struct hamlyn_express_end *end)
 }
 
 /* Wakes the waiters of all areas and views. */
-static void end_news(struct hamlyn_system *system)
+static void end_news(struct uln_system *system)
 {
 	struct host *host = host_now();
 	const struct host_end *end;
@@ -34,7 +34,7 @@ static void end_news(struct hamlyn_system *system)
 		host->call->woken(host->call->ports, end->file);
 }
 
-static const struct hamlyn_express_ops express_ops = {
+static const struct uln_express_ops express_ops = {
 	.hold = end_hold,
 	.drop = end_drop,
 	.withdraw = end_withdraw,
@@ -44,19 +44,19 @@ static const struct hamlyn_express_ops express_ops = {
 int host_express_begin(struct host *host, const struct host_call *call, u32 own)
 {
 	VERB(host, call, true);
-	return hamlyn_express_begin(host->system, &express_ops, own);
+	return uln_express_begin(host->system, &express_ops, own);
 }
 
 int host_express_part(struct host *host, const struct host_call *call, u32 peer, u64 memory, u32 pages)
 {
 	VERB(host, call, true);
-	return hamlyn_express_part(host->system, peer, memory, pages);
+	return uln_express_part(host->system, peer, memory, pages);
 }
 
 void host_express_stop(struct host *host, const struct host_call *call)
 {
 	VERB(host, call, true);
-	hamlyn_express_stop(host->system);
+	uln_express_stop(host->system);
 }
 
 static struct host_end *end_alloc(struct host *host, u32 file)
@@ -92,7 +92,7 @@ int host_express_create(struct host *host, const struct host_call *call, u32 pee
 	if (!end)
 		return -ENOMEM;
 	return end_made(end,
-			hamlyn_express_create(host->system, &end->end, peer, pages, host->asks, false, again),
+			uln_express_create(host->system, &end->end, peer, pages, host->asks, false, again),
 			made);
 }
 
@@ -105,13 +105,13 @@ int host_express_map(struct host *host, const struct host_call *call, u32 peer, 
 	end = end_alloc(host, file);
 	if (!end)
 		return -ENOMEM;
-	return end_made(end, hamlyn_express_map(host->system, &end->end, peer, area, key, host->asks), made);
+	return end_made(end, uln_express_map(host->system, &end->end, peer, area, key, host->asks), made);
 }
 
 void host_express_close(struct host *host, const struct host_call *call, struct host_end *end)
 {
 	VERB(host, call, true);
-	hamlyn_express_close(host->system, &end->end);
+	uln_express_close(host->system, &end->end);
 	list_del(&end->on_host);
 	end_drop(&end->end);
 }
@@ -128,10 +128,10 @@ void host_express_spare(struct host *host, u32 pages)
 }
 
 void host_express_describe(struct host *host, const struct host_call *call,
-			   struct hamlyn_express_query *query)
+			   struct uln_express_query *query)
 {
 	VERB(host, call, true);
-	hamlyn_express_describe(host->system, host->asks, false, query);
+	uln_express_describe(host->system, host->asks, false, query);
 }
 
 void host_express_look(const struct host_end *end, struct host_end_state *state)

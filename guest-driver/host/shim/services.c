@@ -159,30 +159,30 @@ void wake_up_all(wait_queue_head_t *wait)
 
 /* Users' shares. */
 
-void *hamlyn_zalloc_charged(size_t size, struct mem_cgroup *payer)
+void *uln_zalloc_charged(size_t size, struct mem_cgroup *payer)
 {
 	return kzalloc(size, GFP_KERNEL);
 }
 
-void hamlyn_share_get(struct hamlyn_share *share)
+void uln_share_get(struct uln_share *share)
 {
 	share->users++;
 }
 
-void hamlyn_share_put(struct hamlyn_share *share)
+void uln_share_put(struct uln_share *share)
 {
 	share->users--;
 }
 
-int hamlyn_share_take(struct hamlyn_share *share, unsigned int kind, bool privileged)
+int uln_share_take(struct uln_share *share, unsigned int kind, bool privileged)
 {
-	if (share->held[kind] >= HAMLYN_MAX_CONNECTIONS)
+	if (share->held[kind] >= ULN_MAX_CONNECTIONS)
 		return -ENOSPC;
 	share->held[kind]++;
 	return 0;
 }
 
-void hamlyn_share_give(struct hamlyn_share *share, unsigned int kind)
+void uln_share_give(struct uln_share *share, unsigned int kind)
 {
 	if (!share->held[kind])
 		host_complain("more is given back than was taken");
@@ -191,7 +191,7 @@ void hamlyn_share_give(struct hamlyn_share *share, unsigned int kind)
 }
 
 /* The driver's own messages have no share. */
-int hamlyn_share_say(struct hamlyn_share *share, u32 host, u32 waiting, u32 most)
+int uln_share_say(struct uln_share *share, u32 host, u32 waiting, u32 most)
 {
 	(void)waiting;
 	(void)most;
@@ -200,23 +200,23 @@ int hamlyn_share_say(struct hamlyn_share *share, u32 host, u32 waiting, u32 most
 	if (share->said[host] >= share->most_said)
 		return -ENOBUFS;
 	share->said[host]++;
-	hamlyn_share_get(share);
+	uln_share_get(share);
 	return 0;
 }
 
-void hamlyn_share_express(struct hamlyn_share *share, u32 host, s32 pages)
+void uln_share_express(struct uln_share *share, u32 host, s32 pages)
 {
 	share->express[host] += pages;
 }
 
-u32 hamlyn_share_express_held(const struct hamlyn_share *share, u32 host)
+u32 uln_share_express_held(const struct uln_share *share, u32 host)
 {
 	return share->express[host];
 }
 
 /* A user may have everything except what is spared for others. */
-u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 held, u32 all,
-			       bool privileged)
+u32 uln_share_express_limit(const struct uln_share *share, u32 host, u32 held, u32 all,
+			    bool privileged)
 {
 	(void)host;
 	(void)held;
@@ -225,17 +225,17 @@ u32 hamlyn_share_express_limit(const struct hamlyn_share *share, u32 host, u32 h
 }
 
 /* A program at a card's socket has no user id of a machine. */
-u32 hamlyn_share_user(const struct hamlyn_share *share)
+u32 uln_share_user(const struct uln_share *share)
 {
 	return 0;
 }
 
-void hamlyn_share_said(struct hamlyn_share *share, u32 host)
+void uln_share_said(struct uln_share *share, u32 host)
 {
 	if (!share)
 		return;
 	share->said[host]--;
-	hamlyn_share_put(share);
+	uln_share_put(share);
 }
 
 /* Pointers, looked up by number. */

@@ -4,8 +4,8 @@
 #include <linux/cleanup.h>
 #include <stdlib.h>
 
-#include "hamlyn_expresshost.h"
 #include "host.h"
+#include "uln_expresshost.h"
 
 static struct host *host_of(struct peer_transport *transport)
 {
@@ -21,7 +21,7 @@ static bool transport_link(struct peer_transport *transport, u32 *host)
 }
 
 static bool transport_post(struct peer_transport *transport, u32 host, u32 entry,
-			   const struct hamlyn_wire *wire, const void *data, u32 length)
+			   const struct uln_wire *wire, const void *data, u32 length)
 {
 	const struct host_call *call = host_of(transport)->call;
 
@@ -43,7 +43,7 @@ static bool transport_more(struct peer_transport *transport)
 }
 
 static const u8 *transport_read(struct peer_transport *transport, u32 host, u32 entry,
-				struct hamlyn_wire *wire)
+				struct uln_wire *wire)
 {
 	struct host *own = host_of(transport);
 
@@ -72,7 +72,7 @@ static const struct host_call *service_call(const struct peer_service *service)
 	return container_of(service, struct host, service)->call;
 }
 
-static void service_message(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+static void service_message(struct peer_service *service, u32 host, const struct uln_wire *wire,
 			    const u8 *data)
 {
 	const struct host_call *call = service_call(service);
@@ -95,7 +95,7 @@ static bool service_depends(const struct peer_service *service, u32 host)
 }
 
 static const struct peer_service_ops service_ops = {
-	.kinds = BIT(HAMLYN_WIRE_CARD),
+	.kinds = BIT(ULN_WIRE_CARD),
 	.message = service_message,
 	.lost = service_lost,
 	.depends = service_depends,
@@ -134,17 +134,17 @@ void host_verb_end(struct verb *verb)
 	host_leave(verb->host, verb->before);
 }
 
-static struct hamlyn_system *host_create_system(struct host *host, int number)
+static struct uln_system *host_create_system(struct host *host, int number)
 {
-	struct hamlyn_system *system = hamlyn_system_create(NULL, &host->lock, number);
+	struct uln_system *system = uln_system_create(NULL, &host->lock, number);
 
 	if (!system)
 		return NULL;
-	if (hamlyn_connections_register(system) || hamlyn_express_register(system)) {
-		hamlyn_system_free(system);
+	if (uln_connections_register(system) || uln_express_register(system)) {
+		uln_system_free(system);
 		return NULL;
 	}
-	hamlyn_service_register(system, &host->service);
+	uln_service_register(system, &host->service);
 	return system;
 }
 
@@ -178,8 +178,8 @@ void host_destroy(struct host *host)
 	struct host *before = host_enter(host, NULL);
 	struct list_head *piece;
 
-	hamlyn_system_cancel(host->system);
-	hamlyn_system_free(host->system);
+	uln_system_cancel(host->system);
+	uln_system_free(host->system);
 	host_leave(host, before);
 	while (!list_empty(&host->memory)) {
 		piece = host->memory.next;
@@ -193,31 +193,31 @@ void host_destroy(struct host *host)
 void host_open(struct host *host, const struct host_call *call)
 {
 	VERB(host, call, true);
-	hamlyn_system_open(host->system, &host->transport);
+	uln_system_open(host->system, &host->transport);
 }
 
 void host_stop(struct host *host, const struct host_call *call)
 {
 	VERB(host, call, true);
-	hamlyn_system_stop(host->system);
+	uln_system_stop(host->system);
 }
 
 void host_lost(struct host *host, const struct host_call *call, u32 reason)
 {
 	VERB(host, call, true);
-	hamlyn_system_lost(host->system, reason);
+	uln_system_lost(host->system, reason);
 }
 
 void host_arrived(struct host *host, const struct host_call *call)
 {
 	VERB(host, call, false);
-	hamlyn_system_arrived(host->system);
+	uln_system_arrived(host->system);
 }
 
 void host_lapsed(struct host *host, const struct host_call *call)
 {
 	VERB(host, call, false);
-	hamlyn_system_lapsed(host->system);
+	uln_system_lapsed(host->system);
 }
 
 /* Returns the work that is due first, or NULL if there is none. */
@@ -254,38 +254,38 @@ bool host_due(const struct host *host, u64 *due)
 	return work;
 }
 
-int host_say(struct host *host, const struct host_call *call, u32 to, const struct hamlyn_wire *wire,
+int host_say(struct host *host, const struct host_call *call, u32 to, const struct uln_wire *wire,
 	     const u8 *data)
 {
 	VERB(host, call, true);
-	return hamlyn_system_say(host->system, to, wire, data);
+	return uln_system_say(host->system, to, wire, data);
 }
 
 void host_set_hosts(struct host *host, const struct host_call *call, u32 hosts)
 {
 	VERB(host, call, true);
-	hamlyn_system_set_hosts(host->system, hosts);
+	uln_system_set_hosts(host->system, hosts);
 }
 
 void host_watch(struct host *host, const struct host_call *call, u32 peer)
 {
 	VERB(host, call, true);
-	hamlyn_system_watch(host->system, peer);
+	uln_system_watch(host->system, peer);
 }
 
-int host_listen(struct host *host, const struct host_call *call, const struct hamlyn_listen *listen,
-		u32 file, struct hamlyn_listener **opened)
+int host_listen(struct host *host, const struct host_call *call, const struct uln_listen *listen,
+		u32 file, struct uln_listener **opened)
 {
-	struct hamlyn_listener *listener;
+	struct uln_listener *listener;
 	int ret;
 
 	VERB(host, call, true);
 	listener = kzalloc(sizeof(*listener), GFP_KERNEL);
 	if (!listener)
 		return -ENOMEM;
-	hamlyn_listener_init(listener, host->system, &host->shares[0], false);
+	uln_listener_init(listener, host->system, &host->shares[0], false);
 	listener->wait.file = file;
-	ret = hamlyn_listener_open(listener, listen);
+	ret = uln_listener_open(listener, listen);
 	if (ret)
 		kfree(listener);
 	else
@@ -293,37 +293,37 @@ int host_listen(struct host *host, const struct host_call *call, const struct ha
 	return ret;
 }
 
-int host_claim(struct host *host, const struct host_call *call, struct hamlyn_listener *listener,
-	       u32 file, struct hamlyn_connection **claimed)
+int host_claim(struct host *host, const struct host_call *call, struct uln_listener *listener,
+	       u32 file, struct uln_connection **claimed)
 {
 	int ret;
 
 	VERB(host, call, true);
-	ret = hamlyn_listener_next(listener, claimed);
+	ret = uln_listener_next(listener, claimed);
 	if (!ret)
 		(*claimed)->wait.file = file;
 	return ret;
 }
 
 void host_unlisten(struct host *host, const struct host_call *call,
-		   struct hamlyn_listener *listener)
+		   struct uln_listener *listener)
 {
 	VERB(host, call, true);
-	hamlyn_listener_close(listener);
+	uln_listener_close(listener);
 	kfree(listener);
 }
 
 /* Returns the number of waiting requests, or a negative value if the listener is dead. */
-int host_waiting(const struct hamlyn_listener *listener)
+int host_waiting(const struct uln_listener *listener)
 {
 	return listener->dead ? -ENODEV : (int)listener->waiting;
 }
 
 int host_request(struct host *host, const struct host_call *call,
-		 const struct hamlyn_connect *connect, bool question, u32 file,
-		 struct hamlyn_connection **made)
+		 const struct uln_connect *connect, bool question, u32 file,
+		 struct uln_connection **made)
 {
-	struct hamlyn_connection *connection;
+	struct uln_connection *connection;
 	int ret;
 
 	VERB(host, call, true);
@@ -331,7 +331,7 @@ int host_request(struct host *host, const struct host_call *call,
 	if (!connection)
 		return -ENOMEM;
 	connection->question = question;
-	ret = hamlyn_connection_request(host->system, &host->shares[0], false, connect, connection);
+	ret = uln_connection_request(host->system, &host->shares[0], false, connect, connection);
 	if (ret) {
 		kfree(connection);
 		return ret;
@@ -342,65 +342,65 @@ int host_request(struct host *host, const struct host_call *call,
 }
 
 int host_answer(struct host *host, const struct host_call *call,
-		struct hamlyn_connection *connection, u32 kind, const struct hamlyn_private *private)
+		struct uln_connection *connection, u32 kind, const struct uln_private *private)
 {
 	VERB(host, call, true);
-	return hamlyn_connection_answer(connection, kind, private);
+	return uln_connection_answer(connection, kind, private);
 }
 
 int host_close(struct host *host, const struct host_call *call,
-	       struct hamlyn_connection *connection, u32 reason, const struct hamlyn_private *private)
+	       struct uln_connection *connection, u32 reason, const struct uln_private *private)
 {
 	VERB(host, call, true);
-	return hamlyn_connection_close(connection, reason, private);
+	return uln_connection_close(connection, reason, private);
 }
 
 /*
  * Ends a connection whose process is about to exit, and its card with it. The peer gets
- * HAMLYN_END_DIED, and the holder HAMLYN_END_CARD_RESET.
+ * ULN_END_DIED, and the holder ULN_END_CARD_RESET.
  */
 void host_abandon(struct host *host, const struct host_call *call,
-		  struct hamlyn_connection *connection)
+		  struct uln_connection *connection)
 {
 	VERB(host, call, true);
-	if (!hamlyn_connection_close(connection, HAMLYN_END_DIED, NULL))
-		connection->reason = HAMLYN_END_CARD_RESET;
+	if (!uln_connection_close(connection, ULN_END_DIED, NULL))
+		connection->reason = ULN_END_CARD_RESET;
 }
 
 void host_release(struct host *host, const struct host_call *call,
-		  struct hamlyn_connection *connection)
+		  struct uln_connection *connection)
 {
 	VERB(host, call, true);
-	hamlyn_connection_release(connection);
+	uln_connection_release(connection);
 }
 
-void host_describe(const struct hamlyn_connection *connection,
-		   struct hamlyn_connection_state *state)
+void host_describe(const struct uln_connection *connection,
+		   struct uln_connection_state *state)
 {
-	hamlyn_connection_describe(connection, state);
+	uln_connection_describe(connection, state);
 }
 
 /* Does not count pages that wait until a host is asked to settle: they may wait forever. */
 static void express_sizes(const struct host *host, struct host_sizes *sizes)
 {
-	const struct hamlyn_express *express = hamlyn_express_of(host->system);
+	const struct uln_express *express = uln_express_of(host->system);
 	const struct express_part *part;
 	unsigned int i, user;
 
-	for (i = 0; express && i < HAMLYN_WELL_KNOWN_SLOTS; i++) {
+	for (i = 0; express && i < ULN_WELL_KNOWN_SLOTS; i++) {
 		part = &express->hosts[i].part;
 		sizes->used += part->used;
 		sizes->leaving += part->leaving;
 		sizes->viewed += part->viewed;
 		for (user = 0; user < HOST_USERS; user++)
-			sizes->counted += hamlyn_share_express_held(&host->shares[user], i);
+			sizes->counted += uln_share_express_held(&host->shares[user], i);
 	}
 }
 
 void host_sizes(const struct host *host, struct host_sizes *sizes)
 {
-	const struct hamlyn_connections *connections = hamlyn_connections_of(host->system);
-	const struct hamlyn_listener *listener;
+	const struct uln_connections *connections = uln_connections_of(host->system);
+	const struct uln_listener *listener;
 	unsigned int i;
 
 	memset(sizes, 0, sizeof(*sizes));
@@ -412,7 +412,7 @@ void host_sizes(const struct host *host, struct host_sizes *sizes)
 		sizes->messages += host->system->peers[i].queued;
 	sizes->pieces = host->pieces;
 	for (i = 0; i < HOST_USERS; i++) {
-		sizes->held += host->shares[i].held[HAMLYN_CONNECTIONS];
+		sizes->held += host->shares[i].held[ULN_CONNECTIONS];
 		sizes->users += host->shares[i].users;
 	}
 	express_sizes(host, sizes);

@@ -1,7 +1,7 @@
 //! Areas and views of express memory, by number, as a process has them.
 
-use hamlyn_abi::kernel::express::HamlynExpressPages;
-use hamlyn_abi::uapi::HamlynExpressQuery;
+use hamlyn_abi::kernel::express::UlnExpressPages;
+use hamlyn_abi::uapi::UlnExpressQuery;
 use rustix::io::{Errno, Result};
 
 use crate::{Ports, System};
@@ -15,7 +15,7 @@ pub(crate) struct EndState {
     pub(crate) number: u32,
     count: u32,
     key: u64,
-    pages: HamlynExpressPages,
+    pages: UlnExpressPages,
 }
 
 const ASKING: u32 = 0;
@@ -59,7 +59,7 @@ impl System {
     /// caller must clear the pages.
     ///
     /// # Errors
-    /// Those of `hamlyn_express_create` in `guest-driver/kernel/hamlyn_express.h`. `AGAIN`: retry
+    /// Those of `uln_express_create` in `guest-driver/kernel/uln_express.h`. `AGAIN`: retry
     /// with `again` once anything is woken.
     pub fn express_create(
         &mut self,
@@ -114,8 +114,8 @@ impl System {
     }
 
     /// Returns the state of the express memory with a host.
-    pub fn express_query(&mut self, ports: &mut dyn Ports, host: u32) -> HamlynExpressQuery {
-        let mut query = HamlynExpressQuery { host, ..HamlynExpressQuery::default() };
+    pub fn express_query(&mut self, ports: &mut dyn Ports, host: u32) -> UlnExpressQuery {
+        let mut query = UlnExpressQuery { host, ..UlnExpressQuery::default() };
         self.host.express_describe(ports, &mut query);
         query
     }

@@ -1,6 +1,6 @@
 //! Listeners and connections by number, in place of the files that a process has.
 
-use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACCEPT, HAMLYN_WIRE_REJECT};
+use hamlyn_abi::kernel::wire::{ULN_WIRE_ACCEPT, ULN_WIRE_REJECT};
 use hamlyn_abi::uapi::*;
 use rustix::io::{Errno, Result};
 use zerocopy::FromZeros;
@@ -18,24 +18,24 @@ fn name(bytes: &[u8]) -> Result<([u8; 64], u32)> {
     if bytes.is_empty() { Err(Errno::INVAL) } else { padded(bytes) }
 }
 
-fn private(bytes: &[u8]) -> Result<HamlynPrivate> {
+fn private(bytes: &[u8]) -> Result<UlnPrivate> {
     let (data, length) = padded(bytes)?;
-    Ok(HamlynPrivate { length, reserved: 0, data })
+    Ok(UlnPrivate { length, reserved: 0, data })
 }
 
 impl System {
     /// Takes a name of 1 to 64 bytes, and returns the listener's number. Up to `backlog` requests
-    /// may wait, 1 to `HAMLYN_MAX_BACKLOG`.
+    /// may wait, 1 to `ULN_MAX_BACKLOG`.
     ///
     /// # Errors
     /// `INVAL`; `OPNOTSUPP`: the card was not started; `ADDRINUSE`; `NOSPC`: too many listeners and
     /// connections; `NOMEM`.
     pub fn listen(&mut self, ports: &mut dyn Ports, bytes: &[u8], backlog: u32) -> Result<u32> {
         let (name, name_length) = name(bytes)?;
-        if backlog == 0 || backlog > HAMLYN_MAX_BACKLOG {
+        if backlog == 0 || backlog > ULN_MAX_BACKLOG {
             return Err(Errno::INVAL);
         }
-        self.host.listen(ports, &HamlynListen { name_length, backlog, reserved: [0; 2], name })
+        self.host.listen(ports, &UlnListen { name_length, backlog, reserved: [0; 2], name })
     }
 
     /// Returns the number of a listener's next request, or `None` if there is none.
@@ -69,7 +69,7 @@ impl System {
     pub fn request(&mut self, ports: &mut dyn Ports, host: u32, bytes: &[u8], private: &[u8]) -> Result<u32> {
         let ((name, name_length), (data, private_length)) = (name(bytes)?, padded(private)?);
         let connect =
-            HamlynConnect { host, name_length, private_length, reserved0: 0, reserved1: 0, name, data };
+            UlnConnect { host, name_length, private_length, reserved0: 0, reserved1: 0, name, data };
         self.host.request(ports, &connect, false)
     }
 
@@ -80,7 +80,7 @@ impl System {
     /// Those of [`System::request`].
     pub fn ask(&mut self, ports: &mut dyn Ports, host: u32, bytes: &[u8]) -> Result<u32> {
         let (name, name_length) = name(bytes)?;
-        let connect = HamlynConnect { host, name_length, name, ..HamlynConnect::new_zeroed() };
+        let connect = UlnConnect { host, name_length, name, ..UlnConnect::new_zeroed() };
         self.host.request(ports, &connect, true)
     }
 
@@ -89,7 +89,7 @@ impl System {
     /// # Errors
     /// `INVAL`; `NOTCONN`: it has ended or was already answered.
     pub fn answer(&mut self, ports: &mut dyn Ports, number: u32, accept: bool, bytes: &[u8]) -> Result<()> {
-        let kind = if accept { HAMLYN_WIRE_ACCEPT } else { HAMLYN_WIRE_REJECT };
+        let kind = if accept { ULN_WIRE_ACCEPT } else { ULN_WIRE_REJECT };
         self.host.answer(ports, number, kind, &private(bytes)?)
     }
 
@@ -98,7 +98,7 @@ impl System {
     /// # Errors
     /// `INVAL`; `NOTCONN`: it has ended.
     pub fn close(&mut self, ports: &mut dyn Ports, number: u32, bytes: &[u8]) -> Result<()> {
-        self.host.close(ports, number, HAMLYN_END_CLOSED, &private(bytes)?)
+        self.host.close(ports, number, ULN_END_CLOSED, &private(bytes)?)
     }
 
     /// Releases a connection, as when its file is closed. Unless it has ended, the peer is notified
@@ -109,10 +109,10 @@ impl System {
 
     /// Returns the state of a connection. A connection that does not exist has ended with the card.
     #[must_use]
-    pub fn describe(&self, number: u32) -> HamlynConnectionState {
+    pub fn describe(&self, number: u32) -> UlnConnectionState {
         self.host.describe(number).unwrap_or_else(|| {
-            let mut state = HamlynConnectionState::new_zeroed();
-            (state.state, state.reason) = (HAMLYN_CONNECTION_ENDED, HAMLYN_END_CARD_RESET);
+            let mut state = UlnConnectionState::new_zeroed();
+            (state.state, state.reason) = (ULN_CONNECTION_ENDED, ULN_END_CARD_RESET);
             state
         })
     }

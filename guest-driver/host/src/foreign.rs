@@ -14,11 +14,9 @@ use std::fmt;
 use std::ptr::{NonNull, null_mut};
 use std::slice;
 
-use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_PLACE_SIZE;
-use hamlyn_abi::kernel::wire::HamlynWire;
-use hamlyn_abi::uapi::{
-    HamlynConnect, HamlynConnectionState, HamlynExpressQuery, HamlynListen, HamlynPrivate,
-};
+use hamlyn_abi::kernel::well_known::ULN_WELL_KNOWN_PLACE_SIZE;
+use hamlyn_abi::kernel::wire::UlnWire;
+use hamlyn_abi::uapi::{UlnConnect, UlnConnectionState, UlnExpressQuery, UlnListen, UlnPrivate};
 use rustix::io::{Errno, Result};
 use zerocopy::FromZeros;
 
@@ -71,7 +69,7 @@ unsafe extern "C" fn post(
     ports: *mut c_void,
     host: u32,
     entry: u32,
-    wire: *const HamlynWire,
+    wire: *const UlnWire,
     data: *const u8,
     length: u32,
 ) -> bool {
@@ -101,11 +99,11 @@ unsafe extern "C" fn more(ports: *mut c_void) -> bool {
     unsafe { context(ports) }.ports.more()
 }
 
-unsafe extern "C" fn read(ports: *mut c_void, host: u32, entry: u32, wire: *mut HamlynWire, place: *mut u8) {
+unsafe extern "C" fn read(ports: *mut c_void, host: u32, entry: u32, wire: *mut UlnWire, place: *mut u8) {
     // SAFETY: C passes the pointer that it was called with.
     let context = unsafe { context(ports) };
     // SAFETY: C passes a complete place of its own, which nothing else accesses meanwhile.
-    let place = unsafe { slice::from_raw_parts_mut(place, HAMLYN_WELL_KNOWN_PLACE_SIZE as usize) };
+    let place = unsafe { slice::from_raw_parts_mut(place, ULN_WELL_KNOWN_PLACE_SIZE as usize) };
     let read = context.ports.read(host, entry, place);
     // SAFETY: C passes a pointer to a head of its own.
     unsafe { wire.write(read) };
@@ -116,7 +114,7 @@ unsafe extern "C" fn reopen(ports: *mut c_void, host: u32, entry: u32) {
     unsafe { context(ports) }.ports.reopen(host, entry);
 }
 
-unsafe extern "C" fn message(ports: *mut c_void, host: u32, wire: *const HamlynWire, data: *const u8) {
+unsafe extern "C" fn message(ports: *mut c_void, host: u32, wire: *const UlnWire, data: *const u8) {
     // SAFETY: C passes the pointer that it was called with.
     let context = unsafe { context(ports) };
     // SAFETY: C passes a valid head of its own, which does not change meanwhile.
@@ -153,7 +151,7 @@ impl Ports for Nothing {
     fn now(&self) -> u64 {
         0
     }
-    fn post(&mut self, _: u32, _: u32, _: &HamlynWire, _: &[u8]) -> bool {
+    fn post(&mut self, _: u32, _: u32, _: &UlnWire, _: &[u8]) -> bool {
         false
     }
     fn take(&mut self) -> Option<(u32, u32)> {
@@ -162,8 +160,8 @@ impl Ports for Nothing {
     fn more(&mut self) -> bool {
         false
     }
-    fn read(&mut self, _: u32, _: u32, _: &mut [u8]) -> HamlynWire {
-        HamlynWire::default()
+    fn read(&mut self, _: u32, _: u32, _: &mut [u8]) -> UlnWire {
+        UlnWire::default()
     }
     fn reopen(&mut self, _: u32, _: u32) {}
 }
@@ -266,15 +264,9 @@ impl Host {
         unsafe { host_due(self.raw.as_ptr(), &mut due) }.then_some(due)
     }
 
-    pub(crate) fn say(
-        &mut self,
-        ports: &mut dyn Ports,
-        to: u32,
-        wire: &HamlynWire,
-        data: &[u8],
-    ) -> Result<()> {
+    pub(crate) fn say(&mut self, ports: &mut dyn Ports, to: u32, wire: &UlnWire, data: &[u8]) -> Result<()> {
         let private_length = u32::try_from(data.len()).map_err(|_| Errno::MSGSIZE)?;
-        let wire = HamlynWire { private_length, ..*wire };
+        let wire = UlnWire { private_length, ..*wire };
         // SAFETY: host and call are valid, and `private_length` is the number of bytes.
         result(self.call(ports, |host, call| unsafe { host_say(host, call, to, &wire, data.as_ptr()) }))
     }
@@ -289,7 +281,7 @@ impl Host {
         self.call(ports, |host, call| unsafe { host_watch(host, call, peer) });
     }
 
-    pub(crate) fn listen(&mut self, ports: &mut dyn Ports, listen: &HamlynListen) -> Result<u32> {
+    pub(crate) fn listen(&mut self, ports: &mut dyn Ports, listen: &UlnListen) -> Result<u32> {
         let (file, mut opened) = (self.next_file(), null_mut());
         // SAFETY: host, call and name are valid, and the pointer is ours.
         result(self.call(ports, |host, call| unsafe { host_listen(host, call, listen, file, &mut opened) }))?;
@@ -322,7 +314,7 @@ impl Host {
     pub(crate) fn request(
         &mut self,
         ports: &mut dyn Ports,
-        connect: &HamlynConnect,
+        connect: &UlnConnect,
         question: bool,
     ) -> Result<u32> {
         let (file, mut made) = (self.next_file(), null_mut());
@@ -339,7 +331,7 @@ impl Host {
         ports: &mut dyn Ports,
         number: u32,
         kind: u32,
-        private: &HamlynPrivate,
+        private: &UlnPrivate,
     ) -> Result<()> {
         let connection = self.connection(number)?;
         // SAFETY: host, call, connection and bytes are valid.
@@ -351,7 +343,7 @@ impl Host {
         ports: &mut dyn Ports,
         number: u32,
         reason: u32,
-        private: &HamlynPrivate,
+        private: &UlnPrivate,
     ) -> Result<()> {
         let connection = self.connection(number)?;
         // SAFETY: host, call, connection and bytes are valid.
@@ -370,8 +362,8 @@ impl Host {
         self.call(ports, |host, call| unsafe { host_release(host, call, connection.as_ptr()) });
     }
 
-    pub(crate) fn describe(&self, number: u32) -> Option<HamlynConnectionState> {
-        let mut state = HamlynConnectionState::new_zeroed();
+    pub(crate) fn describe(&self, number: u32) -> Option<UlnConnectionState> {
+        let mut state = UlnConnectionState::new_zeroed();
         let connection = self.connection(number).ok()?;
         // SAFETY: the connection is valid, and the state is ours.
         unsafe { host_describe(connection, &mut state) };
@@ -448,7 +440,7 @@ impl Host {
         unsafe { host_express_spare(self.raw.as_ptr(), pages) };
     }
 
-    pub(crate) fn express_describe(&mut self, ports: &mut dyn Ports, query: &mut HamlynExpressQuery) {
+    pub(crate) fn express_describe(&mut self, ports: &mut dyn Ports, query: &mut UlnExpressQuery) {
         // SAFETY: host and call are valid, and the query is ours.
         self.call(ports, |host, call| unsafe { host_express_describe(host, call, query) });
     }

@@ -22,8 +22,8 @@ pub mod slots;
 #[cfg(test)]
 mod tests;
 
-use hamlyn_abi::kernel::wire::HamlynWire;
-use hamlyn_abi::uapi::HAMLYN_END_LINK_LOST;
+use hamlyn_abi::kernel::wire::UlnWire;
+use hamlyn_abi::uapi::ULN_END_LINK_LOST;
 use rustix::io::Result;
 
 use foreign::Host;
@@ -41,7 +41,7 @@ pub trait Ports {
 
     /// Posts a message to an entry of our slot on another host; `data` is the name and the private
     /// data. Returns false if there is no space now.
-    fn post(&mut self, host: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> bool;
+    fn post(&mut self, host: u32, entry: u32, wire: &UlnWire, data: &[u8]) -> bool;
 
     /// Takes the next message that has arrived: returns its source host, below 64, and its entry.
     fn take(&mut self) -> Option<(u32, u32)>;
@@ -51,13 +51,13 @@ pub trait Ports {
 
     /// Reads a message: returns its head, and copies the 512 bytes of the entry's place, if it has
     /// one, to `place`.
-    fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> HamlynWire;
+    fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> UlnWire;
 
     /// Reopens an entry for messages, after it has been read.
     fn reopen(&mut self, host: u32, entry: u32);
 
     /// Handles a message of the card's own kind ([`System::say`]).
-    fn message(&mut self, host: u32, wire: &HamlynWire, data: &[u8]) {
+    fn message(&mut self, host: u32, wire: &UlnWire, data: &[u8]) {
         let _ = (host, wire, data);
     }
 
@@ -138,7 +138,7 @@ impl System {
         self.host.stop(ports);
     }
 
-    /// Ends all connections for this reason, an `HAMLYN_END_*`, because this host may have missed
+    /// Ends all connections for this reason, an `ULN_END_*`, because this host may have missed
     /// messages.
     pub fn lost(&mut self, ports: &mut dyn Ports, reason: u32) {
         self.host.lost(ports, reason);
@@ -152,7 +152,7 @@ impl System {
         let lost = changes != self.link_changes && !came;
         (self.host.link, self.link_changes) = (id, changes);
         if lost {
-            self.lost(ports, HAMLYN_END_LINK_LOST);
+            self.lost(ports, ULN_END_LINK_LOST);
         }
     }
 
@@ -163,9 +163,9 @@ impl System {
     }
 
     /// Sends a message of the card's own kind to a host: the words `from`, `to` and `reason`, and
-    /// at most 256 bytes. For details and errors see `hamlyn_system_say` in
-    /// `guest-driver/kernel/hamlyn_system.h`.
-    pub fn say(&mut self, ports: &mut dyn Ports, host: u32, wire: &HamlynWire, data: &[u8]) -> Result<()> {
+    /// at most 256 bytes. For details and errors see `uln_system_say` in
+    /// `guest-driver/kernel/uln_system.h`.
+    pub fn say(&mut self, ports: &mut dyn Ports, host: u32, wire: &UlnWire, data: &[u8]) -> Result<()> {
         self.host.say(ports, host, wire, data)
     }
 

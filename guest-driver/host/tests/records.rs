@@ -22,7 +22,7 @@ fn program() -> &'static Path {
             "-fsanitize=bounds",
             "-fsanitize-undefined-trap-on-error",
         ]);
-        command.arg("-D_HAMLYN_CORE_H").arg("-include").arg(tests.join("kernel.h"));
+        command.arg("-D_ULN_CORE_H").arg("-include").arg(tests.join("kernel.h"));
         let includes = ["host/shim", "kernel", "include", "core"].map(|folder| driver.join(folder));
         for include in [&tests].into_iter().chain(&includes) {
             command.arg("-I").arg(include);

@@ -67,7 +67,7 @@ static void check_apertures(void)
 	CHECK(0, clan_aperture_join(card, 63, 1, 100, &other));
 	CHECK(0, clan_aperture_descriptor(other, &again));
 	CHECK(0, clan_descriptor_get_info(&again, &info));
-	CHECK(1, info.host == HAMLYN_NO_LINK && info.length == 100);
+	CHECK(1, info.host == ULN_NO_LINK && info.length == 100);
 	clan_aperture_destroy(other);
 	CHECK(0, clan_descriptor_print(&descriptor, text, sizeof(text)));
 	CHECK(0, clan_descriptor_parse(text, &again));
@@ -349,12 +349,12 @@ static void check_events(void)
 /* Checks connections by name, which pass data in both directions: a descriptor, and an answer. */
 static void check_names(void)
 {
-	struct hamlyn_connection *here, *there;
-	struct hamlyn_connecting *asking;
-	struct hamlyn_listener *listener;
-	struct hamlyn_request *request;
-	struct hamlyn_passed passed;
-	struct hamlyn_found found;
+	struct uln_connection *here, *there;
+	struct uln_connecting *asking;
+	struct uln_name_listener *listener;
+	struct uln_request *request;
+	struct uln_passed passed;
+	struct uln_found found;
 	struct clan_card_info info;
 
 	CHECK(0, clan_get_info(card, &info));
@@ -364,16 +364,16 @@ static void check_names(void)
 	CHECK(1, clan_name_find(card, "c-check", &found, PATIENCE_MS));
 	CHECK(1, found.hosts == UINT64_C(1) << info.host);
 	CHECK(0, clan_name_connect_begin(card, info.host, "c-check", &descriptor, sizeof(descriptor), &asking));
-	CHECK(0, hamlyn_listener_request(listener, &request, PATIENCE_MS));
-	CHECK(0, hamlyn_request_passed(request, &passed));
+	CHECK(0, uln_name_listener_request(listener, &request, PATIENCE_MS));
+	CHECK(0, uln_request_passed(request, &passed));
 	CHECK(1, passed.length == sizeof(descriptor) && !memcmp(passed.data, &descriptor, sizeof(descriptor)));
-	CHECK(0, hamlyn_accept(request, "welcome", 7, &here));
-	CHECK(0, hamlyn_connect_finish(asking, &there, PATIENCE_MS));
-	CHECK(0, hamlyn_connection_passed(there, &passed));
+	CHECK(0, uln_request_accept(request, "welcome", 7, &here));
+	CHECK(0, uln_connecting_finish(asking, &there, PATIENCE_MS));
+	CHECK(0, uln_connection_passed(there, &passed));
 	CHECK(1, passed.length == 7 && !memcmp(passed.data, "welcome", 7));
-	CHECK(0, hamlyn_connection_close(here, NULL, 0));
-	hamlyn_connection_destroy(there);
-	hamlyn_listener_destroy(listener);
+	CHECK(0, uln_connection_close(here, NULL, 0));
+	uln_connection_destroy(there);
+	uln_name_listener_destroy(listener);
 	CHECK(-111, clan_name_connect_any(card, UINT64_C(1) << info.host, "c-check", NULL, 0, &there, PATIENCE_MS));
 }
 

@@ -488,13 +488,13 @@ static void check_calls(void)
 
 static void check_names(void)
 {
-	struct hamlyn_connecting *connecting;
-	struct hamlyn_connection *known, *admitted;
+	struct uln_connecting *connecting;
+	struct uln_connection *known, *admitted;
 	struct dart_connection *connection;
-	struct hamlyn_listener *listener;
-	struct hamlyn_request *request;
-	struct hamlyn_passed passed;
-	struct hamlyn_found found;
+	struct uln_name_listener *listener;
+	struct uln_request *request;
+	struct uln_passed passed;
+	struct uln_found found;
 	struct dart_address address;
 
 	open_end(&here);
@@ -505,24 +505,24 @@ static void check_names(void)
 	CHECK(1, dart_name_find(card, "check", &found, PATIENCE_MS));
 	/* No address is passed: there is no connection, and the requester is notified. */
 	CHECK(0, dart_name_connect_begin(card, host, "check", NULL, 0, &connecting));
-	CHECK(0, hamlyn_listener_request(listener, &request, PATIENCE_MS));
+	CHECK(0, uln_name_listener_request(listener, &request, PATIENCE_MS));
 	CHECK(-22, dart_admit(card, &there.options, request, &connection, &known));
-	CHECK(-111, hamlyn_connect_finish(connecting, &known, PATIENCE_MS));
+	CHECK(-111, uln_connecting_finish(connecting, &known, PATIENCE_MS));
 	/* Connect step by step, because one thread runs both ends. */
 	CHECK(0, dart_connection_create(card, &here.options, host, &here.connection));
 	CHECK(0, dart_connection_address(here.connection, &address));
 	CHECK(0, dart_name_connect_begin(card, host, "check", &address, sizeof(address), &connecting));
-	CHECK(0, hamlyn_listener_request(listener, &request, PATIENCE_MS));
+	CHECK(0, uln_name_listener_request(listener, &request, PATIENCE_MS));
 	CHECK(0, dart_admit(card, &there.options, request, &there.connection, &admitted));
-	CHECK(0, hamlyn_connect_finish(connecting, &known, PATIENCE_MS));
-	CHECK(0, hamlyn_connection_passed(known, &passed));
+	CHECK(0, uln_connecting_finish(connecting, &known, PATIENCE_MS));
+	CHECK(0, uln_connection_passed(known, &passed));
 	CHECK(sizeof(address), passed.length);
 	memcpy(&address, passed.data, sizeof(address));
 	CHECK(0, dart_connect(here.connection, &address));
 	settle();
-	hamlyn_connection_destroy(admitted);
-	hamlyn_connection_destroy(known);
-	hamlyn_listener_destroy(listener);
+	uln_connection_destroy(admitted);
+	uln_connection_destroy(known);
+	uln_name_listener_destroy(listener);
 	CHECK(-111, dart_name_connect_any(card, UINT64_C(1) << host, "check", NULL, 0, &known, PATIENCE_MS));
 	close_both();
 }

@@ -41,7 +41,7 @@ struct calling {
 	uint64_t known;
 	struct part parts[PARTS];
 	struct dart_connection *connections[PARTS];
-	struct hamlyn_connection *watched[PARTS];
+	struct uln_connection *watched[PARTS];
 	struct dart_caller *caller;
 	struct dart_member *member;
 	struct dart_client *client;
@@ -259,7 +259,7 @@ static void call(struct dart_card *card, uint32_t host, uint64_t own)
 	dart_client_destroy(calling.client);
 	for (int part = 0; part < PARTS; part++) {
 		dart_connection_destroy(connections[part]);
-		hamlyn_connection_destroy(calling.watched[part]);
+		uln_connection_destroy(calling.watched[part]);
 		close_part(&parts[part]);
 	}
 }

@@ -147,16 +147,16 @@ static void receive(struct dart_card *card)
 	static _Alignas(8) unsigned char memory[LENGTH];
 	struct end end = open_end(card, memory);
 	struct dart_connection *connection;
-	struct hamlyn_connection *known;
-	struct hamlyn_listener *listener;
-	struct hamlyn_request *request;
-	struct hamlyn_end ended;
+	struct uln_connection *known;
+	struct uln_name_listener *listener;
+	struct uln_request *request;
+	struct uln_end ended;
 	uint64_t counter, tail;
 
 	must(dart_name_listen(card, NAME, 1, &listener));
 	printf("{\"listening\":\"%s\"}\n", NAME);
 	fflush(stdout);
-	must(hamlyn_listener_request(listener, &request, PATIENCE_MS));
+	must(uln_name_listener_request(listener, &request, PATIENCE_MS));
 	must(dart_admit(card, &end.options, request, &connection, &known));
 	prepare_log(&end, connection);
 	/* From now on the sender may call the entries here. */
@@ -166,15 +166,15 @@ static void receive(struct dart_card *card)
 
 		show(&record, &end);
 	}
-	must(hamlyn_connection_end(known, &ended, PATIENCE_MS));
+	must(uln_connection_end(known, &ended, PATIENCE_MS));
 	must(dart_register(connection, COUNTER, &counter));
 	must(dart_register(connection, TAIL, &tail));
 	/* The sender may have set the register to any value. */
 	if (tail - LOG > 2 * ENTRY)
 		fail("the log is longer than what was sent");
 	printf("{\"counter\":%llu,\"log\":\"%.*s\"}\n", (unsigned long long)counter, (int)(tail - LOG), (char *)memory + LOG);
-	hamlyn_connection_destroy(known);
-	hamlyn_listener_destroy(listener);
+	uln_connection_destroy(known);
+	uln_name_listener_destroy(listener);
 	dart_connection_destroy(connection);
 	close_end(&end);
 }
@@ -239,7 +239,7 @@ static void send_all(struct dart_card *card, uint32_t host, size_t length)
 	const struct dart_operation exception = { .main = DART_EXCEPTION, .about = ABOUT, .operand = 5 };
 	struct end end = open_end(card, memory);
 	struct dart_connection *connection;
-	struct hamlyn_connection *known;
+	struct uln_connection *known;
 	struct dart_status status;
 	struct dart_record record;
 	uint64_t counted = 0;
@@ -257,7 +257,7 @@ static void send_all(struct dart_card *card, uint32_t host, size_t length)
 	must(dart_connection_status(connection, &status));
 	printf("{\"sent\":%zu,\"counted\":%llu,\"read_back\":true,\"traps\":%u,\"trap\":%u}\n", length,
 	       (unsigned long long)counted, status.traps, status.trap);
-	must(hamlyn_connection_close(known, NULL, 0));
+	must(uln_connection_close(known, NULL, 0));
 	dart_connection_destroy(connection);
 	close_end(&end);
 }

@@ -18,7 +18,7 @@
 static int must(int outcome)
 {
 	if (outcome < 0) {
-		fprintf(stderr, "error: %s\n", hamlyn_error());
+		fprintf(stderr, "error: %s\n", uln_error());
 		exit(1);
 	}
 	return outcome;
@@ -42,7 +42,7 @@ static void serve(struct hamlyn_manager *manager, const char *name)
 			must(more);
 		/* A client that cannot be accepted, or dies, does not end the server. */
 		if (more < 0) {
-			printf("{\"refused\":\"%s\"}\n", hamlyn_error());
+			printf("{\"refused\":\"%s\"}\n", uln_error());
 			fflush(stdout);
 			continue;
 		}
@@ -57,7 +57,7 @@ static void serve(struct hamlyn_manager *manager, const char *name)
 			more = hamlyn_stream_close(sender, -1);
 		else
 			hamlyn_stream_sender_destroy(sender);
-		printf("{\"ended\":\"%s\"}\n", more < 0 ? hamlyn_error() : "well");
+		printf("{\"ended\":\"%s\"}\n", more < 0 ? uln_error() : "well");
 		fflush(stdout);
 		hamlyn_stream_receiver_destroy(receiver);
 	}

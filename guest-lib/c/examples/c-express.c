@@ -79,13 +79,13 @@ static void echo(struct hamlyn_channel_sender *sender, struct hamlyn_channel_rec
 	else
 		hamlyn_channel_sender_destroy(sender);
 	hamlyn_channel_receiver_destroy(receiver);
-	printf("{\"echoed\":%lu,\"ended\":\"%s\"}\n", echoed, more < 0 ? hamlyn_error() : "well");
+	printf("{\"echoed\":%lu,\"ended\":\"%s\"}\n", echoed, more < 0 ? uln_error() : "well");
 	fflush(stdout);
 }
 
 static void refused(void)
 {
-	printf("{\"refused\":\"%s\"}\n", hamlyn_error());
+	printf("{\"refused\":\"%s\"}\n", uln_error());
 	fflush(stdout);
 }
 
@@ -131,7 +131,7 @@ static void ask(struct hamlyn_manager *manager, int by_messages, char **words)
 		fail("the other side has closed");
 	back = copied(receiver, &message);
 	if (!back)
-		fail(hamlyn_error());
+		fail(uln_error());
 	printf("{\"back\":\"%s\"}\n", back);
 	free(back);
 	must(hamlyn_channel_close(sender, -1));
@@ -210,7 +210,7 @@ static size_t next_bytes(struct loop *loop, void *to, size_t length)
 
 static void sink(struct hamlyn_manager *manager, const char *name)
 {
-	struct hamlyn_channel_options options = { .capacity = RING, .polling_us = HAMLYN_NO_POLLING };
+	struct hamlyn_channel_options options = { .capacity = RING, .polling_us = ULN_NO_POLLING };
 	struct hamlyn_channel_listener *listener;
 	struct hamlyn_channel_sender *sender;
 	struct hamlyn_channel_receiver *receiver;
@@ -241,7 +241,7 @@ static void sink(struct hamlyn_manager *manager, const char *name)
 
 static void stream(struct hamlyn_manager *manager, char **words)
 {
-	struct hamlyn_channel_options options = { .polling_us = HAMLYN_NO_POLLING };
+	struct hamlyn_channel_options options = { .polling_us = ULN_NO_POLLING };
 	size_t length = strtoul(words[2], NULL, 10), sent = 0, piece;
 	unsigned char *data = malloc(length + 1);
 	struct hamlyn_channel_sender *sender;
@@ -391,7 +391,7 @@ static void channels(struct hamlyn_card *card, int argc, char **argv)
 {
 	int is_sink = !strcmp(argv[1], "stream-sink"), streams = argc == 5 && !strcmp(argv[1], "stream");
 	/* For a loop that sleeps in poll(2), calls must not busy-poll. */
-	struct hamlyn_manager_options options = { .polling_us = is_sink || streams ? HAMLYN_NO_POLLING : 0 };
+	struct hamlyn_manager_options options = { .polling_us = is_sink || streams ? ULN_NO_POLLING : 0 };
 	struct hamlyn_manager *manager;
 
 	must(hamlyn_manager_create_with(card, &options, &manager));

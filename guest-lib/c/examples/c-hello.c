@@ -9,7 +9,7 @@
 static void must(int outcome)
 {
 	if (outcome < 0) {
-		fprintf(stderr, "%s\n", hamlyn_error());
+		fprintf(stderr, "%s\n", uln_error());
 		exit(1);
 	}
 }

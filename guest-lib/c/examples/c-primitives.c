@@ -56,7 +56,7 @@ static struct shrimp_send_buffer *silent_out[SHRIMP_NX_NODES];
 static int64_t must(int64_t outcome)
 {
 	if (outcome < 0) {
-		printf("{\"error\":\"%lld: %s\"}\n", (long long)outcome, hamlyn_error());
+		printf("{\"error\":\"%lld: %s\"}\n", (long long)outcome, uln_error());
 		exit(1);
 	}
 	return outcome;
@@ -106,13 +106,13 @@ static void both(void)
 }
 
 /* Connects to the other side. Maps its memory, while it maps this side's. */
-static struct hamlyn_connection *meet(struct shrimp_card *card, int sends, const char *name)
+static struct uln_connection *meet(struct shrimp_card *card, int sends, const char *name)
 {
 	struct shrimp_handle handles[HANDLES];
-	struct hamlyn_connection *connection = NULL;
-	struct hamlyn_listener *listener;
-	struct hamlyn_request *request = NULL;
-	struct hamlyn_passed passed;
+	struct uln_connection *connection = NULL;
+	struct uln_name_listener *listener;
+	struct uln_request *request = NULL;
+	struct uln_passed passed;
 
 	for (int at = 0; at < HANDLES; at++) {
 		must(shrimp_export(card, lengths[at], SHRIMP_ALL_HOSTS, &own[at]));
@@ -120,14 +120,14 @@ static struct hamlyn_connection *meet(struct shrimp_card *card, int sends, const
 	}
 	if (sends) {
 		must(shrimp_connect_any(card, 0, name, handles, sizeof(handles), &connection, PATIENCE_MS));
-		must(hamlyn_connection_passed(connection, &passed));
+		must(uln_connection_passed(connection, &passed));
 	} else {
 		must(shrimp_listen(card, name, 1, &listener));
 		printf("{\"listening\":\"%s\"}\n", name);
 		fflush(stdout);
-		must(hamlyn_listener_request(listener, &request, PATIENCE_MS));
-		must(hamlyn_request_passed(request, &passed));
-		hamlyn_listener_destroy(listener);
+		must(uln_name_listener_request(listener, &request, PATIENCE_MS));
+		must(uln_request_passed(request, &passed));
+		uln_name_listener_destroy(listener);
 	}
 	if (passed.length != sizeof(handles))
 		wrong("bytes of handles", 0, passed.length);
@@ -142,7 +142,7 @@ static struct hamlyn_connection *meet(struct shrimp_card *card, int sends, const
 	must(shrimp_nx_init(&program, &barriers, 1));
 	must(shrimp_nx_init(&node, &messages, 1));
 	if (!sends)
-		must(hamlyn_accept(request, handles, sizeof(handles), &connection));
+		must(uln_request_accept(request, handles, sizeof(handles), &connection));
 	return connection;
 }
 
@@ -544,9 +544,9 @@ int main(int argc, char **argv)
 	unsigned int count = argc > 3 ? (unsigned int)strtoul(argv[3], NULL, 10) : 20, at = 0;
 	int sends = !strcmp(side, "send");
 	const char *primitive = argc > 2 ? argv[2] : "";
-	struct hamlyn_connection *connection;
+	struct uln_connection *connection;
 	struct shrimp_card *card;
-	struct hamlyn_end end;
+	struct uln_end end;
 
 	while (at < sizeof(counted) / sizeof(counted[0]) && strcmp(counted[at].name, primitive))
 		at++;
@@ -569,9 +569,9 @@ int main(int argc, char **argv)
 	else
 		use(primitive, sends, count);
 	if (sends)
-		must(hamlyn_connection_end(connection, &end, PATIENCE_MS));
+		must(uln_connection_end(connection, &end, PATIENCE_MS));
 	else
-		must(hamlyn_connection_close(connection, NULL, 0));
+		must(uln_connection_close(connection, NULL, 0));
 	for (unsigned int at = 0; at + 1 < nodes; at++) {
 		shrimp_send_buffer_destroy(silent_out[at]);
 		shrimp_receive_buffer_destroy(silent_own[at]);

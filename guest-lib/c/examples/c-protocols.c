@@ -28,7 +28,7 @@
 static int must(int outcome)
 {
 	if (outcome < 0) {
-		printf("{\"error\":\"%s\"}\n", hamlyn_error());
+		printf("{\"error\":\"%s\"}\n", uln_error());
 		exit(1);
 	}
 	return outcome;
@@ -69,14 +69,14 @@ static void verify(const void *data, size_t length, size_t offset)
 }
 
 /* The connection, if the sides find each other by name. */
-static struct hamlyn_connection *connection;
+static struct uln_connection *connection;
 static int by_name;
 
 /* Passes a ticket or seed to the next requester, or prints its text. */
 static void offer(struct hamlyn_card *card, const char *kind, const char *text, const void *bytes, size_t length)
 {
-	struct hamlyn_listener *listener;
-	struct hamlyn_request *request;
+	struct uln_name_listener *listener;
+	struct uln_request *request;
 
 	if (!by_name) {
 		printf("{\"%s\":\"%s\"}\n", kind, text);
@@ -86,9 +86,9 @@ static void offer(struct hamlyn_card *card, const char *kind, const char *text, 
 	must(hamlyn_listen(card, NAME, 1, &listener));
 	printf("{\"listening\":\"" NAME "\"}\n");
 	fflush(stdout);
-	must(hamlyn_listener_request(listener, &request, PATIENCE_MS));
-	must(hamlyn_accept(request, bytes, length, &connection));
-	hamlyn_listener_destroy(listener);
+	must(uln_name_listener_request(listener, &request, PATIENCE_MS));
+	must(uln_request_accept(request, bytes, length, &connection));
+	uln_name_listener_destroy(listener);
 }
 
 static void offer_ticket(struct hamlyn_card *card, const struct hamlyn_ticket *ticket)
@@ -102,10 +102,10 @@ static void offer_ticket(struct hamlyn_card *card, const struct hamlyn_ticket *t
 /* Connects to a host, and takes what it passes: a ticket or a seed of `length` bytes. */
 static void ask(struct hamlyn_card *card, const char *host, void *bytes, size_t length)
 {
-	struct hamlyn_passed passed;
+	struct uln_passed passed;
 
 	must(hamlyn_connect(card, (uint32_t)strtoul(host, NULL, 10), NAME, NULL, 0, &connection));
-	must(hamlyn_connection_passed(connection, &passed));
+	must(uln_connection_passed(connection, &passed));
 	if (passed.length != length) {
 		printf("{\"error\":\"%zu bytes were passed instead of %zu\"}\n", passed.length, length);
 		exit(1);
@@ -127,16 +127,16 @@ static struct hamlyn_ticket ask_ticket(struct hamlyn_card *card, const char *who
 /* Disconnects. The receiver waits for the sender's end, and prints how it ended. */
 static void part(int receives)
 {
-	struct hamlyn_end end;
+	struct uln_end end;
 
 	if (!connection)
 		return;
 	if (receives) {
-		must(hamlyn_connection_end(connection, &end, PATIENCE_MS));
-		printf("{\"closed\":%s}\n", end.reason == HAMLYN_END_CLOSED ? "true" : "false");
-		hamlyn_connection_destroy(connection);
+		must(uln_connection_end(connection, &end, PATIENCE_MS));
+		printf("{\"closed\":%s}\n", end.reason == ULN_END_CLOSED ? "true" : "false");
+		uln_connection_destroy(connection);
 	} else {
-		must(hamlyn_connection_close(connection, NULL, 0));
+		must(uln_connection_close(connection, NULL, 0));
 	}
 }
 

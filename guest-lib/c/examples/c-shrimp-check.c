@@ -201,11 +201,11 @@ static void check_end(struct shrimp_send_buffer *from, struct shrimp_receive_buf
 
 static void check_names(void)
 {
-	struct hamlyn_listener *listener;
-	struct hamlyn_request *request;
-	struct hamlyn_connecting *asking;
-	struct hamlyn_connection *here, *there;
-	struct hamlyn_found found;
+	struct uln_name_listener *listener;
+	struct uln_request *request;
+	struct uln_connecting *asking;
+	struct uln_connection *here, *there;
+	struct uln_found found;
 	struct shrimp_card_info info;
 
 	CHECK(0, shrimp_get_info(card, &info));
@@ -215,12 +215,12 @@ static void check_names(void)
 	CHECK(1, shrimp_find(card, "c-check", &found, PATIENCE_MS));
 	CHECK(1, found.hosts == UINT64_C(1) << info.host);
 	CHECK(0, shrimp_connect_begin(card, info.host, "c-check", "hi", 2, &asking));
-	CHECK(0, hamlyn_listener_request(listener, &request, PATIENCE_MS));
-	CHECK(0, hamlyn_accept(request, NULL, 0, &here));
-	CHECK(0, hamlyn_connect_finish(asking, &there, PATIENCE_MS));
-	CHECK(0, hamlyn_connection_close(here, NULL, 0));
-	hamlyn_connection_destroy(there);
-	hamlyn_listener_destroy(listener);
+	CHECK(0, uln_name_listener_request(listener, &request, PATIENCE_MS));
+	CHECK(0, uln_request_accept(request, NULL, 0, &here));
+	CHECK(0, uln_connecting_finish(asking, &there, PATIENCE_MS));
+	CHECK(0, uln_connection_close(here, NULL, 0));
+	uln_connection_destroy(there);
+	uln_name_listener_destroy(listener);
 	CHECK(-111, shrimp_connect_any(card, UINT64_C(1) << info.host, "c-check", NULL, 0, &there, PATIENCE_MS));
 }
 

@@ -34,7 +34,7 @@
 static int must(int outcome)
 {
 	if (outcome < 0) {
-		printf("{\"error\":\"%s\"}\n", hamlyn_error());
+		printf("{\"error\":\"%s\"}\n", uln_error());
 		exit(1);
 	}
 	return outcome;
@@ -69,7 +69,7 @@ static struct shrimp_receive_buffer *export_memory(struct shrimp_card *card, siz
 }
 
 /* Takes the handle that was passed. Returns 0 if there was none. */
-static int passed_handle(const struct hamlyn_passed *passed, struct shrimp_handle *handle)
+static int passed_handle(const struct uln_passed *passed, struct shrimp_handle *handle)
 {
 	if (passed->length != sizeof(*handle))
 		return 0;
@@ -124,27 +124,27 @@ static void receive(struct shrimp_card *card)
 	struct shrimp_receive_buffer *buffer;
 	struct shrimp_send_buffer *back = NULL;
 	struct shrimp_handle handle, other;
-	struct hamlyn_connection *connection;
-	struct hamlyn_listener *listener;
-	struct hamlyn_request *request;
-	struct hamlyn_passed passed;
+	struct uln_connection *connection;
+	struct uln_name_listener *listener;
+	struct uln_request *request;
+	struct uln_passed passed;
 
 	buffer = export_memory(card, PAGES + MOST, &handle);
 	must(shrimp_listen(card, NAME, 1, &listener));
 	say("{\"listening\":\"" NAME "\"}");
-	must(hamlyn_listener_request(listener, &request, PATIENCE_MS));
-	must(hamlyn_request_passed(request, &passed));
+	must(uln_name_listener_request(listener, &request, PATIENCE_MS));
+	must(uln_request_passed(request, &passed));
 	if (passed_handle(&passed, &other))
 		must(shrimp_map(card, &other, 0, PAGES, SHRIMP_MODE_BLOCKED, &back));
-	must(hamlyn_accept(request, &handle, sizeof(handle), &connection));
+	must(uln_request_accept(request, &handle, sizeof(handle), &connection));
 	print_message(buffer, "message");
 	verify(buffer);
 	if (back)
 		store_message(back, "hello yourself");
 	/* Earlier stores arrive before the end. */
-	must(hamlyn_connection_close(connection, "thank you", 9));
+	must(uln_connection_close(connection, "thank you", 9));
 	shrimp_send_buffer_destroy(back);
-	hamlyn_listener_destroy(listener);
+	uln_name_listener_destroy(listener);
 	shrimp_receive_buffer_destroy(buffer);
 }
 
@@ -168,13 +168,13 @@ static void send_all(struct shrimp_card *card, size_t length)
 	struct shrimp_receive_buffer *answer;
 	struct shrimp_send_buffer *front;
 	struct shrimp_handle own, handle;
-	struct hamlyn_connection *connection;
-	struct hamlyn_passed passed;
-	struct hamlyn_end end;
+	struct uln_connection *connection;
+	struct uln_passed passed;
+	struct uln_end end;
 
 	answer = export_memory(card, PAGES, &own);
 	must(shrimp_connect_any(card, 0, NAME, &own, sizeof(own), &connection, PATIENCE_MS));
-	must(hamlyn_connection_passed(connection, &passed));
+	must(uln_connection_passed(connection, &passed));
 	if (!passed_handle(&passed, &handle)) {
 		say("{\"error\":\"no handle was passed\"}");
 		exit(1);
@@ -184,11 +184,11 @@ static void send_all(struct shrimp_card *card, size_t length)
 	send_pages(card, &handle, length);
 	must(shrimp_store(front, PAGES_FLAG, length, 4));
 	/* The buffers must live until everything has arrived: the receiver reports that. */
-	must(hamlyn_connection_end(connection, &end, PATIENCE_MS));
+	must(uln_connection_end(connection, &end, PATIENCE_MS));
 	printf("{\"sent\":%zu,\"end\":\"%.*s\"}\n", length, (int)end.length, (const char *)end.data);
 	if (*(volatile uint32_t *)((char *)shrimp_receive_buffer_data(answer) + FLAG))
 		print_message(answer, "answer");
-	hamlyn_connection_destroy(connection);
+	uln_connection_destroy(connection);
 	shrimp_send_buffer_destroy(front);
 	shrimp_receive_buffer_destroy(answer);
 }

@@ -17,7 +17,7 @@ static void check(const char *what, long long due, long long given)
 	if (due == given)
 		return;
 	wrong++;
-	printf("{\"wrong\":\"%s\",\"due\":%lld,\"given\":%lld,\"error\":\"%s\"}\n", what, due, given, hamlyn_error());
+	printf("{\"wrong\":\"%s\",\"due\":%lld,\"given\":%lld,\"error\":\"%s\"}\n", what, due, given, uln_error());
 	fflush(stdout);
 }
 

@@ -20,7 +20,7 @@ static inline void fail(const char *why)
 static inline int must(int outcome)
 {
 	if (outcome < 0)
-		fail(hamlyn_error());
+		fail(uln_error());
 	return outcome;
 }
 

@@ -26,9 +26,9 @@
 struct serving {
 	struct dart_card *card;
 	struct part parts[PARTS];
-	struct hamlyn_listener *listeners[PARTS];
+	struct uln_name_listener *listeners[PARTS];
 	struct dart_connection *connections[PARTS][CLIENTS];
-	struct hamlyn_connection *known[PARTS][CLIENTS];
+	struct uln_connection *known[PARTS][CLIENTS];
 	size_t clients;
 	struct dart_backlog *backlog;
 	struct dart_barrier *barrier;
@@ -45,9 +45,9 @@ static void serve_admit(void *state, const unsigned long long *numbers, int coun
 	for (int part = 0; part < PARTS; part++) {
 		/* The window is the whole bank: the shared registers, then each client's own. */
 		struct dart_connection_options options = options_of(&serving->parts[part]);
-		struct hamlyn_request *request;
+		struct uln_request *request;
 
-		must(hamlyn_listener_request(serving->listeners[part], &request, PATIENCE_MS));
+		must(uln_name_listener_request(serving->listeners[part], &request, PATIENCE_MS));
 		must(dart_admit(serving->card, &options, request, &serving->connections[part][serving->clients],
 				&serving->known[part][serving->clients]));
 	}
@@ -255,9 +255,9 @@ static void serve(struct dart_card *card)
 	for (int part = 0; part < PARTS; part++) {
 		for (size_t client = 0; client < serving.clients; client++) {
 			dart_connection_destroy(serving.connections[part][client]);
-			hamlyn_connection_destroy(serving.known[part][client]);
+			uln_connection_destroy(serving.known[part][client]);
 		}
-		hamlyn_listener_destroy(serving.listeners[part]);
+		uln_name_listener_destroy(serving.listeners[part]);
 		close_part(&serving.parts[part]);
 	}
 }

@@ -125,7 +125,7 @@ fn errno_of_mapping(why: &MappingError) -> c_int {
 }
 
 /// Runs a call. Returns its value to C, or the negative errno of its failure. The failure's message
-/// is kept for hamlyn_error.
+/// is kept for uln_error.
 pub(crate) fn call(act: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     let panicked = |_| Err(Failure::new(EIO, "the library has failed: please report it"));
     let Failure { errno, text } = match catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(panicked) {
@@ -224,20 +224,20 @@ pub(crate) fn at_once<T>(milliseconds: c_int, outcome: hamlyn::Result<T>) -> Res
 }
 
 /// Version of the library that this header describes: major << 16 | minor << 8 | patch.
-pub const HAMLYN_VERSION: u32 = 0x0000_0100;
+pub const ULN_VERSION: u32 = 0x0000_0100;
 
-/// Returns the version of the library that the program runs with, encoded as HAMLYN_VERSION. A
-/// library is compatible if it has the major number that the program was compiled with. While the
-/// major number is 0, the minor number must match too.
+/// Returns the version of the library that the program runs with, encoded as ULN_VERSION. A library
+/// is compatible if it has the major number that the program was compiled with. While the major
+/// number is 0, the minor number must match too.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_version() -> u32 {
-    HAMLYN_VERSION
+pub extern "C" fn uln_version() -> u32 {
+    ULN_VERSION
 }
 
 /// Returns the reason for the last failed call in this thread: a sentence, valid until the thread's
 /// next failed call.
 #[unsafe(no_mangle)]
-pub extern "C" fn hamlyn_error() -> *const c_char {
+pub extern "C" fn uln_error() -> *const c_char {
     LAST.with(|last| last.borrow().as_ptr())
 }
 
@@ -252,7 +252,7 @@ mod tests {
 
     fn text() -> String {
         // SAFETY: the text belongs to this thread, and no call fails before it is copied.
-        unsafe { CStr::from_ptr(hamlyn_error()) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(uln_error()) }.to_string_lossy().into_owned()
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn version_matches_the_package() {
         let [major, minor, patch] = [16, 8, 0]
-            .map(|shift| (hamlyn_version() >> shift & if shift == 16 { u32::MAX } else { 0xff }).to_string());
+            .map(|shift| (uln_version() >> shift & if shift == 16 { u32::MAX } else { 0xff }).to_string());
         assert_eq!([major, minor, patch].join("."), env!("CARGO_PKG_VERSION"));
     }
 

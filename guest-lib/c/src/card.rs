@@ -12,13 +12,13 @@ use crate::memory::text;
 pub struct hamlyn_card(pub(crate) Card);
 
 /// Host id of a card whose link is down.
-pub const HAMLYN_NO_LINK: u32 = 0xffff_ffff;
+pub const ULN_NO_LINK: u32 = 0xffff_ffff;
 
 /// Properties and resource counts of a card.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct hamlyn_card_info {
-    /// Host id, or HAMLYN_NO_LINK while the link is down.
+    /// Host id, or ULN_NO_LINK while the link is down.
     pub host: u32,
     /// Version of the card's ABI: major in the upper half, minor in the lower.
     pub abi_version: u32,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn hamlyn_get_info(
         let to = given(info, "info")?;
         let info = given(card, "card")?.0.info()?;
         let info = hamlyn_card_info {
-            host: info.host.unwrap_or(HAMLYN_NO_LINK),
+            host: info.host.unwrap_or(ULN_NO_LINK),
             abi_version: info.abi_version,
             packet_size: info.packet_size,
             sram_size: info.sram_size,

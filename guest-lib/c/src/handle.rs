@@ -85,7 +85,7 @@ fn post(
 }
 
 /// Waits until the card has finished with a request. Every call fails with -EPERM if the card
-/// refused the request; hamlyn_error gives the reason. With a timeout of 0 the call does not wait:
+/// refused the request; uln_error gives the reason. With a timeout of 0 the call does not wait:
 /// it fails with -EAGAIN if the card has not finished.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hamlyn_handle_wait(handle: Option<&hamlyn_handle>, timeout_ms: c_int) -> c_int {

@@ -5,13 +5,13 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use hamlyn::{Error, Handle, Manager, Polling, SendBuffer, Sent, Terminus, Ticket};
+use hamlyn::{Error, Handle, Manager, SendBuffer, Sent, Terminus, Ticket};
 
 use crate::call::{Failure, at_once, call, count, free, given, store, timeout, unused};
 use crate::card::hamlyn_card;
 use crate::memory::items_mut;
+use crate::polling::polling;
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 
 /// Default number of entries of a manager's first notification queue.
@@ -121,22 +121,10 @@ pub struct hamlyn_manager_options {
     /// another queue when this one is too short for all its receivers.
     pub entries: u32,
     /// Microseconds for which a waiting call polls memory before it sleeps, at most; 1000 by
-    /// default. HAMLYN_NO_POLLING disables polling.
+    /// default. ULN_NO_POLLING disables polling.
     pub polling_us: u32,
     /// Must be 0.
     pub reserved: [u32; 6],
-}
-
-/// For polling_us: waiting calls sleep without polling first.
-pub const HAMLYN_NO_POLLING: u32 = 0xffff_ffff;
-
-/// Returns the policy for an option of this kind.
-pub(crate) fn polling(microseconds: u32) -> Polling {
-    match microseconds {
-        0 => Polling::default(),
-        HAMLYN_NO_POLLING => Polling::NEVER,
-        limit => Polling::up_to(Duration::from_micros(limit.into())),
-    }
 }
 
 /// Creates a manager with options.

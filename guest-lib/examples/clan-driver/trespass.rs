@@ -9,7 +9,7 @@ use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::dma::*;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::uapi::*;
-use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_abi::uapi::UlnObject;
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
 use serde_json::json;
@@ -163,7 +163,7 @@ impl Ground {
 
     /// Uses another open file, which is another protection domain, even in one process.
     fn use_anothers(&self, attempts: &mut Attempts, other: &Device) {
-        let object = |index| HamlynObject { index, ..HamlynObject::default() };
+        let object = |index| UlnObject { index, ..UlnObject::default() };
         let mut index = object(self.aperture.aperture);
         let done = other.card_call::<CLAN_IOC_APERTURE_CLOSE, _>(&mut index, &[]);
         attempts.must_fail("closing another's aperture", done, Errno::NOENT);
@@ -284,14 +284,14 @@ impl Ground {
         if result != CLAN_DMA_BAD_REQUEST {
             return Err(format!("a request that means nothing: {result}").into());
         }
-        let mut object = HamlynObject { index: own.endpoint, ..HamlynObject::default() };
+        let mut object = UlnObject { index: own.endpoint, ..UlnObject::default() };
         self.device.card_call::<CLAN_IOC_ENDPOINT_CLOSE, _>(&mut object, &[])?;
         Ok(())
     }
 
     /// An endpoint that a window names cannot be closed. Then everything closes in order.
     fn close(&self, attempts: &mut Attempts) -> Outcome {
-        let object = |index| HamlynObject { index, ..HamlynObject::default() };
+        let object = |index| UlnObject { index, ..UlnObject::default() };
         let mut index = object(self.endpoint.endpoint);
         let done = self.device.card_call::<CLAN_IOC_ENDPOINT_CLOSE, _>(&mut index, &[]);
         attempts.must_fail("closing an endpoint that a window names", done, Errno::BUSY);

@@ -9,7 +9,7 @@ use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::dart::uapi::*;
 use hamlyn_abi::dart::wire::DART_FIRST_CONNECTION;
-use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_abi::uapi::UlnObject;
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
 use serde_json::json;
@@ -62,8 +62,8 @@ pub(crate) fn run(path: &Path) -> Outcome {
     print(&json!({ "refused": attempts.refused, "succeeded": attempts.succeeded }))
 }
 
-fn object(index: u32) -> HamlynObject {
-    HamlynObject { index, ..HamlynObject::default() }
+fn object(index: u32) -> UlnObject {
+    UlnObject { index, ..UlnObject::default() }
 }
 
 impl Ground {

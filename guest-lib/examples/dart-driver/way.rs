@@ -6,7 +6,7 @@ use hamlyn::dart::Operation;
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::uapi::*;
-use hamlyn_abi::uapi::HamlynQuery;
+use hamlyn_abi::uapi::UlnQuery;
 use hamlyn_sys::{Access, Device, Mapping};
 use zerocopy::IntoBytes;
 
@@ -65,7 +65,7 @@ impl Way {
 
     /// Connects to this endpoint, with a queue for the events of its messages.
     pub(crate) fn telling(device: &Device, target: u32, events: u32) -> Outcome<Self> {
-        let mut query = HamlynQuery::default();
+        let mut query = UlnQuery::default();
         device.query(&mut query)?;
         let memory = Mapping::anonymous(LENGTH + PAGE)?;
         let own = open_endpoint(device, &memory)?;

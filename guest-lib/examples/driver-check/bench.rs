@@ -45,7 +45,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) fn create(path: &Path) -> Outcome<Self> {
         let device = Arc::new(Device::open(path)?);
-        let mut query = HamlynQuery::default();
+        let mut query = UlnQuery::default();
         device.query(&mut query)?;
         let terminus = Terminus::create(&device)?;
         let mut queue = HamlynQueueCreate { entries: ENTRIES, ..Default::default() };
@@ -120,8 +120,8 @@ impl Terminus {
     }
 }
 
-pub(crate) fn object(index: u32) -> HamlynObject {
-    HamlynObject { index, ..Default::default() }
+pub(crate) fn object(index: u32) -> UlnObject {
+    UlnObject { index, ..Default::default() }
 }
 
 pub(crate) fn slot(area: &Mapping) -> HamlynSlotCreate {
@@ -154,7 +154,7 @@ pub(crate) fn wait_while(
     cursor: u32,
     meanwhile: impl FnOnce(&mut Bench, &dyn Fn() -> bool) -> Outcome,
 ) -> Outcome<io::Result<()>> {
-    wait_as(bench, bench.wait(cursor, HAMLYN_WAIT_FOREVER), meanwhile)
+    wait_as(bench, bench.wait(cursor, ULN_WAIT_FOREVER), meanwhile)
 }
 
 /// Like [`wait_while`], with the time-out of `wait`.

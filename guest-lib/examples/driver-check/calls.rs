@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::ULN_MAX_AREA;
 use hamlyn_abi::hamlyn::command::{HAMLYN_MAX_WEIGHT, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_SLOT_FLAGS};
 use hamlyn_abi::hamlyn::request::HAMLYN_SEND_BUFFERS;
 use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_WORK_QUEUE;
@@ -44,29 +44,29 @@ pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
 }
 
 /// Checks the card's memory sizes, and the zeros after them.
-fn memory_is_sound(query: &HamlynQuery) -> bool {
+fn memory_is_sound(query: &UlnQuery) -> bool {
     let HamlynSramQuery { room, free, longest, reserved } = query.of_card().unwrap_or_default();
     let sums = longest > 0 && longest <= free && free < room && room < query.sram_size;
     sums && reserved == 0 && query.card[2..] == [0; 7]
 }
 
 fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
-    let mut query = HamlynQuery::default();
+    let mut query = UlnQuery::default();
     checks.done("query", device.query(&mut query))?;
-    let sound = query.uapi_version == HAMLYN_UAPI_VERSION
+    let sound = query.uapi_version == ULN_UAPI_VERSION
         && query.ports > query.host
         && query.reserved0 == 0
         && memory_is_sound(&query)
         && query.capabilities
-            == HAMLYN_CAPABILITY_CONNECTIONS
-                | HAMLYN_CAPABILITY_SHARES
+            == ULN_CAPABILITY_CONNECTIONS
+                | ULN_CAPABILITY_SHARES
                 | HAMLYN_CAPABILITY_COMPLETIONS
-                | HAMLYN_CAPABILITY_QUESTIONS;
+                | ULN_CAPABILITY_QUESTIONS;
     checks.holds(
         "query's answer is sound",
         sound && query.termini > 0 && query.slots > 0 && query.vectors > 1,
     )?;
-    let ways: [Spoil<HamlynQuery>; 6] = [
+    let ways: [Spoil<UlnQuery>; 6] = [
         ("something in the answer's place", |query| query.model = 1, Errno::INVAL),
         ("capabilities", |query| query.capabilities = 1, Errno::INVAL),
         ("ports", |query| query.ports = 1, Errno::INVAL),
@@ -74,58 +74,54 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
         ("first reserved", |query| query.card[0] = 1, Errno::INVAL),
         ("last reserved", |query| query.card[8] = 1, Errno::INVAL),
     ];
-    spoilt(checks, "query", &HamlynQuery::default(), &ways, |query| device.query(query))?;
-    let mut statistics = HamlynStatistics::new_zeroed();
+    spoilt(checks, "query", &UlnQuery::default(), &ways, |query| device.query(query))?;
+    let mut statistics = UlnStatistics::new_zeroed();
     checks.done("statistics", device.statistics(&mut statistics))?;
     checks.holds(
         "the rest of the statistics is zero",
         statistics.values[statistics.count as usize..].iter().all(|v| *v == 0),
     )?;
     checks.refused("statistics over the last answer", device.statistics(&mut statistics), Errno::INVAL)?;
-    let mut statistics = HamlynStatistics { reserved: 1, ..HamlynStatistics::new_zeroed() };
+    let mut statistics = UlnStatistics { reserved: 1, ..UlnStatistics::new_zeroed() };
     checks.refused("statistics, reserved", device.statistics(&mut statistics), Errno::INVAL)?;
     share_calls(checks, device)?;
-    let ways: [Spoil<HamlynSelfTest>; 2] = [
+    let ways: [Spoil<UlnSelfTest>; 2] = [
         ("reserved", |test| test.reserved = 1, Errno::INVAL),
         ("a result", |test| test.dma = 1, Errno::INVAL),
     ];
-    spoilt(checks, "self-test", &HamlynSelfTest::default(), &ways, |test| device.self_test(test))?;
+    spoilt(checks, "self-test", &UlnSelfTest::default(), &ways, |test| device.self_test(test))?;
     if !rustix::process::geteuid().is_root() {
-        checks.refused(
-            "self-test of a user",
-            device.self_test(&mut HamlynSelfTest::default()),
-            Errno::PERM,
-        )?;
+        checks.refused("self-test of a user", device.self_test(&mut UlnSelfTest::default()), Errno::PERM)?;
     }
     Ok(())
 }
 
 fn share_calls(checks: &mut Checks, device: &Device) -> Outcome {
-    let mut share = HamlynShareQuery::default();
+    let mut share = UlnShareQuery::default();
     checks.done("share", device.share(&mut share))?;
     checks.holds("the share is of who opened it", share.user == rustix::process::getuid().as_raw())?;
     checks.holds("a terminus, a slot and a queue are held", share.held == [1, 1, 1, 0])?;
     checks.holds("more may be held", (0..4).all(|kind| share.limit[kind] > share.held[kind]))?;
-    let ways: [Spoil<HamlynShareQuery>; 5] = [
+    let ways: [Spoil<UlnShareQuery>; 5] = [
         ("held", |share| share.held[3] = 1, Errno::INVAL),
         ("limit", |share| share.limit[0] = 1, Errno::INVAL),
         ("user", |share| share.user = 1, Errno::INVAL),
         ("first reserved", |share| share.reserved0 = 1, Errno::INVAL),
         ("last reserved", |share| share.reserved1[2] = 1, Errno::INVAL),
     ];
-    spoilt(checks, "share", &HamlynShareQuery::default(), &ways, |share| device.share(share))?;
+    spoilt(checks, "share", &UlnShareQuery::default(), &ways, |share| device.share(share))?;
     sizes(checks, device, share.as_bytes())
 }
 
 /// Returns the code of the share call with a structure of this many bytes.
 const fn share_code(size: u32) -> u32 {
-    HAMLYN_IOC_SHARE & 0xc000_ffff | size << 16
+    ULN_IOC_SHARE & 0xc000_ffff | size << 16
 }
 
 /// Programs older or newer than the driver pass shorter or longer structures.
 fn sizes(checks: &mut Checks, device: &Device, whole: &[u8]) -> Outcome {
     const SHORT: usize = 16;
-    const LONG: usize = size_of::<HamlynShareQuery>() + 32;
+    const LONG: usize = size_of::<UlnShareQuery>() + 32;
     const SHORT_CODE: u32 = share_code(SHORT as u32);
     const LONG_CODE: u32 = share_code(LONG as u32);
     let mut memory = [0; 2 * SHORT];
@@ -286,10 +282,10 @@ fn objects(
     checks: &mut Checks,
     kind: &str,
     index: u32,
-    own: impl Fn(&mut HamlynObject) -> io::Result<()>,
-    others: impl Fn(&mut HamlynObject) -> io::Result<()>,
+    own: impl Fn(&mut UlnObject) -> io::Result<()>,
+    others: impl Fn(&mut UlnObject) -> io::Result<()>,
 ) -> Outcome {
-    let ways: [Spoil<HamlynObject>; 3] = [
+    let ways: [Spoil<UlnObject>; 3] = [
         ("reserved0", |object| object.reserved0 = 1, Errno::INVAL),
         ("reserved1", |object| object.reserved1 = 1, Errno::INVAL),
         ("no such number", |object| object.index = NOBODY, Errno::NOENT),
@@ -358,11 +354,11 @@ fn area_memory(checks: &mut Checks, bench: &Bench) -> Outcome {
     checks.refused("slot in the window", create(&bench.terminus.window), Errno::FAULT)?;
     checks.refused("slot in the queue", create(&bench.notifications), Errno::FAULT)?;
     let file = memfd_create("area", MemfdFlags::CLOEXEC)?;
-    ftruncate(&file, HAMLYN_MAX_AREA + PAGE as u64)?;
-    let huge = Mapping::of_file(&file, 0, HAMLYN_MAX_AREA as usize + PAGE, Access::Read)?;
+    ftruncate(&file, ULN_MAX_AREA + PAGE as u64)?;
+    let huge = Mapping::of_file(&file, 0, ULN_MAX_AREA as usize + PAGE, Access::Read)?;
     checks.refused("slot of more than 1 GiB", create(&huge), Errno::INVAL)?;
     let mut crooked =
-        HamlynSlotCreate { area_address: huge.address() + 1, area_length: HAMLYN_MAX_AREA, ..slot(&huge) };
+        HamlynSlotCreate { area_address: huge.address() + 1, area_length: ULN_MAX_AREA, ..slot(&huge) };
     checks.refused(
         "slot of 1 GiB, not aligned",
         bench.device.slot_create(&mut crooked, &huge, None),

@@ -8,7 +8,7 @@ use hamlyn_abi::hamlyn::request::{
     HAMLYN_FAST_MODE, HAMLYN_FETCH_ADD, HAMLYN_REQUEST_FETCH, HamlynFetch, HamlynRequest,
 };
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_abi::uapi::{HAMLYN_WAIT_FOREVER, HamlynTerminusWait};
+use hamlyn_abi::uapi::{HamlynTerminusWait, ULN_WAIT_FOREVER};
 use hamlyn_sys::Device;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -70,7 +70,7 @@ fn two_sleep(checks: &mut Checks, bench: &mut Bench) -> Outcome {
     let unanswered = counter(&bench.device, Statistic::RefusedUnanswered)?;
     bench.ask_absent();
     bench.send(0);
-    let (device, mut second) = (bench.device.clone(), bench.until(2, HAMLYN_WAIT_FOREVER));
+    let (device, mut second) = (bench.device.clone(), bench.until(2, ULN_WAIT_FOREVER));
     let sleeper = thread::spawn(move || device.terminus_wait(&mut second));
     thread::sleep(A_MOMENT);
     let mut asleep = false;
@@ -105,7 +105,7 @@ fn while_it_waits(
     completed: u32,
     meanwhile: impl FnOnce(&mut Bench) -> Outcome,
 ) -> Outcome<std::io::Result<()>> {
-    let (device, mut wait) = (bench.device.clone(), bench.until(completed, HAMLYN_WAIT_FOREVER));
+    let (device, mut wait) = (bench.device.clone(), bench.until(completed, ULN_WAIT_FOREVER));
     let waiter = thread::spawn(move || device.terminus_wait(&mut wait));
     thread::sleep(A_MOMENT);
     meanwhile(bench)?;

@@ -21,38 +21,37 @@ pub(crate) fn connections(checks: &mut Checks, device: &Device) -> Outcome {
     states(checks, device)
 }
 
-pub(crate) fn listen_to(name: &[u8]) -> HamlynListen {
-    let mut listen =
-        HamlynListen { name_length: name.len() as u32, backlog: 1, ..HamlynListen::new_zeroed() };
+pub(crate) fn listen_to(name: &[u8]) -> UlnListen {
+    let mut listen = UlnListen { name_length: name.len() as u32, backlog: 1, ..UlnListen::new_zeroed() };
     listen.name[..name.len()].copy_from_slice(name);
     listen
 }
 
-pub(crate) fn connect_to(host: u32, name: &[u8]) -> HamlynConnect {
-    let mut connect = HamlynConnect { host, name_length: name.len() as u32, ..HamlynConnect::new_zeroed() };
+pub(crate) fn connect_to(host: u32, name: &[u8]) -> UlnConnect {
+    let mut connect = UlnConnect { host, name_length: name.len() as u32, ..UlnConnect::new_zeroed() };
     connect.name[..name.len()].copy_from_slice(name);
     connect
 }
 
 pub(crate) fn host(device: &Device) -> io::Result<u32> {
-    let mut query = HamlynQuery::default();
+    let mut query = UlnQuery::default();
     device.query(&mut query)?;
     Ok(query.host)
 }
 
 fn listen_calls(checks: &mut Checks, device: &Device) -> Outcome {
-    let ways: [Spoil<HamlynListen>; 8] = [
+    let ways: [Spoil<UlnListen>; 8] = [
         ("no name", |listen| listen.name_length = 0, Errno::INVAL),
-        ("a name too long", |listen| listen.name_length = HAMLYN_MAX_NAME + 1, Errno::INVAL),
+        ("a name too long", |listen| listen.name_length = ULN_MAX_NAME + 1, Errno::INVAL),
         ("the largest number as length", |listen| listen.name_length = u32::MAX, Errno::INVAL),
         ("something behind the name", |listen| listen.name[63] = 1, Errno::INVAL),
         ("no backlog", |listen| listen.backlog = 0, Errno::INVAL),
-        ("too long a backlog", |listen| listen.backlog = HAMLYN_MAX_BACKLOG + 1, Errno::INVAL),
+        ("too long a backlog", |listen| listen.backlog = ULN_MAX_BACKLOG + 1, Errno::INVAL),
         ("first reserved", |listen| listen.reserved[0] = 1, Errno::INVAL),
         ("last reserved", |listen| listen.reserved[1] = 1, Errno::INVAL),
     ];
     spoilt(checks, "listen", &listen_to(b"calls"), &ways, |listen| device.listen(listen).map(drop))?;
-    let longest = [0xff; HAMLYN_MAX_NAME as usize];
+    let longest = [0xff; ULN_MAX_NAME as usize];
     let listener = device.listen(&mut listen_to(&longest))?;
     checks.refused("a name that is taken", device.listen(&mut listen_to(&longest)), Errno::ADDRINUSE)?;
     checks.done("the beginning of it", device.listen(&mut listen_to(&longest[1..])))?;
@@ -62,11 +61,11 @@ fn listen_calls(checks: &mut Checks, device: &Device) -> Outcome {
 }
 
 fn connect_calls(checks: &mut Checks, device: &Device) -> Outcome {
-    let ways: [Spoil<HamlynConnect>; 9] = [
+    let ways: [Spoil<UlnConnect>; 9] = [
         ("no name", |connect| connect.name_length = 0, Errno::INVAL),
-        ("a name too long", |connect| connect.name_length = HAMLYN_MAX_NAME + 1, Errno::INVAL),
+        ("a name too long", |connect| connect.name_length = ULN_MAX_NAME + 1, Errno::INVAL),
         ("something behind the name", |connect| connect.name[63] = 1, Errno::INVAL),
-        ("too much private data", |connect| connect.private_length = HAMLYN_MAX_PRIVATE + 1, Errno::INVAL),
+        ("too much private data", |connect| connect.private_length = ULN_MAX_PRIVATE + 1, Errno::INVAL),
         ("something behind the private data", |connect| connect.data[0] = 1, Errno::INVAL),
         ("first reserved", |connect| connect.reserved0 = 1, Errno::INVAL),
         ("second reserved", |connect| connect.reserved1 = 1, Errno::INVAL),
@@ -76,7 +75,7 @@ fn connect_calls(checks: &mut Checks, device: &Device) -> Outcome {
     let good = connect_to(host(device)?, b"calls");
     spoilt(checks, "connect", &good, &ways, |connect| device.connect(connect).map(drop))?;
     spoilt(checks, "ask", &good, &ways, |connect| device.ask(connect).map(drop))?;
-    let mut with_data = HamlynConnect { private_length: 1, ..good };
+    let mut with_data = UlnConnect { private_length: 1, ..good };
     checks.refused("a question with private data", device.ask(&mut with_data), Errno::INVAL)?;
     questions(checks, device)
 }
@@ -85,22 +84,22 @@ fn connect_calls(checks: &mut Checks, device: &Device) -> Outcome {
 fn questions(checks: &mut Checks, device: &Device) -> Outcome {
     let ask = |due: u32| -> io::Result<bool> {
         let question = device.ask(&mut connect_to(host(device)?, b"calls"))?;
-        let mut private = HamlynPrivate::new_zeroed();
+        let mut private = UlnPrivate::new_zeroed();
         let inert = question.accept(&mut private).is_err() && question.reject(&mut private).is_err();
-        let reason = until(&question, HAMLYN_CONNECTION_ENDED)?.reason;
+        let reason = until(&question, ULN_CONNECTION_ENDED)?.reason;
         Ok(inert && reason == due && question.close(&mut private).is_err())
     };
-    checks.holds("a question that nobody says yes to", ask(HAMLYN_END_NOBODY)?)?;
+    checks.holds("a question that nobody says yes to", ask(ULN_END_NOBODY)?)?;
     let listener = device.listen(&mut listen_to(b"calls"))?;
-    checks.holds("a question that somebody says yes to", ask(HAMLYN_END_LISTENING)?)?;
+    checks.holds("a question that somebody says yes to", ask(ULN_END_LISTENING)?)?;
     checks.refused("a question is no request", listener.next_request(), Errno::AGAIN)
 }
 
 /// Waits until a connection is in a state.
-pub(crate) fn until(connection: &ConnectionFile, wanted: u32) -> io::Result<HamlynConnectionState> {
+pub(crate) fn until(connection: &ConnectionFile, wanted: u32) -> io::Result<UlnConnectionState> {
     let start = Instant::now();
     loop {
-        let mut state = HamlynConnectionState::new_zeroed();
+        let mut state = UlnConnectionState::new_zeroed();
         connection.query(&mut state)?;
         if state.state == wanted {
             return Ok(state);
@@ -113,7 +112,7 @@ pub(crate) fn until(connection: &ConnectionFile, wanted: u32) -> io::Result<Haml
 }
 
 fn states(checks: &mut Checks, device: &Device) -> Outcome {
-    let private = || HamlynPrivate::new_zeroed();
+    let private = || UlnPrivate::new_zeroed();
     let listener = device.listen(&mut listen_to(b"calls"))?;
     let asking = device.connect(&mut connect_to(host(device)?, b"calls"))?;
     checks.refused("to accept one's own request", asking.accept(&mut private()), Errno::NOTCONN)?;
@@ -127,10 +126,10 @@ fn states(checks: &mut Checks, device: &Device) -> Outcome {
             other => break other?,
         }
     };
-    let mut spoilt_state = HamlynConnectionState { reserved: 1, ..HamlynConnectionState::new_zeroed() };
+    let mut spoilt_state = UlnConnectionState { reserved: 1, ..UlnConnectionState::new_zeroed() };
     checks.refused("query of a connection, reserved", asked.query(&mut spoilt_state), Errno::INVAL)?;
-    let ways: [Spoil<HamlynPrivate>; 3] = [
-        ("too much private data", |private| private.length = HAMLYN_MAX_PRIVATE + 1, Errno::INVAL),
+    let ways: [Spoil<UlnPrivate>; 3] = [
+        ("too much private data", |private| private.length = ULN_MAX_PRIVATE + 1, Errno::INVAL),
         ("something behind the private data", |private| private.data[255] = 1, Errno::INVAL),
         ("reserved", |private| private.reserved = 1, Errno::INVAL),
     ];
@@ -140,10 +139,10 @@ fn states(checks: &mut Checks, device: &Device) -> Outcome {
     checks.done("accept", asked.accept(&mut private()))?;
     checks.refused("accept again", asked.accept(&mut private()), Errno::NOTCONN)?;
     checks.refused("reject what was accepted", asked.reject(&mut private()), Errno::NOTCONN)?;
-    checks.done("it is established", until(&asking, HAMLYN_CONNECTION_ESTABLISHED))?;
+    checks.done("it is established", until(&asking, ULN_CONNECTION_ESTABLISHED))?;
     checks.done("close", asking.close(&mut private()))?;
     checks.refused("close again", asking.close(&mut private()), Errno::NOTCONN)?;
-    let ended = until(&asked, HAMLYN_CONNECTION_ENDED)?;
-    checks.holds("the other side is told why", ended.reason == HAMLYN_END_CLOSED)?;
+    let ended = until(&asked, ULN_CONNECTION_ENDED)?;
+    checks.holds("the other side is told why", ended.reason == ULN_END_CLOSED)?;
     checks.refused("close what the peer closed", asked.close(&mut private()), Errno::NOTCONN)
 }

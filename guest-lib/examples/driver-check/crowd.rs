@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hamlyn_abi::uapi::HamlynStatistics;
+use hamlyn_abi::uapi::UlnStatistics;
 use hamlyn_sys::{Device, Mapping};
 use serde_json::json;
 use zerocopy::FromZeros;
@@ -39,7 +39,7 @@ pub(crate) fn beside(path: &Path, pages: u64) -> Outcome {
     let (mut calls, mut now) = (0, before);
     while now < over {
         let start = now;
-        device.statistics(&mut HamlynStatistics::new_zeroed())?;
+        device.statistics(&mut UlnStatistics::new_zeroed())?;
         now = unpinned()?;
         calls += u32::from(start > begun && now < over);
     }

@@ -43,8 +43,8 @@ pub(crate) fn hold(checks: &mut Checks, path: &Path) -> Outcome {
     let terminus = bench.terminus.create.terminus;
     let mut buffer = HamlynSendBuffer { terminus, address: area.address(), length: 1, ..Default::default() };
     let results = [
-        ("query", device.query(&mut HamlynQuery::default())),
-        ("statistics", device.statistics(&mut HamlynStatistics::new_zeroed())),
+        ("query", device.query(&mut UlnQuery::default())),
+        ("statistics", device.statistics(&mut UlnStatistics::new_zeroed())),
         ("terminus", device.terminus_create(&mut HamlynTerminusCreate::default())),
         ("queue", device.queue_create(&mut HamlynQueueCreate { entries: 2, ..Default::default() })),
         ("slot", device.slot_create(&mut slot(area), area, None)),

@@ -49,7 +49,7 @@ pub(crate) fn greedy(path: &Path) -> Outcome {
     let (_, slots) = all_of(|n| device(n).slot_create(&mut slot(&area), &area, None));
     let pid = std::process::id();
     let (_names, names) = all_of(|n| device(n).listen(&mut listen_to(format!("{pid} {n}").as_bytes())));
-    let mut share = HamlynShareQuery::default();
+    let mut share = UlnShareQuery::default();
     devices[1].share(&mut share)?;
     print(&json!({
         "termini": termini, "queues": queues, "slots": slots, "connections": names,
@@ -62,7 +62,7 @@ pub(crate) fn greedy(path: &Path) -> Outcome {
 pub(crate) fn ended(checks: &mut Checks, path: &Path) -> Outcome {
     let device = Device::open(path)?;
     let held = || -> Outcome<[u32; 4]> {
-        let mut share = HamlynShareQuery::default();
+        let mut share = UlnShareQuery::default();
         device.share(&mut share)?;
         Ok(share.held)
     };
@@ -89,7 +89,7 @@ pub(crate) fn passed(checks: &mut Checks, path: &Path) -> Outcome {
     command.args(["pin", "--pages", "1"]).stdin(Stdio::from(device.as_fd().try_clone_to_owned()?));
     let done = command.uid(1002).stdout(Stdio::null()).status()?.success();
     checks.holds("another user's slot by this file", done)?;
-    let mut share = HamlynShareQuery::default();
+    let mut share = UlnShareQuery::default();
     device.share(&mut share)?;
     checks.holds("it is its opener's", share.user == 0 && share.held == [0, 1, 0, 0])?;
     let status = std::fs::read_to_string("/sys/class/hamlyn/hamlyn0/holders")?;
@@ -105,9 +105,9 @@ fn pair(device: &Device, listener: &ListenerFile, host: u32) -> Outcome<[Connect
             other => break other?,
         }
     };
-    asked.accept(&mut HamlynPrivate::new_zeroed())?;
-    until(&asking, HAMLYN_CONNECTION_ESTABLISHED)?;
-    asking.close(&mut HamlynPrivate::new_zeroed())?;
-    until(&asked, HAMLYN_CONNECTION_ENDED)?;
+    asked.accept(&mut UlnPrivate::new_zeroed())?;
+    until(&asking, ULN_CONNECTION_ESTABLISHED)?;
+    asking.close(&mut UlnPrivate::new_zeroed())?;
+    until(&asked, ULN_CONNECTION_ENDED)?;
     Ok([asking, asked])
 }

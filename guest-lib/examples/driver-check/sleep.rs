@@ -19,7 +19,7 @@ use crate::common::Outcome;
 const LONG_NS: i64 = 10_000_000_000;
 
 pub(crate) fn counter(device: &Device, which: Statistic) -> Outcome<u64> {
-    let mut statistics = HamlynStatistics::new_zeroed();
+    let mut statistics = UlnStatistics::new_zeroed();
     device.statistics(&mut statistics)?;
     Ok(statistics.values[which as usize])
 }
@@ -32,7 +32,7 @@ pub(crate) fn sleep(checks: &mut Checks, path: &Path) -> Outcome {
     checks.holds("poll of what is not armed", poll_for(&device, Duration::ZERO)?.is_empty())?;
     poll_wakes(checks, bench, 0)?;
     checks.done("look at what is there", device.queue_wait(&mut bench.wait(0, 0)))?;
-    checks.done("wait for what is there", device.queue_wait(&mut bench.wait(0, HAMLYN_WAIT_FOREVER)))?;
+    checks.done("wait for what is there", device.queue_wait(&mut bench.wait(0, ULN_WAIT_FOREVER)))?;
 
     let before = counter(&device, Statistic::Interrupts)?;
     for cursor in 1..=20 {

@@ -23,7 +23,7 @@ use crate::common::{Outcome, print};
 /// driver's behaviour matters.
 pub(crate) fn stress(path: &Path, time: Duration) -> Outcome {
     let (device, area) = (&Device::open(path)?, &Mapping::anonymous(64 * PAGE)?);
-    let mut query = HamlynQuery::default();
+    let mut query = UlnQuery::default();
     device.query(&mut query)?;
     let end = Instant::now() + time;
     print(&json!({ "started": true }))?;
@@ -94,7 +94,7 @@ impl Stress<'_> {
                 poll_for(device, Duration::from_millis(5))?;
             }
             10 => self.spoil_window(),
-            _ => device.statistics(&mut HamlynStatistics::new_zeroed())?,
+            _ => device.statistics(&mut UlnStatistics::new_zeroed())?,
         }
         Ok(())
     }

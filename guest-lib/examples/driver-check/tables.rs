@@ -17,7 +17,7 @@ pub(crate) fn tables(checks: &mut Checks, path: &Path) -> Outcome {
     let area = Mapping::anonymous(PAGE)?;
     for round in ["first", "second"] {
         let device = Device::open(path)?;
-        let mut query = HamlynQuery::default();
+        let mut query = UlnQuery::default();
         device.query(&mut query)?;
         let mut fill = |what: &str, limit: u32, create: &dyn Fn() -> io::Result<()>| {
             let made = (0..limit).map_while(|_| create().ok()).count();
@@ -33,7 +33,7 @@ pub(crate) fn tables(checks: &mut Checks, path: &Path) -> Outcome {
         let small = HamlynQueueCreate { entries: 2, ..Default::default() };
         fill("queues", query.queues, &|| device.queue_create(&mut small.clone()))?;
         // Slots get the rest of the card's memory, which is not enough for all numbers.
-        let mut filled = HamlynQuery::default();
+        let mut filled = UlnQuery::default();
         device.query(&mut filled)?;
         let slots = filled.of_card::<HamlynSramQuery>().map_or(0, |memory| memory.longest / HAMLYN_SRAM_SLOT);
         fill("slots", slots, &|| device.slot_create(&mut slot(&area), &area, None))?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hamlyn_abi::uapi::{HAMLYN_WAIT_FOREVER, HamlynQueueWait};
+use hamlyn_abi::uapi::{HamlynQueueWait, ULN_WAIT_FOREVER};
 use rustix::event::PollFlags;
 
 use crate::bench::{Bench, ENTRIES, poll_for};
@@ -37,7 +37,7 @@ fn beside_one_that_arms(checks: &mut Checks, bench: &mut Bench) -> Outcome<bool>
             let _ = device.queue_arm(&mut far.clone());
         }
     });
-    let (device, near) = (bench.device.clone(), bench.wait(0, HAMLYN_WAIT_FOREVER));
+    let (device, near) = (bench.device.clone(), bench.wait(0, ULN_WAIT_FOREVER));
     let waiting = thread::spawn(move || {
         for cursor in 0..ROUNDS {
             device.queue_wait(&mut HamlynQueueWait { cursor, ..near })?;

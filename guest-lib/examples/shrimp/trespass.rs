@@ -9,7 +9,7 @@ use std::path::Path;
 use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_DELIBERATE, SHRIMP_MODE_SINGLE};
 use hamlyn_abi::shrimp::memory::*;
 use hamlyn_abi::shrimp::uapi::*;
-use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_abi::uapi::UlnObject;
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
 use serde_json::json;
@@ -136,10 +136,10 @@ impl Ground {
             attempts.must_fail(what, done, &[error]);
         }
         for index in [self.export.export + 1, u32::MAX] {
-            let mut object = HamlynObject { index, ..HamlynObject::default() };
+            let mut object = UlnObject { index, ..UlnObject::default() };
             let done = self.device.card_call::<SHRIMP_IOC_UNEXPORT, _>(&mut object, &[]);
             attempts.must_fail("taking back another's", done, &[Errno::NOENT]);
-            let mut object = HamlynObject { index, ..HamlynObject::default() };
+            let mut object = UlnObject { index, ..UlnObject::default() };
             let done = self.device.card_call::<SHRIMP_IOC_UNMAP, _>(&mut object, &[]);
             attempts.must_fail("ending another's", done, &[Errno::NOENT]);
         }

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use hamlyn_abi::uapi::{
-    HAMLYN_CONNECTION_ENDED, HAMLYN_CONNECTION_ESTABLISHED, HAMLYN_END_DIED, HamlynConnectionState,
-};
+use hamlyn_abi::uapi::{ULN_CONNECTION_ENDED, ULN_CONNECTION_ESTABLISHED, ULN_END_DIED, UlnConnectionState};
 use hamlyn_sys::Mapping;
 use proptest::prelude::*;
 use zerocopy::FromZeros;
@@ -41,10 +39,10 @@ struct Parts {
 }
 
 impl ConnectionParts for Parts {
-    fn state(&self) -> Result<HamlynConnectionState> {
-        let mut state = HamlynConnectionState::new_zeroed();
+    fn state(&self) -> Result<UlnConnectionState> {
+        let mut state = UlnConnectionState::new_zeroed();
         state.reason = self.told.reason.load(Ordering::Relaxed);
-        state.state = if state.reason == 0 { HAMLYN_CONNECTION_ESTABLISHED } else { HAMLYN_CONNECTION_ENDED };
+        state.state = if state.reason == 0 { ULN_CONNECTION_ESTABLISHED } else { ULN_CONNECTION_ENDED };
         Ok(state)
     }
 
@@ -145,7 +143,7 @@ fn common() -> (Arc<Common>, Arc<Told>) {
     let told = Arc::<Told>::default();
     let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).unwrap();
     let parts = Box::new(Parts { told: told.clone(), file });
-    let connection = Connection::new(parts, &HamlynConnectionState::new_zeroed());
+    let connection = Connection::new(parts, &UlnConnectionState::new_zeroed());
     (Common::new(Watch::over(connection)), told)
 }
 
@@ -289,7 +287,7 @@ fn full_sender_fails_after_receiver_left() {
 fn messages_are_received_before_peer_loss() {
     let mut pair = pair();
     assert!(pair.send(b"last").unwrap());
-    pair.receivers.reason.store(HAMLYN_END_DIED, Ordering::Relaxed);
+    pair.receivers.reason.store(ULN_END_DIED, Ordering::Relaxed);
     assert!(pair.receiver.wait(None).unwrap().is_some());
     assert!(matches!(pair.receiver.wait(None), Err(Error::PeerLost(PeerLoss::Process))));
     assert!(matches!(pair.receiver.wait(None), Err(Error::PeerLost(PeerLoss::Process))));
@@ -300,7 +298,7 @@ fn sleeping_sender_fails_when_peer_dies() {
     let mut pair = pair();
     while pair.send(&[1; 1000]).unwrap() {}
     assert!(pair.sender.wait(1000, SOON).unwrap_err().is_timed_out());
-    pair.senders.reason.store(HAMLYN_END_DIED, Ordering::Relaxed);
+    pair.senders.reason.store(ULN_END_DIED, Ordering::Relaxed);
     assert!(matches!(pair.sender.wait(1000, None), Err(Error::PeerLost(PeerLoss::Process))));
 }
 
@@ -308,7 +306,7 @@ fn sleeping_sender_fails_when_peer_dies() {
 fn failed_store_reports_how_connection_ended() {
     let mut pair = pair();
     pair.is_cut.store(true, Ordering::Relaxed);
-    pair.senders.reason.store(HAMLYN_END_DIED, Ordering::Relaxed);
+    pair.senders.reason.store(ULN_END_DIED, Ordering::Relaxed);
     assert!(matches!(pair.send(b"lost"), Err(Error::PeerLost(PeerLoss::Process))));
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_WRITE};
 use hamlyn_abi::clan::uapi::{CLAN_MAX_APERTURE, ClanAperture};
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::ULN_NO_HOST;
 use hamlyn_sys::{Mapping, Word};
 
 use super::attachment::{Attachment, Object};
@@ -148,7 +148,7 @@ impl Aperture {
             return Descriptor::of_group(*group, *key, length);
         }
         match card.query()?.host {
-            HAMLYN_NO_HOST => Err(Error::LinkDown),
+            ULN_NO_HOST => Err(Error::LinkDown),
             host => Ok(Descriptor::new(host, *number, *key, length, *rights)),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hamlyn_abi::clan::uapi::*;
-use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_abi::uapi::UlnObject;
 use hamlyn_sys::{Access, Mapping};
 use zerocopy::IntoBytes;
 
@@ -170,7 +170,7 @@ impl Attachment for Node<Clan> {
     }
 
     fn close(&self, what: Object, number: u32) {
-        let mut object = HamlynObject { index: number, ..HamlynObject::default() };
+        let mut object = UlnObject { index: number, ..UlnObject::default() };
         // A failure means that the card is gone, and the object with it.
         let _ = match what {
             Object::Aperture => {

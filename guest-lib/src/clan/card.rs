@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hamlyn_abi::clan::aperture::CLAN_GROUPS;
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_abi::clan::uapi::ClanQuery;
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::ULN_NO_HOST;
 use hamlyn_sys::Mapping;
 
 use super::aperture::Aperture;
@@ -97,7 +97,7 @@ impl Card {
         let query = self.attachment().query()?;
         let own = query.of_card::<ClanQuery>().unwrap_or_default();
         Ok(CardInfo {
-            host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
+            host: (query.host != ULN_NO_HOST).then_some(query.host),
             abi_version: query.abi_version,
             apertures: own.apertures,
             window_pages: own.window_pages,

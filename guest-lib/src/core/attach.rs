@@ -7,9 +7,7 @@ use std::fmt::Debug;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use hamlyn_abi::uapi::{
-    HamlynConnectionState, HamlynExpressQuery, HamlynQuery, HamlynSelfTest, HamlynStatistics,
-};
+use hamlyn_abi::uapi::{UlnConnectionState, UlnExpressQuery, UlnQuery, UlnSelfTest, UlnStatistics};
 use hamlyn_sys::Mapping;
 
 use crate::core::memory::Memory;
@@ -25,7 +23,7 @@ pub trait CardAttachment: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`crate::Error::System`].
-    fn query(&self) -> Result<HamlynQuery>;
+    fn query(&self) -> Result<UlnQuery>;
 
     /// Allocates zeroed memory for objects of the card, `length` bytes, 1 to 1 GiB.
     ///
@@ -47,13 +45,13 @@ pub trait CardAttachment: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`crate::Error::System`].
-    fn statistics(&self) -> Result<HamlynStatistics>;
+    fn statistics(&self) -> Result<UlnStatistics>;
 
     /// Runs the self-tests of access, DMA and interrupts.
     ///
     /// # Errors
     /// [`crate::Error::System`].
-    fn self_test(&self) -> Result<HamlynSelfTest>;
+    fn self_test(&self) -> Result<UlnSelfTest>;
 
     /// Registers a name to listen under (section 6.3).
     ///
@@ -111,7 +109,7 @@ pub trait CardAttachment: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`crate::Error::System`]; [`crate::Error::Unsupported`] without express memory.
-    fn query_express(&self, _host: u32) -> Result<HamlynExpressQuery> {
+    fn query_express(&self, _host: u32) -> Result<UlnExpressQuery> {
         Err(Error::Unsupported(NO_EXPRESS))
     }
 }
@@ -146,7 +144,7 @@ pub trait ConnectionParts: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`crate::Error::System`].
-    fn state(&self) -> Result<HamlynConnectionState>;
+    fn state(&self) -> Result<UlnConnectionState>;
 
     /// Accepts the request.
     ///

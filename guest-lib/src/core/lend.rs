@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::ULN_MAX_AREA;
 use hamlyn_sys::Mapping;
 
 use crate::core::attach::CardAttachment;
@@ -55,7 +55,7 @@ pub(crate) fn check(length: usize) -> Result<()> {
     if length == 0 {
         return Err(Error::Invalid("memory of no bytes"));
     }
-    at_most("memory length", length as u64, HAMLYN_MAX_AREA)
+    at_most("memory length", length as u64, ULN_MAX_AREA)
 }
 
 /// Lends the bytes that a value owns, or returns the value on failure.

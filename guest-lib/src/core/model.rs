@@ -2,11 +2,11 @@
 
 use std::fmt::Debug;
 
-use hamlyn_abi::uapi::HamlynQuery;
+use hamlyn_abi::uapi::UlnQuery;
 
 /// A model of the family.
 pub trait Model: Debug + Send + Sync + 'static {
-    /// The model's `HAMLYN_MODEL_*`.
+    /// The model's `*_MODEL`.
     const NUMBER: u32;
     /// The model's name: its nodes are `/dev/<name>N`.
     const NAME: &'static str;
@@ -14,7 +14,7 @@ pub trait Model: Debug + Send + Sync + 'static {
     /// in the lower.
     const VERSION: u32;
     /// Resources that users share on a card of this model, besides connections: at most three
-    /// kinds, indexed by `HAMLYN_SHARE_*`.
+    /// kinds, indexed by `ULN_SHARE_*`.
     const SHARED: &'static [Shared];
 }
 
@@ -26,5 +26,5 @@ pub struct Shared {
     /// How to get more of it.
     pub remedy: &'static str,
     /// Returns the number of the card's resources of this kind.
-    pub limit: fn(&HamlynQuery) -> u32,
+    pub limit: fn(&UlnQuery) -> u32,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hamlyn_abi::dart::connection::DART_PAGE_SIZE;
 use hamlyn_abi::dart::uapi::*;
-use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_abi::uapi::UlnObject;
 use hamlyn_sys::{Access, Mapping};
 
 use super::model::Dart;
@@ -150,7 +150,7 @@ impl Attachment for Node<Dart> {
     }
 
     fn close(&self, what: Object, number: u32) {
-        let mut object = HamlynObject { index: number, ..HamlynObject::default() };
+        let mut object = UlnObject { index: number, ..UlnObject::default() };
         // A failure means that the card is gone, and the object with it.
         let _ = match what {
             Object::Endpoint => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hamlyn_abi::dart::statistics::DartStatistic;
 use hamlyn_abi::dart::uapi::DartQuery;
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::ULN_NO_HOST;
 use hamlyn_sys::Mapping;
 
 use super::attachment::Attachment;
@@ -98,7 +98,7 @@ impl Card {
         let query = self.attachment().query()?;
         let own = query.of_card::<DartQuery>().unwrap_or_default();
         Ok(CardInfo {
-            host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
+            host: (query.host != ULN_NO_HOST).then_some(query.host),
             abi_version: query.abi_version,
             connections: own.connections,
             endpoints: own.endpoints,

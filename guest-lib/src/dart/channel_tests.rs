@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use hamlyn_abi::dart::queue::{DART_QUEUE_HEAD, DART_RECORD_COMPARED, DART_RECORD_SIZE, DartRecord};
 use hamlyn_abi::dart::uapi::*;
-use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynStatistics};
+use hamlyn_abi::uapi::{UlnQuery, UlnSelfTest, UlnStatistics};
 use hamlyn_sys::{Access, Mapping};
 use zerocopy::IntoBytes;
 
@@ -26,19 +26,19 @@ fn zeroed(length: usize) -> Result<Mapping> {
 }
 
 impl CardAttachment for Idle {
-    fn query(&self) -> Result<HamlynQuery> {
-        Ok(HamlynQuery::default())
+    fn query(&self) -> Result<UlnQuery> {
+        Ok(UlnQuery::default())
     }
 
     fn allocate(&self, length: usize) -> Result<Memory> {
         Ok(Memory::lent(zeroed(length)?, length, Some(0), None))
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
+    fn statistics(&self) -> Result<UlnStatistics> {
         unreachable!()
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
+    fn self_test(&self) -> Result<UlnSelfTest> {
         unreachable!()
     }
 }

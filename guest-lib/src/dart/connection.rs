@@ -8,7 +8,7 @@ use hamlyn_abi::dart::command::{DART_CONNECTION_READ, DART_CONNECTION_WRITE, DAR
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::{DART_BLOCK, DartControl};
 use hamlyn_abi::dart::uapi::{DartConnection, DartExceptionWait, DartLeftWait, DartPeer};
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::ULN_NO_HOST;
 use hamlyn_sys::{Access, Mapping};
 use zerocopy::IntoBytes;
 
@@ -220,7 +220,7 @@ impl Connection {
     /// [`Error::LinkDown`], [`Error::System`].
     pub fn address(&self) -> Result<Address> {
         match self.open.card.query()?.host {
-            HAMLYN_NO_HOST => Err(Error::LinkDown),
+            ULN_NO_HOST => Err(Error::LinkDown),
             host => Ok(Address::new(host, self.open.number, self.key)),
         }
     }

@@ -18,7 +18,7 @@ use hamlyn_abi::echo::identity::{ECHO_ABI_VERSION, ECHO_MODEL};
 use hamlyn_abi::echo::inbox::ECHO_RECORD_SIZE;
 use hamlyn_abi::echo::uapi::*;
 use hamlyn_abi::echo::window::*;
-use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_abi::uapi::UlnObject;
 use hamlyn_sys::{Access, Mapping};
 
 use crate::core::attach::CardAttachment;
@@ -79,7 +79,7 @@ impl Card {
     /// [`crate::Error::System`].
     pub fn host(&self) -> Result<Option<u32>> {
         let host = self.0.query()?.host;
-        Ok((host != hamlyn_abi::family::link::HAMLYN_NO_HOST).then_some(host))
+        Ok((host != hamlyn_abi::family::link::ULN_NO_HOST).then_some(host))
     }
 
     /// Runs the self-tests of access, DMA and interrupts. In a guest this needs `CAP_SYS_ADMIN`.
@@ -205,7 +205,7 @@ impl Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        let mut object = HamlynObject { index: self.number, ..HamlynObject::default() };
+        let mut object = UlnObject { index: self.number, ..UlnObject::default() };
         // If this fails, the card is gone, and the mailbox with it.
         let _ = self.node.call::<ECHO_IOC_MAILBOX_CLOSE, _>("close a mailbox", &mut object, &[]);
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::ULN_NO_HOST;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::uapi::HamlynSramQuery;
 
@@ -92,7 +92,7 @@ impl Card {
     pub fn info(&self) -> Result<CardInfo> {
         let query = self.attachment().query()?;
         Ok(CardInfo {
-            host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
+            host: (query.host != ULN_NO_HOST).then_some(query.host),
             abi_version: query.abi_version,
             packet_size: query.packet_size,
             sram_size: query.sram_size,

@@ -3,16 +3,15 @@
 use std::io;
 use std::time::Duration;
 
-use hamlyn_abi::hamlyn::identity::{HAMLYN_ABI_VERSION, HAMLYN_MODEL_HAMLYN};
+use hamlyn_abi::hamlyn::identity::{HAMLYN_ABI_VERSION, HAMLYN_MODEL};
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
 use hamlyn_abi::hamlyn::sram::{HAMLYN_SRAM_QUEUE, HAMLYN_SRAM_SLOT, HAMLYN_SRAM_TERMINUS};
 use hamlyn_abi::hamlyn::uapi::HamlynSramQuery;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::{
-    HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI, HamlynObject, HamlynQuery,
-    HamlynQueueCreate, HamlynQueueWait, HamlynSendBuffer, HamlynSlotCreate, HamlynTerminusCreate,
-    HamlynTerminusWait,
+    HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI, HamlynQueueCreate, HamlynQueueWait,
+    HamlynSendBuffer, HamlynSlotCreate, HamlynTerminusCreate, HamlynTerminusWait, UlnObject, UlnQuery,
 };
 use hamlyn_sys::Access;
 use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
@@ -34,7 +33,7 @@ const STATUS_PAGE: usize = 4096;
 pub enum Hamlyn {}
 
 impl Model for Hamlyn {
-    const NUMBER: u32 = HAMLYN_MODEL_HAMLYN;
+    const NUMBER: u32 = HAMLYN_MODEL;
     const NAME: &'static str = "hamlyn";
     const VERSION: u32 = HAMLYN_ABI_VERSION;
     const SHARED: &'static [Shared] = &[TERMINI, SLOTS, QUEUES];
@@ -70,7 +69,7 @@ fn bytes_of(kind: u32) -> u32 {
 
 /// Returns the error for full card memory, if the card has no free piece for an object of this
 /// kind.
-pub(crate) fn memory_full(action: &str, kind: u32, card: &HamlynQuery) -> Option<Error> {
+pub(crate) fn memory_full(action: &str, kind: u32, card: &UlnQuery) -> Option<Error> {
     let HamlynSramQuery { room, free, longest, .. } = card.of_card()?;
     let needs = bytes_of(kind);
     let full = Error::MemoryFull { action: action.to_owned(), needs, free, longest, room };
@@ -132,7 +131,7 @@ impl Attachment for DeviceAttachment {
     }
 
     fn destroy_terminus(&self, terminus: u32) -> Result<()> {
-        let mut object = HamlynObject { index: terminus, ..HamlynObject::default() };
+        let mut object = UlnObject { index: terminus, ..UlnObject::default() };
         self.device()
             .terminus_destroy(&mut object)
             .map_err(self.error(format!("destroy terminus {terminus}")))
@@ -183,7 +182,7 @@ impl Attachment for DeviceAttachment {
     }
 
     fn destroy_queue(&self, queue: u32) -> Result<()> {
-        let mut object = HamlynObject { index: queue, ..HamlynObject::default() };
+        let mut object = UlnObject { index: queue, ..UlnObject::default() };
         self.device().queue_destroy(&mut object).map_err(self.error(format!("destroy queue {queue}")))
     }
 
@@ -224,7 +223,7 @@ impl Attachment for DeviceAttachment {
     }
 
     fn destroy_slot(&self, slot: u32) -> Result<()> {
-        let mut object = HamlynObject { index: slot, ..HamlynObject::default() };
+        let mut object = UlnObject { index: slot, ..UlnObject::default() };
         self.device().slot_destroy(&mut object).map_err(self.error(format!("destroy slot {slot}")))
     }
 }
@@ -243,7 +242,7 @@ mod tests {
     #[test]
     fn full_memory_names_need_free_and_room() {
         let card = |room, free, longest| {
-            let mut query = HamlynQuery { model: HAMLYN_MODEL_HAMLYN, ..HamlynQuery::default() };
+            let mut query = UlnQuery { model: HAMLYN_MODEL, ..UlnQuery::default() };
             query.set_card(&HamlynSramQuery { room, free, longest, reserved: 0 });
             query
         };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::ULN_NO_HOST;
 use hamlyn_abi::hamlyn::command::{
     HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_NO_QUEUE,
     HAMLYN_SLOT_FETCH, HAMLYN_SLOT_INTERRUPT,
@@ -286,7 +286,7 @@ impl Slot {
 
     fn make_ticket(&self, metadata_index: u32, key: u64) -> Result<Ticket> {
         let host = self.attachment.query()?.host;
-        if host == HAMLYN_NO_HOST {
+        if host == ULN_NO_HOST {
             return Err(Error::LinkDown);
         }
         Ok(Ticket {

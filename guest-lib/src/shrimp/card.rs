@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::ULN_NO_HOST;
 use hamlyn_abi::shrimp::entry::SHRIMP_IN_NODES;
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic;
 use hamlyn_abi::shrimp::uapi::{SHRIMP_POLICY_PAGED, SHRIMP_POLICY_PINNED, ShrimpQuery};
@@ -89,7 +89,7 @@ impl Card {
         let query = self.attachment().query()?;
         let own = query.of_card::<ShrimpQuery>().unwrap_or_default();
         Ok(CardInfo {
-            host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
+            host: (query.host != ULN_NO_HOST).then_some(query.host),
             abi_version: query.abi_version,
             pages: own.pages,
             columns: own.columns,

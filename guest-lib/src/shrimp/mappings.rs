@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hamlyn_abi::shrimp::uapi::*;
-use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_abi::uapi::UlnObject;
 use hamlyn_sys::{Access, Mapping};
 use rustix::io::Errno;
 
@@ -105,7 +105,7 @@ impl Mappings {
 impl Drop for Mappings {
     fn drop(&mut self) {
         for made in &self.made {
-            let mut object = HamlynObject { index: made.mapping, ..HamlynObject::default() };
+            let mut object = UlnObject { index: made.mapping, ..UlnObject::default() };
             // A failure means that the card is gone, and the mapping with it.
             let _ = self.node.call::<SHRIMP_IOC_UNMAP, _>("end a mapping", &mut object, &[]);
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::ULN_NO_HOST;
 use hamlyn_abi::shrimp::memory::SHRIMP_REPORT_NEXT;
 use hamlyn_abi::shrimp::uapi::*;
-use hamlyn_abi::uapi::HamlynObject;
+use hamlyn_abi::uapi::UlnObject;
 use hamlyn_sys::{Access, Mapping, Word};
 use rustix::io::Errno;
 
@@ -103,7 +103,7 @@ impl ReceiveBuffer {
     /// [`Error::LinkDown`], [`Error::System`].
     pub fn handle(&self) -> Result<Handle> {
         match self.node.query()?.host {
-            HAMLYN_NO_HOST => Err(Error::LinkDown),
+            ULN_NO_HOST => Err(Error::LinkDown),
             host => {
                 let exports = self.exports.iter().map(|export| (export.made.export, export.made.key));
                 Ok(Handle::of_exports(host, self.memory.place(), self.len() as u64, exports))
@@ -303,7 +303,7 @@ impl Export {
 
 impl Drop for Export {
     fn drop(&mut self) {
-        let mut object = HamlynObject { index: self.made.export, ..HamlynObject::default() };
+        let mut object = UlnObject { index: self.made.export, ..UlnObject::default() };
         // A failure means that the card is gone, and the export with it.
         let _ = self.node.call::<SHRIMP_IOC_UNEXPORT, _>("take an export back", &mut object, &[]);
     }

@@ -61,24 +61,24 @@ impl Device {
     ///
     /// # Errors
     /// The driver's: see `hamlyn_abi::uapi`.
-    pub fn listen(&self, argument: &mut HamlynListen) -> io::Result<ListenerFile> {
-        open::<HAMLYN_IOC_LISTEN, _>(self, argument).map(ListenerFile)
+    pub fn listen(&self, argument: &mut UlnListen) -> io::Result<ListenerFile> {
+        open::<ULN_IOC_LISTEN, _>(self, argument).map(ListenerFile)
     }
 
     /// Requests a connection.
     ///
     /// # Errors
     /// The driver's: see `hamlyn_abi::uapi`.
-    pub fn connect(&self, argument: &mut HamlynConnect) -> io::Result<ConnectionFile> {
-        open::<HAMLYN_IOC_CONNECT, _>(self, argument).map(ConnectionFile)
+    pub fn connect(&self, argument: &mut UlnConnect) -> io::Result<ConnectionFile> {
+        open::<ULN_IOC_CONNECT, _>(self, argument).map(ConnectionFile)
     }
 
     /// Asks whether a name has a listener. The query is a file like a connection.
     ///
     /// # Errors
     /// The driver's: see `hamlyn_abi::uapi`.
-    pub fn ask(&self, argument: &mut HamlynConnect) -> io::Result<ConnectionFile> {
-        open::<HAMLYN_IOC_ASK, _>(self, argument).map(ConnectionFile)
+    pub fn ask(&self, argument: &mut UlnConnect) -> io::Result<ConnectionFile> {
+        open::<ULN_IOC_ASK, _>(self, argument).map(ConnectionFile)
     }
 }
 
@@ -92,7 +92,7 @@ impl ListenerFile {
     /// # Errors
     /// The driver's; `EAGAIN` if there is none.
     pub fn next_request(&self) -> io::Result<ConnectionFile> {
-        open::<HAMLYN_IOC_NEXT_REQUEST, _>(self, &mut HamlynObject::default()).map(ConnectionFile)
+        open::<ULN_IOC_NEXT_REQUEST, _>(self, &mut UlnObject::default()).map(ConnectionFile)
     }
 }
 
@@ -111,32 +111,32 @@ impl ConnectionFile {
     ///
     /// # Errors
     /// The driver's.
-    pub fn query(&self, state: &mut HamlynConnectionState) -> io::Result<()> {
-        call::<HAMLYN_IOC_CONNECTION_QUERY, _>(&self.0, state)
+    pub fn query(&self, state: &mut UlnConnectionState) -> io::Result<()> {
+        call::<ULN_IOC_CONNECTION_QUERY, _>(&self.0, state)
     }
 
     /// Accepts the request.
     ///
     /// # Errors
     /// The driver's; `ENOTCONN` if the connection has ended, or the request has been answered.
-    pub fn accept(&self, private: &mut HamlynPrivate) -> io::Result<()> {
-        call::<HAMLYN_IOC_ACCEPT, _>(&self.0, private)
+    pub fn accept(&self, private: &mut UlnPrivate) -> io::Result<()> {
+        call::<ULN_IOC_ACCEPT, _>(&self.0, private)
     }
 
     /// Rejects the request.
     ///
     /// # Errors
     /// The driver's; `ENOTCONN` if the connection has ended, or the request has been answered.
-    pub fn reject(&self, private: &mut HamlynPrivate) -> io::Result<()> {
-        call::<HAMLYN_IOC_REJECT, _>(&self.0, private)
+    pub fn reject(&self, private: &mut UlnPrivate) -> io::Result<()> {
+        call::<ULN_IOC_REJECT, _>(&self.0, private)
     }
 
     /// Closes the connection.
     ///
     /// # Errors
     /// The driver's; `ENOTCONN` if the connection has ended.
-    pub fn close(&self, private: &mut HamlynPrivate) -> io::Result<()> {
-        call::<HAMLYN_IOC_CLOSE, _>(&self.0, private)
+    pub fn close(&self, private: &mut UlnPrivate) -> io::Result<()> {
+        call::<ULN_IOC_CLOSE, _>(&self.0, private)
     }
 }
 

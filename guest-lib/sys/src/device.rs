@@ -103,7 +103,7 @@ impl Device {
         const {
             assert!(CODE >> 16 == 0xc000 | size_of::<T>() as u32, "the call has another argument");
             assert!(CODE >> 8 & 0xff == b'H' as u32, "not a call of the driver's");
-            assert!(CODE & 0xff >= HAMLYN_FIRST_CARD_CALL, "not a later model's call");
+            assert!(CODE & 0xff >= ULN_FIRST_CARD_CALL, "not a later model's call");
         }
         let mut named = Ok(());
         argument.names(&mut |address, length| {
@@ -122,7 +122,7 @@ impl Device {
     /// The driver's: `E2BIG` if bytes that the driver does not know are not zero.
     pub fn share_sized<const CODE: u32, const SIZE: usize>(&self, share: &mut [u8; SIZE]) -> io::Result<()> {
         const {
-            assert!(CODE & 0xffff == HAMLYN_IOC_SHARE & 0xffff, "not the call for the share");
+            assert!(CODE & 0xffff == ULN_IOC_SHARE & 0xffff, "not the call for the share");
             assert!(CODE >> 16 == 0xc000 | SIZE as u32, "the call has another size");
         }
         self.call::<CODE, _>(share)
@@ -168,17 +168,17 @@ macro_rules! calls {
 
 calls! {
     /// Describes the card.
-    query(HamlynQuery) = HAMLYN_IOC_QUERY;
+    query(UlnQuery) = ULN_IOC_QUERY;
     /// Creates a send terminus.
     terminus_create(HamlynTerminusCreate) = HAMLYN_IOC_TERMINUS_CREATE;
     /// Destroys a send terminus.
-    terminus_destroy(HamlynObject) = HAMLYN_IOC_TERMINUS_DESTROY;
+    terminus_destroy(UlnObject) = HAMLYN_IOC_TERMINUS_DESTROY;
     /// Releases a send buffer.
     send_buffer_clear(HamlynSendBuffer) = HAMLYN_IOC_SEND_BUFFER_CLEAR;
     /// Creates a notification queue.
     queue_create(HamlynQueueCreate) = HAMLYN_IOC_QUEUE_CREATE;
     /// Destroys a notification queue.
-    queue_destroy(HamlynObject) = HAMLYN_IOC_QUEUE_DESTROY;
+    queue_destroy(UlnObject) = HAMLYN_IOC_QUEUE_DESTROY;
     /// Sleeps until a notification has arrived.
     queue_wait(HamlynQueueWait) = HAMLYN_IOC_QUEUE_WAIT;
     /// Makes `poll(2)` report the next notification.
@@ -188,21 +188,21 @@ calls! {
     /// Makes `poll(2)` report that requests of a terminus are completed.
     terminus_arm(HamlynTerminusWait) = HAMLYN_IOC_TERMINUS_ARM;
     /// Reads the card's counters.
-    statistics(HamlynStatistics) = HAMLYN_IOC_STATISTICS;
+    statistics(UlnStatistics) = ULN_IOC_STATISTICS;
     /// Runs the card's self-tests.
-    self_test(HamlynSelfTest) = HAMLYN_IOC_SELF_TEST;
+    self_test(UlnSelfTest) = ULN_IOC_SELF_TEST;
     /// Reads how much of the card its user holds, and may hold.
-    share(HamlynShareQuery) = HAMLYN_IOC_SHARE;
+    share(UlnShareQuery) = ULN_IOC_SHARE;
     /// Destroys a slot.
-    slot_destroy(HamlynObject) = HAMLYN_IOC_SLOT_DESTROY;
+    slot_destroy(UlnObject) = HAMLYN_IOC_SLOT_DESTROY;
     /// Creates an area of express memory.
-    express_create(HamlynExpressCreate) = HAMLYN_IOC_EXPRESS_CREATE;
+    express_create(UlnExpressCreate) = ULN_IOC_EXPRESS_CREATE;
     /// Maps another host's area.
-    express_map(HamlynExpressMap) = HAMLYN_IOC_EXPRESS_MAP;
+    express_map(UlnExpressMap) = ULN_IOC_EXPRESS_MAP;
     /// Releases an area or a view.
-    express_destroy(HamlynObject) = HAMLYN_IOC_EXPRESS_DESTROY;
+    express_destroy(UlnObject) = ULN_IOC_EXPRESS_DESTROY;
     /// Reads the state of the express memory shared with a host.
-    express_query(HamlynExpressQuery) = HAMLYN_IOC_EXPRESS_QUERY;
+    express_query(UlnExpressQuery) = ULN_IOC_EXPRESS_QUERY;
 }
 
 impl AsFd for Device {

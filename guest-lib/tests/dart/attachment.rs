@@ -12,7 +12,7 @@ use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::queue::{DART_QUEUE_HEAD, DART_RECORD_SIZE, DartRecord};
 use hamlyn_abi::dart::uapi::*;
-use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynStatistics};
+use hamlyn_abi::uapi::{UlnQuery, UlnSelfTest, UlnStatistics};
 use hamlyn_card::card::Card as _;
 use hamlyn_sys::Access;
 use hamlyn_test_host::Refusal;
@@ -66,8 +66,8 @@ impl Local {
 }
 
 impl CardAttachment for Local {
-    fn query(&self) -> Result<HamlynQuery> {
-        Ok(HamlynQuery { host: self.host, ..HamlynQuery::default() })
+    fn query(&self) -> Result<UlnQuery> {
+        Ok(UlnQuery { host: self.host, ..UlnQuery::default() })
     }
 
     fn allocate(&self, length: usize) -> Result<Memory> {
@@ -80,14 +80,14 @@ impl CardAttachment for Local {
         Err(GivenBack::new(Error::Unsupported("memory of the application's own"), mapping))
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
+    fn statistics(&self) -> Result<UlnStatistics> {
         let counters = self.at(|host| host.host.card.counters());
-        let mut statistics = HamlynStatistics { count: counters.len() as u32, reserved: 0, values: [0; 64] };
+        let mut statistics = UlnStatistics { count: counters.len() as u32, reserved: 0, values: [0; 64] };
         statistics.values.iter_mut().zip(counters).for_each(|(value, (_, counter))| *value = counter);
         Ok(statistics)
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
+    fn self_test(&self) -> Result<UlnSelfTest> {
         Err(Error::Unsupported("self-tests in memory"))
     }
 }

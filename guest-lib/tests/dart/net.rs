@@ -8,7 +8,7 @@ use std::time::Duration;
 use hamlyn::dart::Card;
 use hamlyn_abi::dart::command::{DART_COMMAND_BREAK, DartBreak};
 use hamlyn_abi::dart::connection::DART_BROKEN_GONE;
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_card::card::{Card as _, Progress};
 use hamlyn_card::ports::VolatileSlice;
 use hamlyn_card_dart::{DartCard, Options, Policy};
@@ -128,7 +128,7 @@ impl Host {
     }
 
     /// Returns the card's description of memory whose pages are consecutive.
-    pub(crate) fn area(&self, address: u64, length: u64) -> HamlynArea {
+    pub(crate) fn area(&self, address: u64, length: u64) -> UlnArea {
         let host = &self.host;
         list_pages(length, 0, || host.pages(1), |page| address + page * PAGE, |at, bytes| host.put(at, bytes))
     }

@@ -24,7 +24,7 @@ fn first_accepting_host_wins_without_waiting_for_others() {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
     let connection = std::thread::scope(|scope| {
-        scope.spawn(|| answer(&fake, &[1, 2, 3], &[(1, HAMLYN_END_NO_NAME), (3, 0)]));
+        scope.spawn(|| answer(&fake, &[1, 2, 3], &[(1, ULN_END_NO_NAME), (3, 0)]));
         // Host 2 never answers.
         card.connect_any(1..=3, "store", b"hello", None).unwrap()
     });
@@ -37,7 +37,7 @@ fn connect_any_fails_if_no_host_has_name() {
     let fake = Fake::default();
     let card = Card::attached(fake.share());
     let failed = std::thread::scope(|scope| {
-        scope.spawn(|| answer(&fake, &[1, 2], &[(1, HAMLYN_END_HOST_LOST), (2, HAMLYN_END_NO_NAME)]));
+        scope.spawn(|| answer(&fake, &[1, 2], &[(1, ULN_END_HOST_LOST), (2, ULN_END_NO_NAME)]));
         card.connect_any([1, 2], "store", b"", PATIENCE).unwrap_err()
     });
     let reasons = [EndReason::NoName, EndReason::HostLost];
@@ -51,12 +51,12 @@ fn connect_any_fails_if_no_host_has_name() {
 #[test]
 fn connect_any_skips_hosts_without_the_name() {
     let fake = Fake::default();
-    let answers = [(0, HAMLYN_END_NOBODY), (1, HAMLYN_END_LISTENING), (2, HAMLYN_END_NO_NAME)];
+    let answers = [(0, ULN_END_NOBODY), (1, ULN_END_LISTENING), (2, ULN_END_NO_NAME)];
     fake.say(4, &answers);
     let card = Card::attached(fake.share());
     let connection = std::thread::scope(|scope| {
         // Host 2 is too old to answer. Host 3 never answers.
-        scope.spawn(|| answer(&fake, &[1, 2], &[(2, HAMLYN_END_NO_NAME), (1, 0)]));
+        scope.spawn(|| answer(&fake, &[1, 2], &[(2, ULN_END_NO_NAME), (1, 0)]));
         card.connect_any(card.hosts().unwrap(), "store", b"", None).unwrap()
     });
     assert_eq!(connection.host(), 1);
@@ -66,7 +66,7 @@ fn connect_any_skips_hosts_without_the_name() {
 #[test]
 fn connect_any_gives_up_on_silent_hosts() {
     let fake = Fake::default();
-    fake.say(3, &[(0, HAMLYN_END_NOBODY)]);
+    fake.say(3, &[(0, ULN_END_NOBODY)]);
     let card = Card::attached(fake.share());
     let reason = |hosts: std::ops::Range<u32>| match card.connect_any(hosts, "store", b"", None).unwrap_err()
     {
@@ -81,18 +81,13 @@ fn connect_any_gives_up_on_silent_hosts() {
 #[test]
 fn find_reports_hosts_and_missing_answers() {
     let fake = Fake::default();
-    let answers = [
-        (5, HAMLYN_END_LISTENING),
-        (1, HAMLYN_END_LISTENING),
-        (2, HAMLYN_END_NO_NAME),
-        (3, HAMLYN_END_NOBODY),
-    ];
-    fake.say(6, &[&answers[..], &[(4, HAMLYN_END_HOST_LOST), (0, HAMLYN_END_HOST_RESET)]].concat());
+    let answers = [(5, ULN_END_LISTENING), (1, ULN_END_LISTENING), (2, ULN_END_NO_NAME), (3, ULN_END_NOBODY)];
+    fake.say(6, &[&answers[..], &[(4, ULN_END_HOST_LOST), (0, ULN_END_HOST_RESET)]].concat());
     let card = Card::attached(fake.share());
     let found = card.find("store", None).unwrap();
     assert_eq!((found.hosts, found.too_old, found.silent), (vec![1, 5], vec![2], vec![0, 4]));
     // A host without any answer is reported as silent at the end of the timeout.
-    fake.say(3, &[(1, HAMLYN_END_LISTENING)]);
+    fake.say(3, &[(1, ULN_END_LISTENING)]);
     let found = card.find("store", Some(Duration::from_millis(1))).unwrap();
     assert_eq!((found.hosts, found.silent), (vec![1], vec![0, 2]));
     // If the switch does not report its number of ports, all hosts that can have names are asked.
@@ -101,7 +96,7 @@ fn find_reports_hosts_and_missing_answers() {
     fake.say(1000, &[]);
     assert_eq!(card.hosts().unwrap(), 0..64);
     // A failure of this host is not an answer.
-    fake.say(2, &[(0, HAMLYN_END_NOBODY), (1, HAMLYN_END_LINK_LOST)]);
+    fake.say(2, &[(0, ULN_END_NOBODY), (1, ULN_END_LINK_LOST)]);
     let failed = card.find("store", None).unwrap_err();
     assert!(matches!(&failed, Error::Ended(end) if end.reason == EndReason::LinkLost), "{failed}");
     assert!(card.find("", None).is_err() && card.find(&"x".repeat(65), None).is_err());
@@ -111,8 +106,8 @@ fn find_reports_hosts_and_missing_answers() {
 /// All others answer that they do not.
 fn stream_hosts() -> [Manager; 2] {
     let fake = Fake::default();
-    let mut answers: Vec<_> = (0..=OTHER).map(|host| (host, HAMLYN_END_NOBODY)).collect();
-    [1, OTHER].into_iter().for_each(|host| answers[host as usize].1 = HAMLYN_END_LISTENING);
+    let mut answers: Vec<_> = (0..=OTHER).map(|host| (host, ULN_END_NOBODY)).collect();
+    [1, OTHER].into_iter().for_each(|host| answers[host as usize].1 = ULN_END_LISTENING);
     fake.say(OTHER + 1, &answers);
     [fake.share(), fake.other()].map(|attachment| Manager::create(&Card::attached(attachment)).unwrap())
 }

@@ -31,10 +31,10 @@ impl Old {
 }
 
 impl CardAttachment for Old {
-    fn query(&self) -> Result<HamlynQuery> {
+    fn query(&self) -> Result<UlnQuery> {
         // The words of later drivers are zero.
-        let ports = if self.has(HAMLYN_CAPABILITY_QUESTIONS).is_ok() { 4 } else { 0 };
-        Ok(HamlynQuery { capabilities: self.capabilities, ports, ..self.card.query()? })
+        let ports = if self.has(ULN_CAPABILITY_QUESTIONS).is_ok() { 4 } else { 0 };
+        Ok(UlnQuery { capabilities: self.capabilities, ports, ..self.card.query()? })
     }
 
     fn allocate(&self, length: usize) -> Result<Memory> {
@@ -45,26 +45,26 @@ impl CardAttachment for Old {
         self.card.lend(mapping)
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
+    fn statistics(&self) -> Result<UlnStatistics> {
         self.card.statistics()
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
+    fn self_test(&self) -> Result<UlnSelfTest> {
         self.card.self_test()
     }
 
     fn listen(&self, name: &str, backlog: u32) -> Result<Box<dyn ListenerParts>> {
-        self.has(HAMLYN_CAPABILITY_CONNECTIONS)?;
+        self.has(ULN_CAPABILITY_CONNECTIONS)?;
         self.card.listen(name, backlog)
     }
 
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
-        self.has(HAMLYN_CAPABILITY_CONNECTIONS)?;
+        self.has(ULN_CAPABILITY_CONNECTIONS)?;
         self.card.connect(host, name, private)
     }
 
     fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
-        self.has(HAMLYN_CAPABILITY_QUESTIONS)?;
+        self.has(ULN_CAPABILITY_QUESTIONS)?;
         self.card.ask(host, name)
     }
 }
@@ -165,8 +165,8 @@ fn only_missing_driver_features_are_refused() {
     let unsupported = |result: Option<Error>| matches!(result, Some(Error::Unsupported(_)));
     for capabilities in GENERATIONS {
         let (_fake, card) = old(capabilities);
-        let connects = capabilities & HAMLYN_CAPABILITY_CONNECTIONS != 0;
-        let asks = capabilities & HAMLYN_CAPABILITY_QUESTIONS != 0;
+        let connects = capabilities & ULN_CAPABILITY_CONNECTIONS != 0;
+        let asks = capabilities & ULN_CAPABILITY_QUESTIONS != 0;
         assert_eq!(unsupported(card.begin_connect(1, "name", b"").err()), !connects, "{capabilities}");
         if !connects {
             assert!(unsupported(card.listen("name").err()));

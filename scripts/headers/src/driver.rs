@@ -82,9 +82,9 @@ const UAPI: &str = "uapi";
 /// A file that cannot be read or parsed, or an item that C could not carry.
 pub fn read(source: &Path) -> Result<Vec<Header>, String> {
     let mut headers = vec![
-        folder(source, "family", "hamlyn_family.h", "What a guest and any card of the family agree on.")?,
-        folder(source, "kernel", "hamlyn_kernel.h", "What the drivers of two hosts agree on.")?,
-        folder(source, UAPI, "hamlyn_family_uapi.h", "What the driver and users of any card agree on.")?,
+        folder(source, "family", "uln.h", "What a guest and any card of the family agree on.")?,
+        folder(source, "kernel", "uln_kernel.h", "What the drivers of two hosts agree on.")?,
+        folder(source, UAPI, "uln_uapi.h", "What the driver and users of any card agree on.")?,
     ];
     headers[2].includes.insert(0, "<linux/ioctl.h>".into());
     let cards = submodules(&source.join("lib.rs"))?;
@@ -109,14 +109,14 @@ fn card_headers(source: &Path, card: &str) -> Result<Vec<Header>, String> {
     let (title, name) = (title_case(card), format!("{card}_card.h"));
     let about = format!("What a guest and a {title} card agree on.");
     let mut own = folder(source, card, &name, &about)?;
-    own.includes.push("\"hamlyn_family.h\"".into());
+    own.includes.push("\"uln.h\"".into());
     let (uapi, parts) = own.parts.into_iter().partition(|part| part.module.ends_with("::uapi"));
     own.parts = parts;
-    let mut includes = vec!["\"hamlyn_family_uapi.h\"".to_owned()];
+    let mut includes = vec!["\"uln_uapi.h\"".to_owned()];
     let speaks = own.parts.iter().any(|part| part.module.ends_with("::wire"));
     if card == "hamlyn" || speaks {
         // What was written before there were others finds all that there was in its two headers.
-        own.includes.push("\"hamlyn_kernel.h\"".into());
+        own.includes.push("\"uln_kernel.h\"".into());
     }
     if card != "hamlyn" {
         // The numbers of its calls follow from its model's.
@@ -257,7 +257,7 @@ fn request_code(expression: &Expr) -> Option<String> {
     let number = match (segment.ident.to_string().as_str(), &*arguments) {
         ("iowr", [number]) => literal(number)?,
         ("card_call", [model, number]) => {
-            format!("HAMLYN_CARD_CALL({}, {})", literal(model).or_else(|| constant(model))?, literal(number)?)
+            format!("ULN_CARD_CALL({}, {})", literal(model).or_else(|| constant(model))?, literal(number)?)
         }
         _ => return None,
     };
@@ -349,8 +349,8 @@ impl Entry {
             Entry::Constant { name, value, docs } => comment("", docs) + &definition(name, value),
             Entry::CardCall => {
                 let docs = [" The number of a call, 0 to 15, of a later model.".into()];
-                let number = "((model) - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + (number)";
-                let lines = ["#define HAMLYN_CARD_CALL(model, number)", "\t(HAMLYN_FIRST_CARD_CALL +"];
+                let number = "((model) - ULN_FIRST_LATER_MODEL) * ULN_CARD_CALLS + (number)";
+                let lines = ["#define ULN_CARD_CALL(model, number)", "\t(ULN_FIRST_CARD_CALL +"];
                 comment("", &docs) + &lines.join(" \\\n") + &format!(" \\\n\t {number})\n")
             }
             Entry::Structure { name, docs, fields, .. } => {

@@ -24,7 +24,14 @@ pub struct Header {
 pub const HEADERS: [Header; 8] = [
     Header {
         name: "hamlyn/channel.h",
-        parts: &["channel/card.rs", "channel/open.rs", "channel/sender.rs", "channel/receiver.rs"],
+        parts: &[
+            "call.rs",
+            "polling.rs",
+            "channel/card.rs",
+            "channel/open.rs",
+            "channel/sender.rs",
+            "channel/receiver.rs",
+        ],
         title: CHANNEL,
         includes: &[],
         others: &[],
@@ -32,7 +39,6 @@ pub const HEADERS: [Header; 8] = [
     Header {
         name: "hamlyn.h",
         parts: &[
-            "call.rs",
             "card.rs",
             "ticket.rs",
             "manager.rs",
@@ -49,7 +55,7 @@ pub const HEADERS: [Header; 8] = [
             "connection.rs",
         ],
         title: HAMLYN,
-        includes: &[],
+        includes: &["hamlyn/channel.h"],
         others: &[],
     },
     Header {
@@ -64,7 +70,7 @@ pub const HEADERS: [Header; 8] = [
         ],
         title: SHRIMP,
         includes: &["hamlyn.h"],
-        others: &["hamlyn_connecting", "hamlyn_connection", "hamlyn_found", "hamlyn_listener"],
+        others: &["uln_connecting", "uln_connection", "uln_found", "uln_name_listener"],
     },
     Header {
         name: "clan.h",
@@ -86,7 +92,7 @@ pub const HEADERS: [Header; 8] = [
         ],
         title: CLAN,
         includes: &["hamlyn.h"],
-        others: &["hamlyn_connecting", "hamlyn_connection", "hamlyn_found", "hamlyn_listener"],
+        others: &["uln_connecting", "uln_connection", "uln_found", "uln_name_listener"],
     },
     Header {
         name: "clan_programs.h",
@@ -127,13 +133,7 @@ pub const HEADERS: [Header; 8] = [
         ],
         title: DART,
         includes: &["hamlyn.h"],
-        others: &[
-            "hamlyn_connecting",
-            "hamlyn_connection",
-            "hamlyn_found",
-            "hamlyn_listener",
-            "hamlyn_request",
-        ],
+        others: &["uln_connecting", "uln_connection", "uln_found", "uln_name_listener", "uln_request"],
     },
     Header {
         name: "dart_programs.h",
@@ -185,7 +185,7 @@ const HAMLYN: &str = "\
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * A call returns 0 or more on success, or a negative errno; hamlyn_error() returns the text of this
+ * A call returns 0 or more on success, or a negative errno; uln_error() returns the text of this
  * thread's last error. A failed call changes nothing, unless its description states what it leaves.
  * Results are stored through the last pointers. Pointers must not be NULL unless stated.
  *
@@ -201,7 +201,7 @@ const SHRIMP: &str = "\
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(),
+ * Calls return the same values as those of hamlyn.h, which also describes uln_error(),
  * timeout_ms and connections by name.
  */";
 
@@ -213,7 +213,7 @@ const CLAN: &str = "\
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(),
+ * Calls return the same values as those of hamlyn.h, which also describes uln_error(),
  * timeout_ms and connections by name. Sections are those of the paper, \"Tripwire: a
  * synchronisation primitive for virtual memory mapped communication\".
  */";
@@ -240,7 +240,7 @@ const DART: &str = "\
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(),
+ * Calls return the same values as those of hamlyn.h, which also describes uln_error(),
  * timeout_ms and connections by name. Sections are those of the paper, \"A Hybrid Deposit Model for
  * Low Overhead Communication in High Speed LANs\".
  */";
@@ -267,7 +267,7 @@ const EXPRESS: &str = "\
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return the same values as those of hamlyn.h, which also describes hamlyn_error(),
+ * Calls return the same values as those of hamlyn.h, which also describes uln_error(),
  * timeout_ms and managers. The peer is not trusted: it can change what is shared at any moment.
  */";
 

@@ -17,10 +17,12 @@ type Group = (&'static str, &'static str, &'static str);
 const GROUPS: [&[Group]; HEADERS.len()] =
     [CHANNEL, HAMLYN, SHRIMP, CLAN, CLAN_PROGRAMS, DART, DART_PROGRAMS, EXPRESS];
 
-const CHANNEL: &[Group] = &[("channel", "uln_channel", "messages between two processes, by any card")];
+const CHANNEL: &[Group] = &[
+    ("call.rs", "uln_errors", "why a call failed"),
+    ("channel", "uln_channel", "messages between two processes, by any card"),
+];
 
 const HAMLYN: &[Group] = &[
-    ("call.rs", "hamlyn_errors", "why a call failed"),
     ("card.rs", "hamlyn_cards", "open a card and ask what it is"),
     ("ticket.rs", "hamlyn_tickets", "tickets and seeds as text"),
     ("manager.rs", "hamlyn_managers", "send from a terminus, wait for what arrives"),
@@ -34,11 +36,7 @@ const HAMLYN: &[Group] = &[
     ("handle.rs", "hamlyn_handles", "the lower layer: what becomes of each request"),
     ("stream_pair.rs", "hamlyn_stream_names", "streams by name"),
     ("names.rs", "hamlyn_names", "find a process by name"),
-    (
-        "connection.rs",
-        "hamlyn_connections",
-        "connections with processes that were found by name, and their end",
-    ),
+    ("connection.rs", "uln_connections", "connections with processes that were found by name, and their end"),
 ];
 
 const SHRIMP: &[Group] = &[
@@ -114,7 +112,7 @@ const ABOUT: &[&str] = &[
      receiver's memory each message goes. Who may write there is who holds a ticket for it.",
     "Programs that only exchange messages need the header hamlyn/channel.h alone, with which they run on the cards of all models: \
      see uln_channel(3).",
-    "A call returns 0 or more, or a negative errno; hamlyn_error() says why the last one failed in this thread. timeout_ms is as \
+    "A call returns 0 or more, or a negative errno; uln_error() says why the last one failed in this thread. timeout_ms is as \
      for poll(2), in every call that has it: milliseconds, 0 to look without waiting (-EAGAIN if it would have to), negative to \
      wait for ever; -ETIMEDOUT if the time is over. No pointer may be NULL unless it says so.",
     "Memory that a card writes to or reads from is pinned and counts against RLIMIT_MEMLOCK, together with all else that the user \
@@ -244,10 +242,10 @@ if (hamlyn_open(NULL, &card) < 0 ||
     hamlyn_tag_receiver_create(card, 4096, 64, &receiver) < 0 ||
     hamlyn_tag_receiver_ticket(receiver, &ticket) < 0 ||
     hamlyn_ticket_print(&ticket, text, sizeof(text)) < 0)
-        errx(1, "%s", hamlyn_error());
+        errx(1, "%s", uln_error());
 puts(text);                                     /* for the sender */
 if (hamlyn_tag_receive(receiver, &tag, -1) < 0)
-        errx(1, "%s", hamlyn_error());"#;
+        errx(1, "%s", uln_error());"#;
 
 fn group(header: &str, name: &str, about: &str, functions: Vec<Function>) -> io::Result<String> {
     let mut page = title(name);
@@ -263,10 +261,9 @@ fn group(header: &str, name: &str, about: &str, functions: Vec<Function>) -> io:
         page.control("TP", []).text([bold(format!("{}()", function.name))]);
         page.text([roman(function.about.as_str())]);
     }
-    let error = if header == "hamlyn/channel.h" { "uln_error" } else { "hamlyn_error" };
-    page.control("SH", ["RETURN VALUE"]).text([roman(format!(
-        "A function of type int returns 0 or more, or a negative errno; {error}() then returns the reason, in this thread.",
-    ))]);
+    page.control("SH", ["RETURN VALUE"]).text([roman(
+        "A function of type int returns 0 or more, or a negative errno; uln_error() then returns the reason, in this thread.",
+    )]);
     page.control("SH", ["SEE ALSO"]).text([bold("hamlyn"), roman("(3), "), bold("hamlyn"), roman("(4)")]);
     to_text(&page)
 }

@@ -1,11 +1,11 @@
 //! Driver operations that all card models share: describing areas by page lists, and running
 //! commands through the command page.
 
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_abi::family::command::{
-    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE, HAMLYN_STATUS_OK, HamlynCommand,
+    ULN_COMMAND_BODY, ULN_REG_COMMAND_GO, ULN_REG_COMMAND_PAGE, ULN_STATUS_OK, UlnCommand,
 };
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::control::{ULN_CONTROL_ENABLE, ULN_REG_CONTROL};
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
 /// Bytes in a page.
@@ -16,7 +16,7 @@ const LIST: u64 = PAGE / 8;
 /// Reason why a card refused a command, as read from the command page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// `HAMLYN_STATUS_*`.
+    /// `ULN_STATUS_*`.
     pub status: u32,
     /// The value that was refused.
     pub value: u64,
@@ -35,7 +35,7 @@ pub fn list_pages(
     mut list: impl FnMut() -> u64,
     mut page: impl FnMut(u64) -> u64,
     mut put: impl FnMut(u64, &[u8]),
-) -> HamlynArea {
+) -> UlnArea {
     let directory = list();
     let mut addresses = 0;
     for index in 0..(length + u64::from(first)).div_ceil(PAGE) {
@@ -45,7 +45,7 @@ pub fn list_pages(
         }
         put(addresses + index % LIST * 8, &page(index).to_le_bytes());
     }
-    HamlynArea { directory, length, first, reserved: 0 }
+    UlnArea { directory, length, first, reserved: 0 }
 }
 
 /// A host whose driver runs commands.
@@ -67,8 +67,8 @@ pub trait Commands {
 
     /// Powers on the card: sets the address of the command page and enables packet reception.
     fn enable(&mut self) -> Result<(), Self::Error> {
-        self.store(HAMLYN_REG_COMMAND_PAGE, 8, self.command_page())?;
-        self.store(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into())
+        self.store(ULN_REG_COMMAND_PAGE, 8, self.command_page())?;
+        self.store(ULN_REG_CONTROL, 4, ULN_CONTROL_ENABLE.into())
     }
 
     /// Runs a command. The inner result is the card's answer.
@@ -79,12 +79,12 @@ pub trait Commands {
         body: &(impl IntoBytes + Immutable),
     ) -> Result<Result<(), Refusal>, Self::Error> {
         let page = self.command_page();
-        self.put(page, HamlynCommand { opcode, index, ..Default::default() }.as_bytes());
-        self.put(page + u64::from(HAMLYN_COMMAND_BODY), body.as_bytes());
-        self.store(HAMLYN_REG_COMMAND_GO, 4, 1)?;
-        let mut done = HamlynCommand::new_zeroed();
+        self.put(page, UlnCommand { opcode, index, ..Default::default() }.as_bytes());
+        self.put(page + u64::from(ULN_COMMAND_BODY), body.as_bytes());
+        self.store(ULN_REG_COMMAND_GO, 4, 1)?;
+        let mut done = UlnCommand::new_zeroed();
         self.get(page, done.as_mut_bytes());
-        let HamlynCommand { status, value, limit, .. } = done;
-        Ok(if status == HAMLYN_STATUS_OK { Ok(()) } else { Err(Refusal { status, value, limit }) })
+        let UlnCommand { status, value, limit, .. } = done;
+        Ok(if status == ULN_STATUS_OK { Ok(()) } else { Err(Refusal { status, value, limit }) })
     }
 }

@@ -1,6 +1,6 @@
 //! Driver and library operations on a Hamlyn card.
 
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::request::HamlynRequest;
 use hamlyn_abi::hamlyn::window::*;
@@ -30,7 +30,7 @@ pub trait HamlynCommands: Commands {
     }
 
     /// Sets a send buffer of a terminus.
-    fn set_send_buffer(&mut self, terminus: u32, tag: u32, area: HamlynArea) -> Done<Self> {
+    fn set_send_buffer(&mut self, terminus: u32, tag: u32, area: UlnArea) -> Done<Self> {
         let body = HamlynSetSendBuffer { tag, reserved: 0, area };
         self.command(HAMLYN_COMMAND_SET_SEND_BUFFER, terminus, &body)
     }
@@ -42,7 +42,7 @@ pub trait HamlynCommands: Commands {
     }
 
     /// Opens a notification queue over a zeroed area.
-    fn open_queue(&mut self, index: u32, area: HamlynArea, entries: u32, vector: u32) -> Done<Self> {
+    fn open_queue(&mut self, index: u32, area: UlnArea, entries: u32, vector: u32) -> Done<Self> {
         self.command(HAMLYN_COMMAND_OPEN_QUEUE, index, &HamlynOpenQueue { area, entries, vector })
     }
 

@@ -14,7 +14,7 @@ fn express_calls_fail_without_express_memory() {
          \tstruct hamlyn_channel_listener *listener, *other;\n\
          \tstruct hamlyn_channel_sender *sender, *none;\n\tstruct hamlyn_channel_receiver *receiver, *no;\n\
          \tstruct hamlyn_channel_options wrong = { .flags = 2 }, later = { .reserved = { 1 } };\n\
-         \tstruct hamlyn_channel_options small = { 4096, HAMLYN_NO_POLLING, HAMLYN_CHANNEL_BY_MESSAGES, { 0 } };\n";
+         \tstruct hamlyn_channel_options small = { 4096, ULN_NO_POLLING, HAMLYN_CHANNEL_BY_MESSAGES, { 0 } };\n";
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
         (0, "hamlyn_manager_create(card, &manager)"),

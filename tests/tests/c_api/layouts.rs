@@ -9,11 +9,11 @@ use hamlyn_c::{
     clan_transfer, clan_watch, dart_address, dart_address_info, dart_card_info, dart_condition,
     dart_connection_options, dart_lock_registers, dart_log, dart_operation, dart_piece,
     dart_priority_registers, dart_record, dart_status, dart_step, dart_urgent, hamlyn_arrived,
-    hamlyn_card_info, hamlyn_channel_message, hamlyn_channel_options, hamlyn_datagram, hamlyn_end,
-    hamlyn_express_info, hamlyn_found, hamlyn_manager_options, hamlyn_message, hamlyn_notification,
-    hamlyn_passed, hamlyn_piece, hamlyn_receiver_class, hamlyn_record, hamlyn_seed, hamlyn_share,
-    hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle,
-    shrimp_handle_info, shrimp_memory, uln_message, uln_options,
+    hamlyn_card_info, hamlyn_channel_message, hamlyn_channel_options, hamlyn_datagram, hamlyn_express_info,
+    hamlyn_manager_options, hamlyn_message, hamlyn_notification, hamlyn_piece, hamlyn_receiver_class,
+    hamlyn_record, hamlyn_seed, hamlyn_share, hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket,
+    shrimp_card_info, shrimp_handle, shrimp_handle_info, shrimp_memory, uln_end, uln_found, uln_message,
+    uln_options, uln_passed,
 };
 
 use crate::compiling::{headers, run};
@@ -35,7 +35,7 @@ macro_rules! layout {
 fn c_and_rust_agree_on_sizes_and_offsets() {
     let rust = layout! {
         hamlyn_card_info { host, abi_version, packet_size, sram_size, termini, slots, queues, vectors, ports, sram_free, reserved }
-        hamlyn_found { hosts, too_old, silent, reserved }
+        uln_found { hosts, too_old, silent, reserved }
         hamlyn_ticket { bytes }
         hamlyn_seed { bytes }
         hamlyn_datagram { data, length, offset, has_reply, reply, reserved }
@@ -44,8 +44,8 @@ fn c_and_rust_agree_on_sizes_and_offsets() {
         hamlyn_manager_options { entries, polling_us, reserved }
         hamlyn_stream_options { record_size, records, max_records, reserved }
         hamlyn_record { number, data, length, reserved }
-        hamlyn_passed { data, length, reserved }
-        hamlyn_end { reason, length, data, reserved }
+        uln_passed { data, length, reserved }
+        uln_end { reason, length, data, reserved }
         hamlyn_notification { metadata, slot, index, is_fast, word, reserved }
         hamlyn_slot_options { start, length, metadata_entries, mode, index, flags, reserved }
         hamlyn_share { bytes }

@@ -10,12 +10,12 @@ use crate::compiling::{build, expect, run_with, source};
 fn program_finds_names_and_accepts_or_rejects_streams() {
     // The fabric has one host, so the program waits for no other.
     let statements = "\tstruct hamlyn_card *card;\n\tstruct hamlyn_manager *manager;\n\tstruct hamlyn_card_info info;\n\
-         \tstruct hamlyn_found found;\n\tstruct hamlyn_seed seed;\n\tstruct hamlyn_connection *connection;\n\
-         \tstruct hamlyn_connecting *asking;\n\tstruct hamlyn_stream_listener *listener;\n\
+         \tstruct uln_found found;\n\tstruct hamlyn_seed seed;\n\tstruct uln_connection *connection;\n\
+         \tstruct uln_connecting *asking;\n\tstruct hamlyn_stream_listener *listener;\n\
          \tstruct hamlyn_stream_request *request;\n\tstruct hamlyn_stream_sender *sender;\n\
          \tstruct hamlyn_stream_receiver *receiver, *own;\n\tuint32_t user;\n";
     const ASK: &str = "hamlyn_connect_begin(card, 0, \"svc\", &seed, sizeof(seed), &asking)";
-    const FINISH: &str = "hamlyn_connect_finish(asking, &connection, 60000)";
+    const FINISH: &str = "uln_connecting_finish(asking, &connection, 60000)";
     // The expected results, and the calls: 111 is ECONNREFUSED.
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
@@ -36,7 +36,7 @@ fn program_finds_names_and_accepts_or_rejects_streams() {
         (0, "hamlyn_stream_request_host(request)"),
         (0, "hamlyn_stream_request_reject(request, \"not today\")"),
         (-111, FINISH),
-        (1, "strstr(hamlyn_error(), \"not today\") != NULL"),
+        (1, "strstr(uln_error(), \"not today\") != NULL"),
         (0, ASK),
         (0, "hamlyn_stream_listener_request(listener, &request, 60000)"),
         (0, "(hamlyn_stream_request_destroy(request), 0)"),
@@ -48,7 +48,7 @@ fn program_finds_names_and_accepts_or_rejects_streams() {
         (0, "hamlyn_stream_request_accept(request, &sender, &receiver)"),
         (0, FINISH),
         // ENODATA: a program at a card's socket has no user id in a machine.
-        (-61, "hamlyn_connection_user(connection, &user)"),
+        (-61, "uln_connection_user(connection, &user)"),
         (2, "hamlyn_stream_send(sender, \"hi\", 2, 60000)"),
         (0, "hamlyn_stream_flush(sender, 60000)"),
         (2, "hamlyn_stream_read(own, &seed, 2, 60000)"),

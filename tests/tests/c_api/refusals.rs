@@ -6,7 +6,7 @@ use crate::compiling::{expect, functions, headers, run};
 
 #[test]
 fn null_pointers_are_refused_with_a_reason() {
-    let mut statements = String::from("\tprintf(\"%s\\n\", hamlyn_error());\n");
+    let mut statements = String::from("\tprintf(\"%s\\n\", uln_error());\n");
     for declaration in headers().split(";\n").filter_map(|text| text.rsplit("*/\n").next()) {
         let Some((name, arguments)) = declaration.split_once('(') else { continue };
         let Some(name) = name.strip_prefix("int ") else { continue };
@@ -14,7 +14,7 @@ fn null_pointers_are_refused_with_a_reason() {
         let pointers = arguments.split(',').map(|argument| if argument.contains('*') { "NULL" } else { "1" });
         let pointers: Vec<_> = pointers.collect();
         let _ = writeln!(statements, "\tprintf(\"%d \", {name}({}));", pointers.join(", "));
-        statements.push_str("\tputs(hamlyn_error());\n");
+        statements.push_str("\tputs(uln_error());\n");
     }
     let said = run(&statements);
     assert_eq!(said[0], "", "no error yet");
@@ -24,9 +24,9 @@ fn null_pointers_are_refused_with_a_reason() {
     }
 }
 
-/// Functions that return no outcome, except those that release something: hamlyn_version,
-/// hamlyn_error, the same of uln, addresses, data, a size, a barrier, the name of a model.
-const NO_OUTCOME: usize = 16;
+/// Functions that return no outcome, except those that release something: uln_version,
+/// uln_error, addresses, data, a size, a barrier, the name of a model.
+const NO_OUTCOME: usize = 14;
 
 fn is_void(name: &str) -> bool {
     ["hamlyn_close", "shrimp_close", "clan_close", "dart_close", "uln_card_close"].contains(&name)
@@ -39,7 +39,7 @@ fn releasing_null_does_nothing() {
     for name in functions().iter().filter(|name| is_void(name)) {
         let _ = writeln!(statements, "\t{name}(NULL);");
     }
-    statements.push_str("\tputs(hamlyn_error());\n");
+    statements.push_str("\tputs(uln_error());\n");
     assert_eq!(run(&statements), [""]);
 }
 
@@ -74,7 +74,7 @@ fn failed_opens_and_parses_have_a_reason() {
     statements
         .push_str("\tstruct dart_operation operation = { .main = DART_WRITE, .first = { 16, 0, 0 } };\n");
     for call in calls {
-        let _ = writeln!(statements, "\tprintf(\"%d \", {call});\n\tputs(hamlyn_error());");
+        let _ = writeln!(statements, "\tprintf(\"%d \", {call});\n\tputs(uln_error());");
     }
     let said = run(&statements);
     let said: Vec<(&str, &str)> = said.iter().map(|line| line.split_once(' ').unwrap()).collect();
@@ -103,7 +103,7 @@ fn zero_timeout_does_not_wait() {
          \tstruct hamlyn_record record;\n\tstruct hamlyn_tag_receiver *tags;\n\
          \tstruct hamlyn_datagram_receiver *place;\n\tstruct hamlyn_datagram datagram;\n\tuint32_t tag;\n\
          \tstruct hamlyn_ticket ticket;\n\tstruct hamlyn_manager *other;\n\
-         \tstruct hamlyn_manager_options wrong = { 0, 0, { 1 } }, few = { 2, HAMLYN_NO_POLLING, { 0 } };\n";
+         \tstruct hamlyn_manager_options wrong = { 0, 0, { 1 } }, few = { 2, ULN_NO_POLLING, { 0 } };\n";
     const CLOSE: &str =
         "while (hamlyn_stream_try_close(sender) == -11)\n\t\t;\nhamlyn_stream_try_close(sender)";
     // The expected results, and the calls: 0 is success, 11 EAGAIN, 107 ENOTCONN.
@@ -145,7 +145,7 @@ fn zero_timeout_does_not_wait() {
         (0, "hamlyn_manager_wait(manager, 60000)"),
         (-22, "hamlyn_manager_create_with(card, &wrong, &other)"),
         (0, "hamlyn_manager_create_with(card, &few, &other)"),
-        (0, "hamlyn_version() - HAMLYN_VERSION"),
+        (0, "uln_version() - ULN_VERSION"),
         (0, CLOSE),
         (0, "hamlyn_stream_receive(receiver, &record, 60000)"),
     ];

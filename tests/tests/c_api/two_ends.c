@@ -15,7 +15,7 @@ static struct hamlyn_channel_listener *listener;
 static int failed(int outcome)
 {
 	if (outcome < 0)
-		fprintf(stderr, "%s\n", hamlyn_error());
+		fprintf(stderr, "%s\n", uln_error());
 	return outcome < 0;
 }
 
@@ -54,7 +54,7 @@ static void *echo(void *nothing)
 
 int main(void)
 {
-	struct hamlyn_channel_options options = { 4096, HAMLYN_NO_POLLING, 0, { 0 } };
+	struct hamlyn_channel_options options = { 4096, ULN_NO_POLLING, 0, { 0 } };
 	struct hamlyn_channel_message message;
 	struct hamlyn_channel_sender *sender;
 	struct hamlyn_channel_receiver *receiver;

@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hamlyn::shrimp::Handle;
-use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_PLACE_SIZE, HAMLYN_WELL_KNOWN_PLACES};
-use hamlyn_abi::kernel::wire::{
-    HAMLYN_WIRE_ACK, HAMLYN_WIRE_CARD, HAMLYN_WIRE_PROBE, HamlynRecord, HamlynWire,
-};
+use hamlyn_abi::kernel::well_known::{ULN_WELL_KNOWN_PLACE_SIZE, ULN_WELL_KNOWN_PLACES};
+use hamlyn_abi::kernel::wire::{ULN_WIRE_ACK, ULN_WIRE_CARD, ULN_WIRE_PROBE, UlnRecord, UlnWire};
 use hamlyn_abi::shrimp::entry::SHRIMP_SYSTEM_PAGE;
 use hamlyn_abi::shrimp::wire::*;
 use hamlyn_fabric::{Attached, Header, HostId, Protocol, Request, Traffic, connect};
@@ -106,7 +104,7 @@ struct Impostor {
     expected: u32,
     serial: u32,
     /// Received messages about exports and mappings.
-    heard: Vec<HamlynWire>,
+    heard: Vec<UlnWire>,
 }
 
 impl Impostor {
@@ -126,24 +124,24 @@ impl Impostor {
         let begun = Instant::now();
         while one.theirs == 0 {
             ensure!(begun.elapsed() < PATIENCE, "host {victim} does not answer");
-            let probe = HamlynWire { kind: HAMLYN_WIRE_PROBE, ..HamlynWire::default() };
-            one.post(HAMLYN_WELL_KNOWN_PLACES, probe, &[])?;
+            let probe = UlnWire { kind: ULN_WIRE_PROBE, ..UlnWire::default() };
+            one.post(ULN_WELL_KNOWN_PLACES, probe, &[])?;
             one.listen()?;
         }
         Ok(one)
     }
 
     /// Puts a message into a place of the victim's page for this host.
-    fn post(&mut self, place: u32, wire: HamlynWire, data: &[u8]) -> Result<()> {
+    fn post(&mut self, place: u32, wire: UlnWire, data: &[u8]) -> Result<()> {
         let (incarnation, to_incarnation) = (self.incarnation, self.theirs);
-        let wire = HamlynWire { incarnation, to_incarnation, expected: self.expected, ..wire };
+        let wire = UlnWire { incarnation, to_incarnation, expected: self.expected, ..wire };
         self.serial += 1;
-        let mut record = HamlynRecord { checksum: 0, serial: self.serial, wire, data: [0; 320] };
+        let mut record = UlnRecord { checksum: 0, serial: self.serial, wire, data: [0; 320] };
         record.data[..data.len()].copy_from_slice(data);
-        let length = std::mem::offset_of!(HamlynRecord, data) + data.len();
+        let length = std::mem::offset_of!(UlnRecord, data) + data.len();
         record.checksum = crc32fast::hash(&record.as_bytes()[4..length]);
         let bytes = record.as_bytes()[..length.next_multiple_of(4)].to_vec();
-        let address = SHRIMP_SYSTEM_PAGE * PAGE + u64::from(place * HAMLYN_WELL_KNOWN_PLACE_SIZE);
+        let address = SHRIMP_SYSTEM_PAGE * PAGE + u64::from(place * ULN_WELL_KNOWN_PLACE_SIZE);
         self.card.store(self.victim, address, &bytes)
     }
 
@@ -152,34 +150,34 @@ impl Impostor {
     fn listen(&mut self) -> Result<Option<u32>> {
         let Some(data) = self.card.receive()? else { return Ok(None) };
         let mut bytes = data;
-        bytes.resize(size_of::<HamlynRecord>(), 0);
-        let Ok(record) = HamlynRecord::read_from_bytes(&bytes) else { bail!("no record came") };
+        bytes.resize(size_of::<UlnRecord>(), 0);
+        let Ok(record) = UlnRecord::read_from_bytes(&bytes) else { bail!("no record came") };
         let wire = record.wire;
         self.theirs = wire.incarnation;
-        let is_message = ![HAMLYN_WIRE_ACK, HAMLYN_WIRE_PROBE].contains(&wire.kind);
+        let is_message = ![ULN_WIRE_ACK, ULN_WIRE_PROBE].contains(&wire.kind);
         if is_message && wire.sequence == self.expected {
             self.expected += 1;
-            if wire.kind == HAMLYN_WIRE_CARD {
+            if wire.kind == ULN_WIRE_CARD {
                 self.heard.push(wire);
             }
         }
-        if is_message || wire.kind == HAMLYN_WIRE_PROBE {
-            let answer = HamlynWire { kind: HAMLYN_WIRE_ACK, ..HamlynWire::default() };
-            self.post(HAMLYN_WELL_KNOWN_PLACES + 1, answer, &[])?;
+        if is_message || wire.kind == ULN_WIRE_PROBE {
+            let answer = UlnWire { kind: ULN_WIRE_ACK, ..UlnWire::default() };
+            self.post(ULN_WELL_KNOWN_PLACES + 1, answer, &[])?;
         }
         Ok((wire.to_incarnation == self.incarnation).then_some(wire.expected))
     }
 
     /// Sends a message, and waits until the victim has taken it.
-    fn say(&mut self, wire: HamlynWire, data: &[u8]) -> Result<()> {
+    fn say(&mut self, wire: UlnWire, data: &[u8]) -> Result<()> {
         let begun = Instant::now();
-        let wire = HamlynWire { sequence: self.sequence, ..wire };
-        self.post(self.sequence % HAMLYN_WELL_KNOWN_PLACES, wire, data)?;
+        let wire = UlnWire { sequence: self.sequence, ..wire };
+        self.post(self.sequence % ULN_WELL_KNOWN_PLACES, wire, data)?;
         loop {
             match self.listen()? {
                 Some(expected) if expected == self.sequence + 1 => break,
                 Some(_) => {}
-                None => self.post(self.sequence % HAMLYN_WELL_KNOWN_PLACES, wire, data)?,
+                None => self.post(self.sequence % ULN_WELL_KNOWN_PLACES, wire, data)?,
             }
             ensure!(begun.elapsed() < PATIENCE, "message {} is not taken: {wire:?}", self.sequence);
         }
@@ -190,8 +188,7 @@ impl Impostor {
     /// Sends a message about exports and mappings.
     fn say_of(&mut self, reason: u32, (from, to): (u32, u32), body: &[u8]) -> Result<()> {
         let private_length = body.len() as u32;
-        let wire =
-            HamlynWire { kind: HAMLYN_WIRE_CARD, reason, from, to, private_length, ..HamlynWire::default() };
+        let wire = UlnWire { kind: ULN_WIRE_CARD, reason, from, to, private_length, ..UlnWire::default() };
         self.say(wire, body)
     }
 
@@ -207,7 +204,7 @@ impl Impostor {
 
     /// Acknowledges the victim's messages until `holds` is true for the received ones about exports
     /// and mappings.
-    fn listen_until(&mut self, holds: impl Fn(&[HamlynWire]) -> bool) -> Result<()> {
+    fn listen_until(&mut self, holds: impl Fn(&[UlnWire]) -> bool) -> Result<()> {
         let begun = Instant::now();
         while !holds(&self.heard) {
             ensure!(begun.elapsed() < PATIENCE, "the victim says no more than {:?}", self.heard);
@@ -217,7 +214,7 @@ impl Impostor {
     }
 
     /// Waits for a message of this kind about exports and mappings. Returns it.
-    fn await_said(&mut self, reason: u32) -> Result<HamlynWire> {
+    fn await_said(&mut self, reason: u32) -> Result<UlnWire> {
         let begun = Instant::now();
         while !self.heard.iter().any(|wire| wire.reason == reason) {
             ensure!(begun.elapsed() < PATIENCE, "the victim says nothing of kind {reason}");
@@ -228,7 +225,7 @@ impl Impostor {
     }
 
     /// Acts as an exporter, to which the victim maps a page.
-    fn accept_mapping(&mut self) -> Result<HamlynWire> {
+    fn accept_mapping(&mut self) -> Result<UlnWire> {
         let asked = self.await_said(SHRIMP_SAY_MAP)?;
         let mut pages = ShrimpPages { first: 0, count: 1, ..ShrimpPages::default() };
         pages.pages[0] = 77;
@@ -342,13 +339,13 @@ fn invalid_kernel_messages_do_not_affect_other_mappings() -> Result<()> {
             data[24..32].copy_from_slice(first.as_bytes());
         }
         let length = if random.next_u32() % 3 == 0 { random.next_u32() % 257 } else { 256 };
-        let wire = HamlynWire {
-            kind: HAMLYN_WIRE_CARD,
+        let wire = UlnWire {
+            kind: ULN_WIRE_CARD,
             reason: plausible(&mut random) % 16,
             from: plausible(&mut random),
             to: plausible(&mut random),
             private_length: length,
-            ..HamlynWire::default()
+            ..UlnWire::default()
         };
         impostor.say(wire, &data[..length as usize])?;
     }

@@ -5,7 +5,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::family::area::HamlynArea;
+use crate::family::area::UlnArea;
 
 /// Opens aperture `index`. Body: [`ClanOpenAperture`].
 pub const CLAN_COMMAND_OPEN_APERTURE: u32 = 1;
@@ -21,7 +21,7 @@ pub const CLAN_COMMAND_CLOSE_WINDOW: u32 = 4;
 pub const CLAN_COMMAND_OPEN_ENDPOINT: u32 = 5;
 /// Closes an endpoint. Once the command has completed, the card no longer writes to its memory. All
 /// its requests have ended, and its Tripwires are disabled. Its windows must be closed first;
-/// otherwise the command fails with `HAMLYN_STATUS_IN_USE`.
+/// otherwise the command fails with `ULN_STATUS_IN_USE`.
 pub const CLAN_COMMAND_CLOSE_ENDPOINT: u32 = 6;
 /// Opens event queue `index`. Body: [`ClanOpenEvents`]. The driver must zero its memory first.
 pub const CLAN_COMMAND_OPEN_EVENTS: u32 = 7;
@@ -32,7 +32,7 @@ pub const CLAN_COMMAND_OPEN_FIFO: u32 = 11;
 /// Closes the FIFO.
 pub const CLAN_COMMAND_CLOSE_FIFO: u32 = 12;
 /// Sets the event queue of endpoint `index`. Body: [`ClanSetEvents`]. Fails with
-/// `HAMLYN_STATUS_IN_USE` while records that other endpoints left in the queue take the space.
+/// `ULN_STATUS_IN_USE` while records that other endpoints left in the queue take the space.
 pub const CLAN_COMMAND_SET_EVENTS: u32 = 13;
 
 /// In place of an event queue's number: none.
@@ -46,7 +46,7 @@ pub const CLAN_PRIVILEGED: u32 = 1;
 #[repr(C)]
 pub struct ClanOpenAperture {
     /// Its memory, which begins at a multiple of 8.
-    pub area: HamlynArea,
+    pub area: UlnArea,
     /// Each packet for the aperture must carry this key.
     pub key: u64,
     /// Its owner.
@@ -85,7 +85,7 @@ pub struct ClanOpenWindow {
 #[repr(C)]
 pub struct ClanOpenEndpoint {
     /// Its memory: a page of [`super::endpoint`], then `requests` of [`super::dma::ClanRequest`].
-    pub memory: HamlynArea,
+    pub memory: UlnArea,
     /// Its owner.
     pub owner: u32,
     /// Number of Tripwires, 0 to [`super::endpoint::CLAN_MAX_TRIPWIRES`].
@@ -108,7 +108,7 @@ pub struct ClanOpenEndpoint {
 #[repr(C)]
 pub struct ClanOpenEvents {
     /// Its memory: a page of [`super::event`], then `records` of [`super::event::ClanEvent`].
-    pub memory: HamlynArea,
+    pub memory: UlnArea,
     /// Its owner.
     pub owner: u32,
     /// Number of records: a power of two from [`super::event::CLAN_MIN_EVENTS`] to
@@ -121,7 +121,7 @@ pub struct ClanOpenEvents {
 #[repr(C)]
 pub struct ClanOpenFifo {
     /// `records` of [`super::fifo::ClanFifoRecord`], all zero.
-    pub area: HamlynArea,
+    pub area: UlnArea,
     /// Number of records: a power of two, at least the number of endpoints, event queues and
     /// Tripwires, and at most [`super::fifo::CLAN_MAX_FIFO`].
     pub records: u32,

@@ -8,27 +8,27 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::clan::identity::CLAN_MODEL;
-use crate::uapi::{CardArgument, CardQuery, HamlynObject, card_call};
+use crate::uapi::{CardArgument, CardQuery, UlnObject, card_call};
 
 /// Opens an aperture of the caller's memory (section 3.2). Argument: [`ClanAperture`].
 pub const CLAN_IOC_APERTURE_OPEN: u32 = card_call::<ClanAperture>(CLAN_MODEL, 0);
-/// Closes an aperture. Argument: [`HamlynObject`]. When it returns, no access reaches the
+/// Closes an aperture. Argument: [`UlnObject`]. When it returns, no access reaches the
 /// aperture's memory, and the memory is unpinned.
-pub const CLAN_IOC_APERTURE_CLOSE: u32 = card_call::<HamlynObject>(CLAN_MODEL, 1);
+pub const CLAN_IOC_APERTURE_CLOSE: u32 = card_call::<UlnObject>(CLAN_MODEL, 1);
 /// Opens a window onto an aperture of any host. Argument: [`ClanWindow`]. Does not check whether
 /// the aperture exists: the first load or store shows that.
 pub const CLAN_IOC_WINDOW_OPEN: u32 = card_call::<ClanWindow>(CLAN_MODEL, 2);
-/// Closes a window. Argument: [`HamlynObject`]. The window's number is its first page.
-pub const CLAN_IOC_WINDOW_CLOSE: u32 = card_call::<HamlynObject>(CLAN_MODEL, 3);
+/// Closes a window. Argument: [`UlnObject`]. The window's number is its first page.
+pub const CLAN_IOC_WINDOW_CLOSE: u32 = card_call::<UlnObject>(CLAN_MODEL, 3);
 /// Opens an endpoint (section 3.1). Argument: [`ClanEndpoint`].
 pub const CLAN_IOC_ENDPOINT_OPEN: u32 = card_call::<ClanEndpoint>(CLAN_MODEL, 4);
-/// Closes an endpoint. Argument: [`HamlynObject`]. Fails with `EBUSY` if a window names it. Its
+/// Closes an endpoint. Argument: [`UlnObject`]. Fails with `EBUSY` if a window names it. Its
 /// peer is notified.
-pub const CLAN_IOC_ENDPOINT_CLOSE: u32 = card_call::<HamlynObject>(CLAN_MODEL, 5);
+pub const CLAN_IOC_ENDPOINT_CLOSE: u32 = card_call::<UlnObject>(CLAN_MODEL, 5);
 /// Opens an event queue (section 3.5). Argument: [`ClanEvents`].
 pub const CLAN_IOC_EVENTS_OPEN: u32 = card_call::<ClanEvents>(CLAN_MODEL, 6);
-/// Closes an event queue. Argument: [`HamlynObject`].
-pub const CLAN_IOC_EVENTS_CLOSE: u32 = card_call::<HamlynObject>(CLAN_MODEL, 7);
+/// Closes an event queue. Argument: [`UlnObject`].
+pub const CLAN_IOC_EVENTS_CLOSE: u32 = card_call::<UlnObject>(CLAN_MODEL, 7);
 /// Sleeps until one of the given bits of an endpoint is set. Argument: [`ClanWait`]. Fails with
 /// `ETIMEDOUT`, or with `EINTR` if a signal handler has run.
 pub const CLAN_IOC_WAIT: u32 = card_call::<ClanWait>(CLAN_MODEL, 8);
@@ -49,11 +49,11 @@ pub const CLAN_IOC_EVENTS_OF: u32 = card_call::<ClanEventsOf>(CLAN_MODEL, 12);
 /// Lets the driver execute DMA requests (section 3.4). Argument: [`ClanKick`].
 pub const CLAN_IOC_KICK: u32 = card_call::<ClanKick>(CLAN_MODEL, 13);
 
-/// Index into `HamlynShareQuery`: apertures.
+/// Index into `UlnShareQuery`: apertures.
 pub const CLAN_SHARE_APERTURES: u32 = 0;
-/// Index into `HamlynShareQuery`: window pages.
+/// Index into `UlnShareQuery`: window pages.
 pub const CLAN_SHARE_WINDOW_PAGES: u32 = 1;
-/// Index into `HamlynShareQuery`: endpoints. An endpoint counts as its Tripwires divided by the
+/// Index into `UlnShareQuery`: endpoints. An endpoint counts as its Tripwires divided by the
 /// card's Tripwires for each endpoint, rounded up, at least 1. [`CLAN_DRIVERS_DMA`] adds 1. An
 /// event queue counts as the number of endpoints that the card has for each event queue.
 pub const CLAN_SHARE_ENDPOINTS: u32 = 2;
@@ -62,7 +62,7 @@ pub const CLAN_MAX_APERTURE: u64 = 1_073_741_824;
 /// Maximum bytes of a window.
 pub const CLAN_MAX_WINDOW: u64 = 8_388_608;
 
-/// What a CLAN card reports about itself: the card's part of `HamlynQuery`.
+/// What a CLAN card reports about itself: the card's part of `UlnQuery`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ClanQuery {

@@ -1,9 +1,9 @@
 //! Messages between the drivers of two hosts about endpoints, of the card's own kind
-//! (`HAMLYN_WIRE_CARD`). `reason` is the message's kind, `from` the sender's port, and `to` the
+//! (`ULN_WIRE_CARD`). `reason` is the message's kind, `from` the sender's port, and `to` the
 //! receiver's.
 //!
 //! Each operating system has an aperture for the messages of the others ([`CLAN_SYSTEM_APERTURE`]).
-//! The messages lie in the sender's part of it, as [records](crate::kernel::wire::HamlynRecord). A
+//! The messages lie in the sender's part of it, as [records](crate::kernel::wire::UlnRecord). A
 //! Tripwire over the aperture shows that there is one.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -2,12 +2,12 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::family::area::HamlynArea;
+use crate::family::area::UlnArea;
 
 /// Opens endpoint `index`. Body: [`DartOpenEndpoint`].
 pub const DART_COMMAND_OPEN_ENDPOINT: u32 = 1;
 /// Closes an endpoint. Its connections must be closed first; otherwise the command fails with
-/// `HAMLYN_STATUS_IN_USE`.
+/// `ULN_STATUS_IN_USE`.
 pub const DART_COMMAND_CLOSE_ENDPOINT: u32 = 2;
 /// Opens connection `index`. Body: [`DartOpenConnection`]. The driver must zero its state first.
 pub const DART_COMMAND_OPEN_CONNECTION: u32 = 3;
@@ -67,7 +67,7 @@ pub const DART_ENTRY_OPERAND: u32 = 1;
 #[repr(C)]
 pub struct DartOpenEndpoint {
     /// With [`DART_ENDPOINT_PINNED`], its memory; otherwise zero.
-    pub area: HamlynArea,
+    pub area: UlnArea,
     /// Its base: a virtual address that is a multiple of 4; zero if it is pinned.
     pub base: u64,
     /// Bytes; zero if it is pinned.
@@ -83,7 +83,7 @@ pub struct DartOpenEndpoint {
 #[repr(C)]
 pub struct DartOpenConnection {
     /// Its state: [`super::connection::DART_STATE_SIZE`] bytes, described in [`super::connection`].
-    pub state: HamlynArea,
+    pub state: UlnArea,
     /// Its endpoint.
     pub endpoint: u32,
     /// The other host.
@@ -127,7 +127,7 @@ pub struct DartConnect {
 #[repr(C)]
 pub struct DartOpenQueue {
     /// Its memory: a page of [`super::queue`], then `records` of [`super::queue::DartRecord`].
-    pub memory: HamlynArea,
+    pub memory: UlnArea,
     /// Number of records: a power of two from [`super::queue::DART_MIN_RECORDS`] to
     /// [`super::queue::DART_MAX_RECORDS`].
     pub records: u32,
@@ -140,7 +140,7 @@ pub struct DartOpenQueue {
 #[repr(C)]
 pub struct DartOpenFifo {
     /// `records` of [`super::fifo::DartFifoRecord`], all zero.
-    pub area: HamlynArea,
+    pub area: UlnArea,
     /// Number of records: a power of two, at least the number of queues plus three for each
     /// connection, and at most [`super::fifo::DART_MAX_FIFO`].
     pub records: u32,

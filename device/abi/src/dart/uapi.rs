@@ -8,29 +8,29 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::dart::command::DartEntry;
 use crate::dart::identity::DART_MODEL;
-use crate::uapi::{CardArgument, CardQuery, HamlynObject, card_call};
+use crate::uapi::{CardArgument, CardQuery, UlnObject, card_call};
 
 /// Opens an endpoint (section 3): a region of the caller's virtual memory. None of its pages need
 /// be present. Argument: [`DartEndpoint`].
 pub const DART_IOC_ENDPOINT_OPEN: u32 = card_call::<DartEndpoint>(DART_MODEL, 0);
-/// Closes an endpoint. Argument: [`HamlynObject`]. Fails with `EBUSY` if a connection names it.
-pub const DART_IOC_ENDPOINT_CLOSE: u32 = card_call::<HamlynObject>(DART_MODEL, 1);
+/// Closes an endpoint. Argument: [`UlnObject`]. Fails with `EBUSY` if a connection names it.
+pub const DART_IOC_ENDPOINT_CLOSE: u32 = card_call::<UlnObject>(DART_MODEL, 1);
 /// Opens a bank of address registers and program entries. Connections have windows into it.
 /// Argument: [`DartBank`].
 pub const DART_IOC_BANK_OPEN: u32 = card_call::<DartBank>(DART_MODEL, 2);
-/// Closes a bank. Argument: [`HamlynObject`]. Fails with `EBUSY` if a connection has a window into
+/// Closes a bank. Argument: [`UlnObject`]. Fails with `EBUSY` if a connection has a window into
 /// it.
-pub const DART_IOC_BANK_CLOSE: u32 = card_call::<HamlynObject>(DART_MODEL, 3);
+pub const DART_IOC_BANK_CLOSE: u32 = card_call::<UlnObject>(DART_MODEL, 3);
 /// Opens a queue (sections 1 and 2). Argument: [`DartQueue`].
 pub const DART_IOC_QUEUE_OPEN: u32 = card_call::<DartQueue>(DART_MODEL, 4);
-/// Closes a queue. Argument: [`HamlynObject`]. Connections that name it have no queue from then on.
-pub const DART_IOC_QUEUE_CLOSE: u32 = card_call::<HamlynObject>(DART_MODEL, 5);
+/// Closes a queue. Argument: [`UlnObject`]. Connections that name it have no queue from then on.
+pub const DART_IOC_QUEUE_CLOSE: u32 = card_call::<UlnObject>(DART_MODEL, 5);
 /// Opens a connection (section 3): one end of a path to another host, or to the same host.
 /// Argument: [`DartConnection`].
 pub const DART_IOC_CONNECTION_OPEN: u32 = card_call::<DartConnection>(DART_MODEL, 6);
-/// Closes a connection. Argument: [`HamlynObject`]. When it returns, none of its messages accesses
+/// Closes a connection. Argument: [`UlnObject`]. When it returns, none of its messages accesses
 /// memory. Its other end is notified.
-pub const DART_IOC_CONNECTION_CLOSE: u32 = card_call::<HamlynObject>(DART_MODEL, 7);
+pub const DART_IOC_CONNECTION_CLOSE: u32 = card_call::<UlnObject>(DART_MODEL, 7);
 /// Sets the connection at the other end, on the other host, once. Argument: [`DartPeer`]. Before
 /// that, messages are accepted, and none is sent.
 pub const DART_IOC_CONNECT: u32 = card_call::<DartPeer>(DART_MODEL, 8);
@@ -47,14 +47,14 @@ pub const DART_IOC_LEFT_WAIT: u32 = card_call::<DartLeftWait>(DART_MODEL, 11);
 /// broken. Argument: [`DartExceptionWait`]. Fails with `ETIMEDOUT` or `EINTR`.
 pub const DART_IOC_EXCEPTION_WAIT: u32 = card_call::<DartExceptionWait>(DART_MODEL, 12);
 
-/// Index into `HamlynShareQuery`: connections. An endpoint counts as the number of connections that
+/// Index into `UlnShareQuery`: connections. An endpoint counts as the number of connections that
 /// the card has for each endpoint.
 pub const DART_SHARE_CONNECTIONS: u32 = 0;
-/// Index into `HamlynShareQuery`: address registers. A bank counts as its registers. If it has
+/// Index into `UlnShareQuery`: address registers. A bank counts as its registers. If it has
 /// relatively more program entries, it counts as its entries, scaled by the card's ratio of
 /// registers to entries.
 pub const DART_SHARE_REGISTERS: u32 = 1;
-/// Index into `HamlynShareQuery`: queues.
+/// Index into `UlnShareQuery`: queues.
 pub const DART_SHARE_QUEUES: u32 = 2;
 /// Maximum number of address registers in a bank.
 pub const DART_MAX_BANK: u32 = 1024;
@@ -63,7 +63,7 @@ pub const DART_MAX_ENTRIES: u32 = 256;
 /// Maximum number of entries that one call sets.
 pub const DART_SET_ENTRIES: u32 = 16;
 
-/// What a DART card reports about itself: the card's part of `HamlynQuery`.
+/// What a DART card reports about itself: the card's part of `UlnQuery`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DartQuery {

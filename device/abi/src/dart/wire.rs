@@ -1,9 +1,9 @@
 //! Messages between the drivers of two hosts about connections, of the card's own kind
-//! (`HAMLYN_WIRE_CARD`). `reason` is the message's kind, `from` the sender's connection, and `to`
+//! (`ULN_WIRE_CARD`). `reason` is the message's kind, `from` the sender's connection, and `to`
 //! the receiver's.
 //!
 //! Messages of operating systems use the connections below [`DART_FIRST_CONNECTION`], each with the
-//! host of its number. They travel as [records](crate::kernel::wire::HamlynRecord), which a
+//! host of its number. They travel as [records](crate::kernel::wire::UlnRecord), which a
 //! WRITE_MULTIPLE puts into the sender's page of the receiver's endpoint [`DART_SYSTEM_ENDPOINT`].
 
 /// First connection of processes. Those below it belong to the operating systems, each with the

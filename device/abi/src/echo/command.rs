@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::family::area::HamlynArea;
+use crate::family::area::UlnArea;
 
 /// Opens mailbox `index`. Body: [`EchoOpenMailbox`]. The driver must zero its outbox first.
 pub const ECHO_COMMAND_OPEN_MAILBOX: u32 = 1;
@@ -20,7 +20,7 @@ pub const ECHO_INBOX_MAX_RECORDS: u32 = 1024;
 pub struct EchoOpenMailbox {
     /// The inbox: `records` of [`crate::echo::inbox::EchoRecord`], all zero. No record crosses a
     /// page boundary.
-    pub inbox: HamlynArea,
+    pub inbox: UlnArea,
     /// Number of records: a power of two from [`ECHO_INBOX_MIN_RECORDS`] to
     /// [`ECHO_INBOX_MAX_RECORDS`].
     pub records: u32,

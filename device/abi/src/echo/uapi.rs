@@ -6,20 +6,20 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::echo::identity::ECHO_MODEL;
-use crate::uapi::{CardArgument, CardQuery, HamlynObject, card_call};
+use crate::uapi::{CardArgument, CardQuery, UlnObject, card_call};
 
 /// Opens a mailbox. Argument: [`EchoMailbox`].
 pub const ECHO_IOC_MAILBOX_OPEN: u32 = card_call::<EchoMailbox>(ECHO_MODEL, 0);
-/// Closes a mailbox. Argument: [`HamlynObject`].
-pub const ECHO_IOC_MAILBOX_CLOSE: u32 = card_call::<HamlynObject>(ECHO_MODEL, 1);
+/// Closes a mailbox. Argument: [`UlnObject`].
+pub const ECHO_IOC_MAILBOX_CLOSE: u32 = card_call::<UlnObject>(ECHO_MODEL, 1);
 /// Sleeps until a message has arrived. Argument: [`EchoWait`]. Fails with `ETIMEDOUT`, or with
 /// `EINTR` if a signal handler has run.
 pub const ECHO_IOC_MAILBOX_WAIT: u32 = card_call::<EchoWait>(ECHO_MODEL, 2);
 
-/// Index into `HamlynShareQuery`: mailboxes.
+/// Index into `UlnShareQuery`: mailboxes.
 pub const ECHO_SHARE_MAILBOXES: u32 = 0;
 
-/// What an echo card reports about itself: the card's part of `HamlynQuery`.
+/// What an echo card reports about itself: the card's part of `UlnQuery`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoQuery {

@@ -40,9 +40,9 @@ pub const ECHO_RESULT_BAD_HOST: u32 = 2;
 
 /// Size of the control page, which follows the last outbox, in bytes.
 pub const ECHO_CONTROL_SIZE: u32 = 4096;
-/// In the control page: a word for each mailbox, `HAMLYN_ARMED_*`, one every `HAMLYN_ARMED_STRIDE`
+/// In the control page: a word for each mailbox, `ULN_ARMED_*`, one every `ULN_ARMED_STRIDE`
 /// bytes.
 pub const ECHO_CONTROL_ARMED: u32 = 0x000;
-/// In the control page: a word for each vector, one every `HAMLYN_PENDING_STRIDE` bytes. 1: its
+/// In the control page: a word for each vector, one every `ULN_PENDING_STRIDE` bytes. 1: its
 /// interrupt is pending.
 pub const ECHO_CONTROL_PENDING: u32 = 0x800;

@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The largest area, in bytes: the reach of a page of pointers to pages of page addresses.
-pub const HAMLYN_MAX_AREA: u64 = 1_073_741_824;
+pub const ULN_MAX_AREA: u64 = 1_073_741_824;
 
 /// A piece of host memory that need not be contiguous.
 ///
@@ -13,10 +13,10 @@ pub const HAMLYN_MAX_AREA: u64 = 1_073_741_824;
 /// The pages of the directory and lists belong to the driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HamlynArea {
+pub struct UlnArea {
     /// Address of the directory page, 4,096-byte aligned.
     pub directory: u64,
-    /// Bytes, 1 to [`HAMLYN_MAX_AREA`] minus `first`.
+    /// Bytes, 1 to [`ULN_MAX_AREA`] minus `first`.
     pub length: u64,
     /// Offset of the area's start in the first page, 0 to 4,095.
     pub first: u32,

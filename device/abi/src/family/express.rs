@@ -11,44 +11,44 @@
 //! is a separate file.
 
 /// PCI device id of a function with express memory, for a card of any model.
-pub const HAMLYN_PCI_EXPRESS: u16 = 0x4845;
+pub const ULN_PCI_EXPRESS: u16 = 0x4845;
 /// PCI class code of such a function: memory controller, other.
-pub const HAMLYN_PCI_EXPRESS_CLASS: u32 = 0x058000;
+pub const ULN_PCI_EXPRESS_CLASS: u32 = 0x058000;
 
-/// Value of [`HAMLYN_EXPRESS_REG_MAGIC`]: the letters `HEXP`.
-pub const HAMLYN_EXPRESS_MAGIC: u32 = 0x5058_4548;
-/// Value of [`HAMLYN_EXPRESS_REG_VERSION`]. The major version (incompatible changes) is in the
+/// Value of [`ULN_EXPRESS_REG_MAGIC`]: the letters `HEXP`.
+pub const ULN_EXPRESS_MAGIC: u32 = 0x5058_4548;
+/// Value of [`ULN_EXPRESS_REG_VERSION`]. The major version (incompatible changes) is in the
 /// upper half, the minor version (additions) in the lower.
-pub const HAMLYN_EXPRESS_VERSION: u32 = 0x0001_0000;
+pub const ULN_EXPRESS_VERSION: u32 = 0x0001_0000;
 
-/// RO, 4 bytes. [`HAMLYN_EXPRESS_MAGIC`].
-pub const HAMLYN_EXPRESS_REG_MAGIC: u32 = 0x000;
-/// RO, 4 bytes. [`HAMLYN_EXPRESS_VERSION`].
-pub const HAMLYN_EXPRESS_REG_VERSION: u32 = 0x004;
+/// RO, 4 bytes. [`ULN_EXPRESS_MAGIC`].
+pub const ULN_EXPRESS_REG_MAGIC: u32 = 0x000;
+/// RO, 4 bytes. [`ULN_EXPRESS_VERSION`].
+pub const ULN_EXPRESS_REG_VERSION: u32 = 0x004;
 /// RO, 4 bytes. The host id that this side has in the parts. It never changes. If the card moves to
 /// another port of its switch, the memory is useless.
-pub const HAMLYN_EXPRESS_REG_HOST: u32 = 0x008;
+pub const ULN_EXPRESS_REG_HOST: u32 = 0x008;
 /// RO, 4 bytes. Upper bound of the host ids that parts can exist for, at most
-/// [`HAMLYN_EXPRESS_HOSTS`].
-pub const HAMLYN_EXPRESS_REG_HOSTS: u32 = 0x00c;
-/// RO, 8 bytes. Size of each part in bytes: a power of two from [`HAMLYN_EXPRESS_LEAST_PART`] to
-/// [`HAMLYN_EXPRESS_MOST_PART`].
-pub const HAMLYN_EXPRESS_REG_PART: u32 = 0x010;
+/// [`ULN_EXPRESS_HOSTS`].
+pub const ULN_EXPRESS_REG_HOSTS: u32 = 0x00c;
+/// RO, 8 bytes. Size of each part in bytes: a power of two from [`ULN_EXPRESS_LEAST_PART`] to
+/// [`ULN_EXPRESS_MOST_PART`].
+pub const ULN_EXPRESS_REG_PART: u32 = 0x010;
 /// RO, 8 bytes. Identifies the memory: a random number, never 0. Two hosts share a part if their
 /// numbers are equal.
-pub const HAMLYN_EXPRESS_REG_MEMORY: u32 = 0x018;
-/// RO, 4 bytes. The complement of the last value written to the card's `HAMLYN_REG_SCRATCH`, so
+pub const ULN_EXPRESS_REG_MEMORY: u32 = 0x018;
+/// RO, 4 bytes. The complement of the last value written to the card's `ULN_REG_SCRATCH`, so
 /// that a driver can tell which card the function belongs to.
-pub const HAMLYN_EXPRESS_REG_SCRATCH: u32 = 0x020;
+pub const ULN_EXPRESS_REG_SCRATCH: u32 = 0x020;
 /// RO, 8 bytes for each host id: offset in the BAR of the part for that host, a multiple of 4,096;
 /// 0 if it has no part here.
-pub const HAMLYN_EXPRESS_REG_PARTS: u32 = 0x100;
+pub const ULN_EXPRESS_REG_PARTS: u32 = 0x100;
 
 /// Bytes of the registers, at the beginning of the BAR.
-pub const HAMLYN_EXPRESS_REGISTERS_SIZE: u32 = 4096;
+pub const ULN_EXPRESS_REGISTERS_SIZE: u32 = 4096;
 /// Maximum number of hosts with express memory.
-pub const HAMLYN_EXPRESS_HOSTS: u32 = 64;
+pub const ULN_EXPRESS_HOSTS: u32 = 64;
 /// The smallest part, in bytes.
-pub const HAMLYN_EXPRESS_LEAST_PART: u32 = 0x1_0000;
+pub const ULN_EXPRESS_LEAST_PART: u32 = 0x1_0000;
 /// The largest part, in bytes.
-pub const HAMLYN_EXPRESS_MOST_PART: u32 = 0x1000_0000;
+pub const ULN_EXPRESS_MOST_PART: u32 = 0x1000_0000;

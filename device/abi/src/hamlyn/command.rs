@@ -5,7 +5,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::family::area::HamlynArea;
+use crate::family::area::UlnArea;
 
 /// Opens terminus `index`. Body: [`HamlynOpenTerminus`].
 pub const HAMLYN_COMMAND_OPEN_TERMINUS: u32 = 1;
@@ -84,7 +84,7 @@ pub struct HamlynSetSendBuffer {
     /// Zero.
     pub reserved: u32,
     /// The buffer.
-    pub area: HamlynArea,
+    pub area: UlnArea,
 }
 
 /// Body of [`HAMLYN_COMMAND_OPEN_QUEUE`]: the initial content of the queue's control block.
@@ -92,7 +92,7 @@ pub struct HamlynSetSendBuffer {
 #[repr(C)]
 pub struct HamlynOpenQueue {
     /// The queue's memory: `entries` times 32 bytes, zeroed, `first` a multiple of 32.
-    pub area: HamlynArea,
+    pub area: UlnArea,
     /// Entries, 2 to 65,536.
     pub entries: u32,
     /// MSI-X vector that wakes its owner, 1 to the number of vectors minus 1.
@@ -104,9 +104,9 @@ pub struct HamlynOpenQueue {
 #[repr(C)]
 pub struct HamlynOpenSlot {
     /// The message area.
-    pub area: HamlynArea,
+    pub area: UlnArea,
     /// The metadata area; all zero if there is none. `first` is a multiple of 128.
-    pub metadata: HamlynArea,
+    pub metadata: UlnArea,
     /// The protection key.
     pub key: u64,
     /// Value that notifications use for the metadata area's first byte: its address in the owner's

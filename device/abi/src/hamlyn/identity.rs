@@ -6,7 +6,7 @@ pub const HAMLYN_PCI_DEVICE: u16 = 0x4841;
 /// It has no mappable memory, so QEMU posts the stores to it, and a doorbell costs no round trip.
 pub const HAMLYN_PCI_DOORBELL: u16 = 0x4844;
 
-/// Value of `HAMLYN_REG_MODEL` for the Hamlyn card.
-pub const HAMLYN_MODEL_HAMLYN: u32 = 1;
-/// Value of `HAMLYN_REG_ABI_VERSION` for the Hamlyn card.
+/// Value of `ULN_REG_MODEL` for the Hamlyn card.
+pub const HAMLYN_MODEL: u32 = 1;
+/// Value of `ULN_REG_ABI_VERSION` for the Hamlyn card.
 pub const HAMLYN_ABI_VERSION: u32 = 0x0002_0006;

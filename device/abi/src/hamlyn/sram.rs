@@ -4,7 +4,7 @@
 //! The directory is at address 0. It has one word for each number, with the address of the object
 //! with that number. The rest is for the objects. An object takes its bytes when it is opened, in
 //! one block, and gives them back when it is closed. If no block is long enough, opening fails with
-//! [`crate::family::command::HAMLYN_STATUS_MEMORY_FULL`].
+//! [`crate::family::command::ULN_STATUS_MEMORY_FULL`].
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

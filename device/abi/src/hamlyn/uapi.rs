@@ -3,16 +3,16 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::identity::HAMLYN_MODEL_HAMLYN;
+use super::identity::HAMLYN_MODEL;
 use crate::uapi::call::iowr;
-use crate::uapi::object::HamlynObject;
+use crate::uapi::object::UlnObject;
 use crate::uapi::query::CardQuery;
 
 /// Creates a send terminus. Argument: [`HamlynTerminusCreate`].
 pub const HAMLYN_IOC_TERMINUS_CREATE: u32 = iowr::<HamlynTerminusCreate>(2);
-/// Destroys a send terminus. Argument: [`HamlynObject`]. Its mappings stay, but no longer have any
+/// Destroys a send terminus. Argument: [`UlnObject`]. Its mappings stay, but no longer have any
 /// effect.
-pub const HAMLYN_IOC_TERMINUS_DESTROY: u32 = iowr::<HamlynObject>(3);
+pub const HAMLYN_IOC_TERMINUS_DESTROY: u32 = iowr::<UlnObject>(3);
 /// Sets a piece of the caller's memory as a send buffer. Argument: [`HamlynSendBuffer`].
 pub const HAMLYN_IOC_SEND_BUFFER_SET: u32 = iowr::<HamlynSendBuffer>(4);
 /// Clears a send buffer. Argument: [`HamlynSendBuffer`]. The driver reads `terminus` and `tag`; the
@@ -20,9 +20,9 @@ pub const HAMLYN_IOC_SEND_BUFFER_SET: u32 = iowr::<HamlynSendBuffer>(4);
 pub const HAMLYN_IOC_SEND_BUFFER_CLEAR: u32 = iowr::<HamlynSendBuffer>(5);
 /// Creates a notification queue. Argument: [`HamlynQueueCreate`].
 pub const HAMLYN_IOC_QUEUE_CREATE: u32 = iowr::<HamlynQueueCreate>(6);
-/// Destroys a notification queue. Argument: [`HamlynObject`]. Fails with `EBUSY` while a slot names
+/// Destroys a notification queue. Argument: [`UlnObject`]. Fails with `EBUSY` while a slot names
 /// it.
-pub const HAMLYN_IOC_QUEUE_DESTROY: u32 = iowr::<HamlynObject>(7);
+pub const HAMLYN_IOC_QUEUE_DESTROY: u32 = iowr::<UlnObject>(7);
 /// Sleeps until there is a notification. Argument: [`HamlynQueueWait`]. Fails with `ETIMEDOUT`, or
 /// with `EINTR` if a signal handler has run. With a time-out, it also fails with `EINTR` if the
 /// process was stopped or the machine suspended.
@@ -34,8 +34,8 @@ pub const HAMLYN_IOC_QUEUE_ARM: u32 = iowr::<HamlynQueueWait>(9);
 /// Creates a slot over pieces of the caller's memory. Argument: [`HamlynSlotCreate`].
 pub const HAMLYN_IOC_SLOT_CREATE: u32 = iowr::<HamlynSlotCreate>(10);
 /// Destroys a slot. When the call returns, nothing more is deposited in its memory. Argument:
-/// [`HamlynObject`].
-pub const HAMLYN_IOC_SLOT_DESTROY: u32 = iowr::<HamlynObject>(11);
+/// [`UlnObject`].
+pub const HAMLYN_IOC_SLOT_DESTROY: u32 = iowr::<UlnObject>(11);
 /// Sleeps until the card has completed requests of a terminus (the sequence number of section 2.3).
 /// Argument: [`HamlynTerminusWait`]. Fails with `ETIMEDOUT` or `EINTR` like
 /// [`HAMLYN_IOC_QUEUE_WAIT`].
@@ -45,10 +45,10 @@ pub const HAMLYN_IOC_TERMINUS_WAIT: u32 = iowr::<HamlynTerminusWait>(22);
 /// terminus again replaces it.
 pub const HAMLYN_IOC_TERMINUS_ARM: u32 = iowr::<HamlynTerminusWait>(23);
 
-/// `HamlynQuery::capabilities`: sleeping until requests are completed.
+/// `UlnQuery::capabilities`: sleeping until requests are completed.
 pub const HAMLYN_CAPABILITY_COMPLETIONS: u64 = 4;
 
-/// What a Hamlyn card reports about its memory: the card's part of `HamlynQuery`. All zero if the
+/// What a Hamlyn card reports about its memory: the card's part of `UlnQuery`. All zero if the
 /// card is older than version 2.6, or the driver predates this structure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -64,14 +64,14 @@ pub struct HamlynSramQuery {
 }
 
 impl CardQuery for HamlynSramQuery {
-    const MODEL: u32 = HAMLYN_MODEL_HAMLYN;
+    const MODEL: u32 = HAMLYN_MODEL;
 }
 
-/// Index into [`crate::uapi::HamlynShareQuery`]: send termini.
+/// Index into [`crate::uapi::UlnShareQuery`]: send termini.
 pub const HAMLYN_SHARE_TERMINI: u32 = 0;
-/// Index into [`crate::uapi::HamlynShareQuery`]: slots.
+/// Index into [`crate::uapi::UlnShareQuery`]: slots.
 pub const HAMLYN_SHARE_SLOTS: u32 = 1;
-/// Index into [`crate::uapi::HamlynShareQuery`]: notification queues.
+/// Index into [`crate::uapi::UlnShareQuery`]: notification queues.
 pub const HAMLYN_SHARE_QUEUES: u32 = 2;
 
 /// A new send terminus and where to map its parts with `mmap(2)` of the same file.
@@ -142,7 +142,7 @@ pub struct HamlynQueueWait {
     /// Out, for arm: 1 if the wait has ended already, 0 if the queue was armed.
     pub ready: u32,
     /// In, for wait: time-out in nanoseconds, 0 to return at once, or
-    /// [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
+    /// [`crate::uapi::ULN_WAIT_FOREVER`]. For arm: zero.
     pub timeout_ns: i64,
     /// Zero.
     pub reserved: u64,
@@ -161,7 +161,7 @@ pub struct HamlynTerminusWait {
     /// Zero.
     pub reserved0: u32,
     /// In, for wait: time-out in nanoseconds, 0 to return at once, or
-    /// [`crate::uapi::HAMLYN_WAIT_FOREVER`]. For arm: zero.
+    /// [`crate::uapi::ULN_WAIT_FOREVER`]. For arm: zero.
     pub timeout_ns: i64,
     /// Zero.
     pub reserved1: u64,

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::family::area::HamlynArea;
+use crate::family::area::UlnArea;
 
 /// Sets the page table entry of page `index`. Body: [`crate::shrimp::entry::ShrimpEntry`]. When the
 /// command has completed, nothing that only the earlier entry allowed is in flight in this card.
@@ -43,7 +43,7 @@ pub struct ShrimpSystemPage {
 #[repr(C)]
 pub struct ShrimpOpenArrivals {
     /// The queue: `records` of [`crate::shrimp::arrival::ShrimpArrival`], all zero.
-    pub queue: HamlynArea,
+    pub queue: UlnArea,
     /// Number of records: a power of two from [`crate::shrimp::arrival::SHRIMP_MIN_ARRIVALS`] to
     /// [`crate::shrimp::arrival::SHRIMP_MAX_ARRIVALS`].
     pub records: u32,

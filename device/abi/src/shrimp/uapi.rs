@@ -20,14 +20,14 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::shrimp::identity::SHRIMP_MODEL;
-use crate::uapi::{CardArgument, CardQuery, HamlynObject, card_call};
+use crate::uapi::{CardArgument, CardQuery, UlnObject, card_call};
 
 /// Exports a buffer. Argument: [`ShrimpExport`].
 pub const SHRIMP_IOC_EXPORT: u32 = card_call::<ShrimpExport>(SHRIMP_MODEL, 0);
-/// Revokes an export. Argument: [`HamlynObject`]. When it returns, nothing more arrives. The memory
+/// Revokes an export. Argument: [`UlnObject`]. When it returns, nothing more arrives. The memory
 /// is unpinned when each host that had mapped it has confirmed that its mappings have gone, or is
 /// lost. A host that does not confirm in time is considered lost.
-pub const SHRIMP_IOC_UNEXPORT: u32 = card_call::<HamlynObject>(SHRIMP_MODEL, 1);
+pub const SHRIMP_IOC_UNEXPORT: u32 = card_call::<UlnObject>(SHRIMP_MODEL, 1);
 /// Maps a buffer to an export of another host, or of the same host. Argument: [`ShrimpMap`]. Waits
 /// for the other operating system.
 ///
@@ -36,8 +36,8 @@ pub const SHRIMP_IOC_UNEXPORT: u32 = card_call::<HamlynObject>(SHRIMP_MODEL, 1);
 /// does not exist, is not for this host, or has another key. `ERANGE`: the export is shorter.
 /// `EDOM`: it begins at another page offset.
 pub const SHRIMP_IOC_MAP: u32 = card_call::<ShrimpMap>(SHRIMP_MODEL, 2);
-/// Ends a mapping. Argument: [`HamlynObject`]. When it returns, nothing more is sent.
-pub const SHRIMP_IOC_UNMAP: u32 = card_call::<HamlynObject>(SHRIMP_MODEL, 3);
+/// Ends a mapping. Argument: [`UlnObject`]. When it returns, nothing more is sent.
+pub const SHRIMP_IOC_UNMAP: u32 = card_call::<UlnObject>(SHRIMP_MODEL, 3);
 /// Sleeps until an arrival for a page of an export is reported. Argument: [`ShrimpWait`]. The
 /// process itself requests the report from the card, by the page's command page
 /// ([`ShrimpExport::commands_offset`]). Fails with `ETIMEDOUT`, with `EINTR` if a signal handler
@@ -46,16 +46,16 @@ pub const SHRIMP_IOC_WAIT: u32 = card_call::<ShrimpWait>(SHRIMP_MODEL, 4);
 /// Returns whether a mapping is still connected. Argument: [`ShrimpState`].
 pub const SHRIMP_IOC_STATE: u32 = card_call::<ShrimpState>(SHRIMP_MODEL, 5);
 
-/// Index into `HamlynShareQuery`: exports.
+/// Index into `UlnShareQuery`: exports.
 pub const SHRIMP_SHARE_EXPORTS: u32 = 0;
-/// Index into `HamlynShareQuery`: mappings.
+/// Index into `UlnShareQuery`: mappings.
 pub const SHRIMP_SHARE_MAPPINGS: u32 = 1;
 /// Maximum number of exports of a host, and of mappings.
 pub const SHRIMP_MAX_OBJECTS: u32 = 4096;
 /// Maximum bytes of a buffer that is exported or mapped.
 pub const SHRIMP_MAX_BUFFER: u64 = 4_194_304;
 
-/// What a SHRIMP card reports about itself: the card's part of `HamlynQuery`.
+/// What a SHRIMP card reports about itself: the card's part of `UlnQuery`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ShrimpQuery {

@@ -1,5 +1,5 @@
 //! Messages between the drivers of two hosts about exports and mappings, of the card's own kind
-//! (`HAMLYN_WIRE_CARD`). `reason` is the message's kind. A structure of this file follows the head.
+//! (`ULN_WIRE_CARD`). `reason` is the message's kind. A structure of this file follows the head.
 //!
 //! A mapping is requested piece by piece, each with as many pages as fit into a message
 //! ([`SHRIMP_SAY_MAP`], [`SHRIMP_SAY_PAGES`] or [`SHRIMP_SAY_REFUSED`]). [`SHRIMP_SAY_UNMAP`]

@@ -9,16 +9,16 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// Version of this contract. The major version is in the upper half, the minor version in the
 /// lower.
-pub const HAMLYN_UAPI_VERSION: u32 = 0x0002_0000;
+pub const ULN_UAPI_VERSION: u32 = 0x0002_0000;
 
 /// First call number of the later models.
-pub const HAMLYN_FIRST_CARD_CALL: u32 = 64;
+pub const ULN_FIRST_CARD_CALL: u32 = 64;
 /// Number of calls of each later model.
-pub const HAMLYN_CARD_CALLS: u32 = 16;
+pub const ULN_CARD_CALLS: u32 = 16;
 /// The first model that has call numbers of its own.
-pub const HAMLYN_FIRST_LATER_MODEL: u32 = 2;
+pub const ULN_FIRST_LATER_MODEL: u32 = 2;
 /// The last model that call numbers are reserved for.
-pub const HAMLYN_LAST_MODEL: u32 = 13;
+pub const ULN_LAST_MODEL: u32 = 13;
 
 /// Returns the code that C's `_IOWR('H', number, T)` makes, of a call whose argument, a `T`, is
 /// both read and written.
@@ -33,11 +33,11 @@ pub(crate) const fn iowr<T>(number: u32) -> u32 {
 #[must_use]
 pub const fn card_call<T>(model: u32, number: u32) -> u32 {
     assert!(
-        model >= HAMLYN_FIRST_LATER_MODEL && model <= HAMLYN_LAST_MODEL,
+        model >= ULN_FIRST_LATER_MODEL && model <= ULN_LAST_MODEL,
         "models 2 to 13 have calls of their own"
     );
-    assert!(number < HAMLYN_CARD_CALLS, "a model has calls 0 to 15");
-    iowr::<T>(HAMLYN_FIRST_CARD_CALL + (model - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + number)
+    assert!(number < ULN_CARD_CALLS, "a model has calls 0 to 15");
+    iowr::<T>(ULN_FIRST_CARD_CALL + (model - ULN_FIRST_LATER_MODEL) * ULN_CARD_CALLS + number)
 }
 
 /// The argument of a later model's call.
@@ -59,10 +59,10 @@ mod tests {
     fn every_model_has_numbers_of_its_own() {
         assert_eq!(OF_THREE, 0xc010_4851);
         let mut numbers: [bool; 256] = [false; 256];
-        for model in HAMLYN_FIRST_LATER_MODEL..=HAMLYN_LAST_MODEL {
-            for number in 0..HAMLYN_CARD_CALLS {
+        for model in ULN_FIRST_LATER_MODEL..=ULN_LAST_MODEL {
+            for number in 0..ULN_CARD_CALLS {
                 let own = card_call::<u64>(model, number) & 0xff;
-                assert!(own >= HAMLYN_FIRST_CARD_CALL && !numbers[own as usize], "model {model}: {own}");
+                assert!(own >= ULN_FIRST_CARD_CALL && !numbers[own as usize], "model {model}: {own}");
                 numbers[own as usize] = true;
             }
         }

@@ -4,16 +4,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::call::iowr;
 
-/// Reads the card's counters. Argument: [`HamlynStatistics`].
-pub const HAMLYN_IOC_STATISTICS: u32 = iowr::<HamlynStatistics>(12);
+/// Reads the card's counters. Argument: [`UlnStatistics`].
+pub const ULN_IOC_STATISTICS: u32 = iowr::<UlnStatistics>(12);
 /// Runs the card's self-tests. Fails with `EPERM` without `CAP_SYS_ADMIN`. Argument:
-/// [`HamlynSelfTest`].
-pub const HAMLYN_IOC_SELF_TEST: u32 = iowr::<HamlynSelfTest>(13);
+/// [`UlnSelfTest`].
+pub const ULN_IOC_SELF_TEST: u32 = iowr::<UlnSelfTest>(13);
 
 /// The card's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HamlynStatistics {
+pub struct UlnStatistics {
     /// Out: number of `values` that the card has.
     pub count: u32,
     /// Zero.
@@ -25,7 +25,7 @@ pub struct HamlynStatistics {
 /// Results of the self-tests: 0 for passed, otherwise what failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HamlynSelfTest {
+pub struct UlnSelfTest {
     /// Out: register access.
     pub access: u32,
     /// Out: DMA. 1: the card refused. 2: the bytes are wrong (is guest memory shared with the

@@ -8,29 +8,29 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::call::{CardArgument, iowr};
-use super::object::HamlynObject;
+use super::object::UlnObject;
 
-/// Makes a zeroed area of express memory for a host. Argument: [`HamlynExpressCreate`]. Fails with
+/// Makes a zeroed area of express memory for a host. Argument: [`UlnExpressCreate`]. Fails with
 /// `EHOSTUNREACH` if the two hosts share no express memory. Fails with `ENOSPC` if too few pages
 /// are free. `EDQUOT`: the user's share of the pages is too small. `EOPNOTSUPP`: the driver lacks
-/// [`super::query::HAMLYN_CAPABILITY_EXPRESS`].
-pub const HAMLYN_IOC_EXPRESS_CREATE: u32 = iowr::<HamlynExpressCreate>(25);
+/// [`super::query::ULN_CAPABILITY_EXPRESS`].
+pub const ULN_IOC_EXPRESS_CREATE: u32 = iowr::<UlnExpressCreate>(25);
 /// Maps an area that a process of another host has made for this host, as a view. Argument:
-/// [`HamlynExpressMap`]. Waits for that host's answer. Fails with `EHOSTUNREACH` if there is no
+/// [`UlnExpressMap`]. Waits for that host's answer. Fails with `EHOSTUNREACH` if there is no
 /// express memory with that host, or that host has other memory. `EACCES`: the area does not exist,
 /// or has another key. `EBUSY`: it already has a view. `EHOSTDOWN`: the host does not respond.
 /// `EINTR`: a signal arrived.
-pub const HAMLYN_IOC_EXPRESS_MAP: u32 = iowr::<HamlynExpressMap>(26);
+pub const ULN_IOC_EXPRESS_MAP: u32 = iowr::<UlnExpressMap>(26);
 /// Gives an area or a view back. Its mappings stay, and show memory that no other process sees.
-/// Argument: [`HamlynObject`].
-pub const HAMLYN_IOC_EXPRESS_DESTROY: u32 = iowr::<HamlynObject>(27);
-/// Returns the state of the express memory with a host. Argument: [`HamlynExpressQuery`].
-pub const HAMLYN_IOC_EXPRESS_QUERY: u32 = iowr::<HamlynExpressQuery>(28);
+/// Argument: [`UlnObject`].
+pub const ULN_IOC_EXPRESS_DESTROY: u32 = iowr::<UlnObject>(27);
+/// Returns the state of the express memory with a host. Argument: [`UlnExpressQuery`].
+pub const ULN_IOC_EXPRESS_QUERY: u32 = iowr::<UlnExpressQuery>(28);
 
 /// A new area.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HamlynExpressCreate {
+pub struct UlnExpressCreate {
     /// In: the host that the area is for.
     pub host: u32,
     /// Out: the area's number, for calls of this file and for the other host.
@@ -48,7 +48,7 @@ pub struct HamlynExpressCreate {
 /// A new view.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HamlynExpressMap {
+pub struct UlnExpressMap {
     /// In: the host that has made the area.
     pub host: u32,
     /// In: the area's number on that host.
@@ -70,7 +70,7 @@ pub struct HamlynExpressMap {
 /// State of the express memory with a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HamlynExpressQuery {
+pub struct UlnExpressQuery {
     /// In: the host.
     pub host: u32,
     /// Zero.
@@ -94,6 +94,6 @@ pub struct HamlynExpressQuery {
     pub reserved: [u64; 3],
 }
 
-impl CardArgument for HamlynExpressCreate {}
-impl CardArgument for HamlynExpressMap {}
-impl CardArgument for HamlynExpressQuery {}
+impl CardArgument for UlnExpressCreate {}
+impl CardArgument for UlnExpressMap {}
+impl CardArgument for UlnExpressQuery {}

@@ -4,7 +4,7 @@
 //! One open file is one protection domain. An object that it creates belongs to it alone, and is
 //! destroyed when the file is closed or its process dies. Every structure has reserved fields. They
 //! must be zero on input (otherwise the call fails with `EINVAL`), and are zero on output. An
-//! unknown request code fails with `ENOTTY`. The library checks [`HamlynQuery::capabilities`]
+//! unknown request code fails with `ENOTTY`. The library checks [`UlnQuery::capabilities`]
 //! before it uses anything newer than version 2.
 //!
 //! Errors that all calls share:
@@ -18,7 +18,7 @@
 //! - `EOPNOTSUPP`: the memory cannot be shared with the card, because the machine would have to
 //!   copy it.
 //! - `EDQUOT`: the user that opened the file holds as much of the card as one user may
-//!   ([`HamlynShareQuery`]).
+//!   ([`UlnShareQuery`]).
 //!
 //! | part | what any card's driver does |
 //! |---|---|

@@ -5,12 +5,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::call::CardArgument;
 
 /// `timeout_ns` of the calls that wait: no time-out.
-pub const HAMLYN_WAIT_FOREVER: i64 = -1;
+pub const ULN_WAIT_FOREVER: i64 = -1;
 
 /// Names an object of the file: for a Hamlyn card a terminus, queue or slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HamlynObject {
+pub struct UlnObject {
     /// In: its number.
     pub index: u32,
     /// Zero.
@@ -19,4 +19,4 @@ pub struct HamlynObject {
     pub reserved1: u64,
 }
 
-impl CardArgument for HamlynObject {}
+impl CardArgument for UlnObject {}

@@ -4,36 +4,36 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::call::iowr;
 
-/// Describes the card. Argument: [`HamlynQuery`].
-pub const HAMLYN_IOC_QUERY: u32 = iowr::<HamlynQuery>(1);
+/// Describes the card. Argument: [`UlnQuery`].
+pub const ULN_IOC_QUERY: u32 = iowr::<UlnQuery>(1);
 
-/// `HamlynQuery::capabilities`: listening and connecting.
-pub const HAMLYN_CAPABILITY_CONNECTIONS: u64 = 1;
-/// `HamlynQuery::capabilities`: shares of users.
-pub const HAMLYN_CAPABILITY_SHARES: u64 = 2;
-/// `HamlynQuery::capabilities`: asking whether a process listens under a name.
-pub const HAMLYN_CAPABILITY_QUESTIONS: u64 = 8;
-/// `HamlynQuery::capabilities`: express memory ([`super::express`]) with at least one host.
-pub const HAMLYN_CAPABILITY_EXPRESS: u64 = 16;
+/// `UlnQuery::capabilities`: listening and connecting.
+pub const ULN_CAPABILITY_CONNECTIONS: u64 = 1;
+/// `UlnQuery::capabilities`: shares of users.
+pub const ULN_CAPABILITY_SHARES: u64 = 2;
+/// `UlnQuery::capabilities`: asking whether a process listens under a name.
+pub const ULN_CAPABILITY_QUESTIONS: u64 = 8;
+/// `UlnQuery::capabilities`: express memory ([`super::express`]) with at least one host.
+pub const ULN_CAPABILITY_EXPRESS: u64 = 16;
 
 /// What the card is, and the numbers of its resources: fields that all cards have, and a union with
 /// `model` as its tag.
 ///
 /// The Hamlyn card has five words in the middle, from the time when it was the only model. They are
 /// zero for all other models. Every model has `card` for a structure of its own
-/// ([`HamlynQuery::of_card`]).
+/// ([`UlnQuery::of_card`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HamlynQuery {
-    /// Out: [`crate::uapi::HAMLYN_UAPI_VERSION`] of the driver.
+pub struct UlnQuery {
+    /// Out: [`crate::uapi::ULN_UAPI_VERSION`] of the driver.
     pub uapi_version: u32,
     /// Out: the version of the model's contract that the card implements.
     pub abi_version: u32,
-    /// Out: the card's model (`HAMLYN_MODEL_*`).
+    /// Out: the card's model (`*_MODEL`).
     pub model: u32,
-    /// Out: the card's host id, or `HAMLYN_NO_HOST` while its link is down.
+    /// Out: the card's host id, or `ULN_NO_HOST` while its link is down.
     pub host: u32,
-    /// Out: additions to version 2 that the driver and card have: `HAMLYN_CAPABILITY_*` bits.
+    /// Out: additions to version 2 that the driver and card have: `ULN_CAPABILITY_*` bits.
     pub capabilities: u64,
     /// Out, for a Hamlyn card: maximum user data in a packet, in bytes.
     pub packet_size: u32,
@@ -56,13 +56,13 @@ pub struct HamlynQuery {
     pub card: [u64; 9],
 }
 
-/// A later model's own answer to a query: at most the 72 bytes of [`HamlynQuery::card`].
+/// A later model's own answer to a query: at most the 72 bytes of [`UlnQuery::card`].
 pub trait CardQuery: FromBytes + IntoBytes + Immutable {
     /// The model.
     const MODEL: u32;
 }
 
-impl HamlynQuery {
+impl UlnQuery {
     /// Returns the model's own structure, or `None` if the card is of another model. A structure
     /// that does not fit does not compile.
     #[must_use]
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn card_part_is_visible_only_to_its_model() {
-        let mut query = HamlynQuery { model: 2, ..HamlynQuery::default() };
+        let mut query = UlnQuery { model: 2, ..UlnQuery::default() };
         query.card[0] = 7 << 32 | 3;
         assert_eq!(query.of_card(), Some(Own { rings: 3, entries: 7 }));
         query.model = 1;

@@ -7,17 +7,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::call::iowr;
 
 /// Returns how much of the card the user that opened the file holds, and may hold. Argument:
-/// [`HamlynShareQuery`].
-pub const HAMLYN_IOC_SHARE: u32 = iowr::<HamlynShareQuery>(21);
+/// [`UlnShareQuery`].
+pub const ULN_IOC_SHARE: u32 = iowr::<UlnShareQuery>(21);
 
-/// Index into [`HamlynShareQuery`]: connections that have not ended, and listeners.
-pub const HAMLYN_SHARE_CONNECTIONS: u32 = 3;
+/// Index into [`UlnShareQuery`]: connections that have not ended, and listeners.
+pub const ULN_SHARE_CONNECTIONS: u32 = 3;
 
 /// Usage of the card by the user that opened the file, through all of this user's files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct HamlynShareQuery {
-    /// Out: numbers that the user holds, by `HAMLYN_SHARE_*`. The model defines the first three.
+pub struct UlnShareQuery {
+    /// Out: numbers that the user holds, by `ULN_SHARE_*`. The model defines the first three.
     pub held: [u32; 4],
     /// Out: numbers that the user may hold at present: a share of what other users leave. It falls
     /// while others take more; what the user already holds is kept.

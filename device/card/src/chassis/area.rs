@@ -5,8 +5,8 @@
 
 use std::cell::Cell;
 
-use hamlyn_abi::family::area::{HAMLYN_MAX_AREA, HamlynArea};
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_ADDRESS, HAMLYN_STATUS_BAD_LENGTH};
+use hamlyn_abi::family::area::{ULN_MAX_AREA, UlnArea};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_ADDRESS, ULN_STATUS_BAD_LENGTH};
 use smallvec::SmallVec;
 
 use super::refusal::Refusal;
@@ -76,16 +76,16 @@ impl Run {
 
 impl Area {
     /// Creates an area from a command's arguments.
-    pub fn check(area: &HamlynArea) -> Result<Self, Refusal> {
+    pub fn check(area: &UlnArea) -> Result<Self, Refusal> {
         Refusal::unless_zero(area.reserved.into())?;
         let first = u64::from(area.first);
-        let limit = HAMLYN_MAX_AREA - first.min(PAGE);
+        let limit = ULN_MAX_AREA - first.min(PAGE);
         if first >= PAGE {
-            Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, first, PAGE))
+            Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, first, PAGE))
         } else if area.directory % PAGE != 0 {
-            Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, area.directory, PAGE))
+            Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, area.directory, PAGE))
         } else if area.length == 0 || area.length > limit {
-            Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, area.length, limit))
+            Err(Refusal::new(ULN_STATUS_BAD_LENGTH, area.length, limit))
         } else {
             Ok(Self {
                 directory: area.directory,
@@ -102,25 +102,25 @@ impl Area {
 
     /// Creates an area of `entries` structures of `size` bytes each. `size` is a power of two, and
     /// no structure crosses a page boundary.
-    pub fn table(area: &HamlynArea, entries: u32, size: u32) -> Result<Self, Refusal> {
+    pub fn table(area: &UlnArea, entries: u32, size: u32) -> Result<Self, Refusal> {
         let checked = Self::check(area)?;
         let needed = u64::from(entries) * u64::from(size);
         if !checked.is_aligned(size.into()) {
-            Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, area.first, size))
+            Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, area.first, size))
         } else if checked.length() != needed {
-            Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, checked.length(), needed))
+            Err(Refusal::new(ULN_STATUS_BAD_LENGTH, checked.length(), needed))
         } else {
             Ok(checked)
         }
     }
 
     /// Creates an area of this length that starts at a page boundary.
-    pub fn pages(area: &HamlynArea, length: u64) -> Result<Self, Refusal> {
+    pub fn pages(area: &UlnArea, length: u64) -> Result<Self, Refusal> {
         let checked = Self::check(area)?;
         if !checked.is_aligned(PAGE) {
-            Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, area.first, PAGE))
+            Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, area.first, PAGE))
         } else if checked.length() != length {
-            Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, checked.length(), length))
+            Err(Refusal::new(ULN_STATUS_BAD_LENGTH, checked.length(), length))
         } else {
             Ok(checked)
         }
@@ -290,7 +290,7 @@ mod tests {
                 memory.poke(LIST + index, &(page * PAGE).to_le_bytes());
             }
             let length = pages.len() as u64 * PAGE - 100;
-            let area = HamlynArea { directory: DIRECTORY, length, first: 100, reserved: 0 };
+            let area = UlnArea { directory: DIRECTORY, length, first: 100, reserved: 0 };
             (memory, Area::check(&area).unwrap())
         }
 

@@ -27,29 +27,29 @@ impl CommandPage {
 
     /// Sets the address. The bits below the page's alignment are cleared.
     pub(super) fn set_address(&mut self, address: u64) {
-        self.address = address & !u64::from(HAMLYN_COMMAND_PAGE_SIZE - 1);
+        self.address = address & !u64::from(ULN_COMMAND_PAGE_SIZE - 1);
     }
 
     /// Reads the command to carry out. Returns `None` and sets the status if the page is not
     /// readable.
-    pub fn take(&mut self, dma: &dyn Dma) -> Option<HamlynCommand> {
+    pub fn take(&mut self, dma: &dyn Dma) -> Option<UlnCommand> {
         let command = read_value(dma, self.address);
         if command.is_err() {
-            self.status = HAMLYN_STATUS_NO_PAGE;
+            self.status = ULN_STATUS_NO_PAGE;
         }
         command.ok()
     }
 
     /// Writes the result of the command to the page and to the status register.
-    pub fn answer(&mut self, dma: &dyn Dma, mut command: HamlynCommand, result: Result<(), Refusal>) {
-        let said = result.err().unwrap_or(Refusal::new(HAMLYN_STATUS_OK, 0_u32, 0_u32));
+    pub fn answer(&mut self, dma: &dyn Dma, mut command: UlnCommand, result: Result<(), Refusal>) {
+        let said = result.err().unwrap_or(Refusal::new(ULN_STATUS_OK, 0_u32, 0_u32));
         (command.status, command.value, command.limit) = (said.status, said.value, said.limit);
-        if command.status != HAMLYN_STATUS_OK {
+        if command.status != ULN_STATUS_OK {
             tracing::debug!(?command, "command refused");
         }
         self.status = match write_value(dma, self.address, command) {
             Ok(()) => command.status,
-            Err(_) => HAMLYN_STATUS_NO_PAGE,
+            Err(_) => ULN_STATUS_NO_PAGE,
         };
     }
 
@@ -58,7 +58,7 @@ impl CommandPage {
         Ok(read_value(dma, self.body_address())?)
     }
 
-    /// [`HAMLYN_COMMAND_READ_STATISTICS`]: writes the counters to the body.
+    /// [`ULN_COMMAND_READ_STATISTICS`]: writes the counters to the body.
     pub fn write_counters<const N: usize>(&self, dma: &dyn Dma, counters: [u64; N]) -> Result<(), Refusal> {
         self.write_body(dma, counters)
     }
@@ -68,11 +68,11 @@ impl CommandPage {
         Ok(write_value(dma, self.body_address(), answer)?)
     }
 
-    /// [`HAMLYN_COMMAND_TEST_DMA`].
+    /// [`ULN_COMMAND_TEST_DMA`].
     pub fn test_dma(&self, dma: &dyn Dma) -> Result<(), Refusal> {
-        let test: HamlynTestDma = self.body(dma)?;
+        let test: UlnTestDma = self.body(dma)?;
         if test.length == 0 || test.length > 4096 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, test.length, 4096_u32));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, test.length, 4096_u32));
         }
         let mut page = [0; 4096];
         let bytes = &mut page[..test.length as usize];
@@ -81,6 +81,6 @@ impl CommandPage {
     }
 
     fn body_address(&self) -> u64 {
-        self.address + u64::from(HAMLYN_COMMAND_BODY)
+        self.address + u64::from(ULN_COMMAND_BODY)
     }
 }

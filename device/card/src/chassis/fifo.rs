@@ -7,8 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
 
-use hamlyn_abi::family::area::HamlynArea;
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_IN_USE};
+use hamlyn_abi::family::area::UlnArea;
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_LENGTH, ULN_STATUS_IN_USE};
 
 use super::area::Area;
 use super::refusal::Refusal;
@@ -40,17 +40,12 @@ struct Ring {
 impl Fifo {
     /// Opens the FIFO. The number of records must be within the limits and a power of two. Fails if
     /// the FIFO is open.
-    pub fn open(
-        &mut self,
-        area: &HamlynArea,
-        records: u32,
-        limits: RangeInclusive<u32>,
-    ) -> Result<(), Refusal> {
+    pub fn open(&mut self, area: &UlnArea, records: u32, limits: RangeInclusive<u32>) -> Result<(), Refusal> {
         if self.ring.is_some() {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, 0_u32, 1_u32));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, 0_u32, 1_u32));
         }
         if !limits.contains(&records) || !records.is_power_of_two() {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, records, *limits.end()));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, records, *limits.end()));
         }
         let area = Area::table(area, records, RECORD)?;
         let (untaken, again) = (VecDeque::new(), HashMap::new());

@@ -1,13 +1,13 @@
 //! Reasons for refusing a command.
 
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_DMA_FAULT};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_VALUE, ULN_STATUS_DMA_FAULT};
 
 use crate::ports::DmaFault;
 
 /// A status, the wrong value and its limit, as the driver finds them in the command page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// `HAMLYN_STATUS_*`.
+    /// `ULN_STATUS_*`.
     pub status: u32,
     /// The wrong value.
     pub value: u64,
@@ -24,12 +24,12 @@ impl Refusal {
 
     /// Checks that a reserved field is zero.
     pub fn unless_zero(reserved: u64) -> Result<(), Self> {
-        if reserved == 0 { Ok(()) } else { Err(Self::new(HAMLYN_STATUS_BAD_VALUE, reserved, 0_u32)) }
+        if reserved == 0 { Ok(()) } else { Err(Self::new(ULN_STATUS_BAD_VALUE, reserved, 0_u32)) }
     }
 }
 
 impl From<DmaFault> for Refusal {
     fn from(fault: DmaFault) -> Self {
-        Self::new(HAMLYN_STATUS_DMA_FAULT, fault.address, fault.length)
+        Self::new(ULN_STATUS_DMA_FAULT, fault.address, fault.length)
     }
 }

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use hamlyn_abi::family::command::{
-    HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE, HAMLYN_REG_COMMAND_STATUS,
-};
+use hamlyn_abi::family::command::{ULN_REG_COMMAND_GO, ULN_REG_COMMAND_PAGE, ULN_REG_COMMAND_STATUS};
 use hamlyn_abi::family::control::*;
 use hamlyn_abi::family::identity::*;
-use hamlyn_abi::family::interrupts::{HAMLYN_REG_INTERRUPT_TEST, HAMLYN_REG_VECTORS, HAMLYN_VECTOR_LINK};
+use hamlyn_abi::family::interrupts::{ULN_REG_INTERRUPT_TEST, ULN_REG_VECTORS, ULN_VECTOR_LINK};
 use hamlyn_abi::family::link::*;
 
 use super::command::CommandPage;
@@ -16,12 +14,12 @@ use crate::card::Place;
 use crate::ports::Ports;
 
 /// Upper half of the command page's address, for hosts that write 4 bytes at a time.
-const COMMAND_PAGE_HIGH: u32 = HAMLYN_REG_COMMAND_PAGE + 4;
+const COMMAND_PAGE_HIGH: u32 = ULN_REG_COMMAND_PAGE + 4;
 
 /// Constant register contents: the model and the card's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plate {
-    /// `HAMLYN_MODEL_*`.
+    /// `*_MODEL`.
     pub model: u32,
     /// Version of the model's ABI.
     pub abi_version: u32,
@@ -57,7 +55,7 @@ pub struct Chassis {
     place: Option<Place>,
     /// Number of link changes.
     link_changes: u32,
-    /// `HAMLYN_FEATURE_*`.
+    /// `ULN_FEATURE_*`.
     features: u32,
     scratch: u32,
     /// The command page.
@@ -81,10 +79,10 @@ impl Chassis {
     }
 
     /// Sets whether the card's windows are memory of the machine's host
-    /// ([`HAMLYN_FEATURE_COHERENT`]).
+    /// ([`ULN_FEATURE_COHERENT`]).
     #[must_use]
     pub fn with_coherent_windows(mut self, coherent: bool) -> Self {
-        self.features = if coherent { HAMLYN_FEATURE_COHERENT } else { 0 };
+        self.features = if coherent { ULN_FEATURE_COHERENT } else { 0 };
         self
     }
 
@@ -106,27 +104,27 @@ impl Chassis {
     pub fn read(&self, offset: u32) -> Option<u64> {
         let Plate { model, abi_version, vectors, handshake_ms } = self.plate;
         Some(match offset {
-            HAMLYN_REG_MAGIC => HAMLYN_MAGIC.into(),
-            HAMLYN_REG_MODEL => model.into(),
-            HAMLYN_REG_ABI_VERSION => abi_version.into(),
-            HAMLYN_REG_HOST_ID => self.place.map_or(HAMLYN_NO_HOST, |place| place.host.into()).into(),
-            HAMLYN_REG_LINK => self.place.is_some().into(),
-            HAMLYN_REG_LINK_CHANGES => self.link_changes.into(),
-            HAMLYN_REG_SCRATCH => self.scratch(),
-            HAMLYN_REG_FEATURES => self.features.into(),
-            HAMLYN_REG_CONTROL if self.enabled => HAMLYN_CONTROL_ENABLE.into(),
-            HAMLYN_REG_CONTROL => 0,
-            HAMLYN_REG_VECTORS => vectors.into(),
-            HAMLYN_REG_COMMAND_PAGE => self.command.address(),
+            ULN_REG_MAGIC => ULN_MAGIC.into(),
+            ULN_REG_MODEL => model.into(),
+            ULN_REG_ABI_VERSION => abi_version.into(),
+            ULN_REG_HOST_ID => self.place.map_or(ULN_NO_HOST, |place| place.host.into()).into(),
+            ULN_REG_LINK => self.place.is_some().into(),
+            ULN_REG_LINK_CHANGES => self.link_changes.into(),
+            ULN_REG_SCRATCH => self.scratch(),
+            ULN_REG_FEATURES => self.features.into(),
+            ULN_REG_CONTROL if self.enabled => ULN_CONTROL_ENABLE.into(),
+            ULN_REG_CONTROL => 0,
+            ULN_REG_VECTORS => vectors.into(),
+            ULN_REG_COMMAND_PAGE => self.command.address(),
             COMMAND_PAGE_HIGH => self.command.address() >> 32,
-            HAMLYN_REG_COMMAND_STATUS => self.command.status().into(),
-            HAMLYN_REG_HANDSHAKE_TIMEOUT => handshake_ms.into(),
-            HAMLYN_REG_PORTS => self.place.map_or(0, |place| place.ports).into(),
+            ULN_REG_COMMAND_STATUS => self.command.status().into(),
+            ULN_REG_HANDSHAKE_TIMEOUT => handshake_ms.into(),
+            ULN_REG_PORTS => self.place.map_or(0, |place| place.ports).into(),
             _ => return None,
         })
     }
 
-    /// Returns the value of [`HAMLYN_REG_SCRATCH`], which is also the value of every doorbell.
+    /// Returns the value of [`ULN_REG_SCRATCH`], which is also the value of every doorbell.
     #[must_use]
     pub fn scratch(&self) -> u64 {
         u64::from(!self.scratch)
@@ -135,22 +133,22 @@ impl Chassis {
     /// Handles a store of `width` bytes to a register.
     pub fn write(&mut self, ports: &Ports<'_>, offset: u32, width: u8, value: u64) -> Written {
         match offset {
-            HAMLYN_REG_SCRATCH => self.scratch = value as u32,
-            HAMLYN_REG_INTERRUPT_TEST => self.test_interrupt(ports, value),
-            HAMLYN_REG_CONTROL if value as u32 & HAMLYN_CONTROL_RESET != 0 => return Written::Reset,
-            HAMLYN_REG_CONTROL => {
-                self.enable(ports.clock.now(), value as u32 & HAMLYN_CONTROL_ENABLE != 0);
+            ULN_REG_SCRATCH => self.scratch = value as u32,
+            ULN_REG_INTERRUPT_TEST => self.test_interrupt(ports, value),
+            ULN_REG_CONTROL if value as u32 & ULN_CONTROL_RESET != 0 => return Written::Reset,
+            ULN_REG_CONTROL => {
+                self.enable(ports.clock.now(), value as u32 & ULN_CONTROL_ENABLE != 0);
                 return if self.enabled { Written::Enabled } else { Written::Done };
             }
-            HAMLYN_REG_HANDSHAKE if self.enabled => self.handshake.restart(ports.clock.now()),
-            HAMLYN_REG_COMMAND_PAGE if width == 8 => self.command.set_address(value),
-            HAMLYN_REG_COMMAND_PAGE => {
+            ULN_REG_HANDSHAKE if self.enabled => self.handshake.restart(ports.clock.now()),
+            ULN_REG_COMMAND_PAGE if width == 8 => self.command.set_address(value),
+            ULN_REG_COMMAND_PAGE => {
                 self.command.set_address(self.command.address() >> 32 << 32 | value & 0xffff_ffff);
             }
             COMMAND_PAGE_HIGH => {
                 self.command.set_address(value << 32 | self.command.address() & 0xffff_ffff);
             }
-            HAMLYN_REG_COMMAND_GO => return Written::Command,
+            ULN_REG_COMMAND_GO => return Written::Command,
             _ => return Written::Elsewhere,
         }
         Written::Done
@@ -181,7 +179,7 @@ impl Chassis {
             self.link_changes = self.link_changes.wrapping_add(1);
         }
         self.place = place;
-        ports.interrupt.raise(HAMLYN_VECTOR_LINK as u16);
+        ports.interrupt.raise(ULN_VECTOR_LINK as u16);
     }
 
     /// Returns when [`Chassis::check_handshake`] is next due.

@@ -4,7 +4,7 @@
 //! issues a full barrier, then reads `armed`. The driver stores `armed`, issues its barrier, then
 //! checks for data once more. At least one of them sees the other's store.
 
-use hamlyn_abi::family::sleep::{HAMLYN_ARMED_FIRED, HAMLYN_ARMED_NO, HAMLYN_ARMED_YES};
+use hamlyn_abi::family::sleep::{ULN_ARMED_FIRED, ULN_ARMED_NO, ULN_ARMED_YES};
 
 use crate::ports::{Interrupt, Mapped, barrier_before_last_look};
 
@@ -37,7 +37,7 @@ impl Sleeper {
 
     /// Marks the waiter as not sleeping.
     pub fn disarm(self, window: Mapped<'_>) {
-        window.store(self.armed, HAMLYN_ARMED_NO);
+        window.store(self.armed, ULN_ARMED_NO);
     }
 
     /// Interrupts the waiter if it sleeps. Call this after publishing the data.
@@ -56,7 +56,7 @@ impl Sleeper {
         wanted: impl FnOnce() -> bool,
     ) -> Wake {
         barrier_before_last_look();
-        if window.load(self.armed) == HAMLYN_ARMED_YES && wanted() {
+        if window.load(self.armed) == ULN_ARMED_YES && wanted() {
             self.fire(window, interrupt)
         } else {
             Wake::Nobody
@@ -64,7 +64,7 @@ impl Sleeper {
     }
 
     fn fire(self, window: Mapped<'_>, interrupt: &dyn Interrupt) -> Wake {
-        window.store(self.armed, HAMLYN_ARMED_FIRED);
+        window.store(self.armed, ULN_ARMED_FIRED);
         barrier_before_last_look();
         if window.load(self.pending) != 0 {
             return Wake::Coalesced;

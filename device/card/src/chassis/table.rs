@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_INDEX, HAMLYN_STATUS_IN_USE, HAMLYN_STATUS_NOT_OPEN};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_INDEX, ULN_STATUS_IN_USE, ULN_STATUS_NOT_OPEN};
 
 use super::refusal::Refusal;
 
@@ -57,8 +57,8 @@ impl<T> Table<T> {
     /// Checks that an entry exists and is not open.
     pub fn check_vacant(&self, index: u32) -> Result<(), Refusal> {
         match self.entries.get(index as usize) {
-            None => Err(self.refusal(HAMLYN_STATUS_BAD_INDEX, index)),
-            Some(Some(_)) => Err(self.refusal(HAMLYN_STATUS_IN_USE, index)),
+            None => Err(self.refusal(ULN_STATUS_BAD_INDEX, index)),
+            Some(Some(_)) => Err(self.refusal(ULN_STATUS_IN_USE, index)),
             Some(None) => Ok(()),
         }
     }
@@ -66,14 +66,14 @@ impl<T> Table<T> {
     /// Returns an open entry that a command names.
     pub fn opened(&mut self, index: u32) -> Result<&mut T, Refusal> {
         let (bad, closed) =
-            (self.refusal(HAMLYN_STATUS_BAD_INDEX, index), self.refusal(HAMLYN_STATUS_NOT_OPEN, index));
+            (self.refusal(ULN_STATUS_BAD_INDEX, index), self.refusal(ULN_STATUS_NOT_OPEN, index));
         self.entries.get_mut(index as usize).ok_or(bad)?.as_mut().ok_or(closed)
     }
 
     /// Closes an entry that a command names.
     pub fn vacate(&mut self, index: u32) -> Result<T, Refusal> {
         self.opened(index)?;
-        self.close(index).ok_or(self.refusal(HAMLYN_STATUS_NOT_OPEN, index))
+        self.close(index).ok_or(self.refusal(ULN_STATUS_NOT_OPEN, index))
     }
 
     fn refusal(&self, status: u32, index: u32) -> Refusal {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::command::ClanOpenAperture;
 use hamlyn_abi::clan::statistics::ClanStatistic;
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_ADDRESS, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_ADDRESS, ULN_STATUS_BAD_VALUE, ULN_STATUS_IN_USE};
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::chassis::table::Table;
@@ -57,17 +57,17 @@ impl Apertures {
         Refusal::unless_zero(body.reserved.into())?;
         let is_member = body.flags & CLAN_APERTURE_GROUP != 0;
         if body.flags & !ALL != 0 || is_member && body.flags != CLAN_APERTURE_GROUP | CLAN_APERTURE_WRITE {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, ALL));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.flags, ALL));
         }
         if body.group >= if is_member { CLAN_GROUPS } else { 1 } {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.group, CLAN_GROUPS - 1));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.group, CLAN_GROUPS - 1));
         }
         if is_member && self.members.contains_key(&body.group) {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, body.group, 1_u32));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, body.group, 1_u32));
         }
         let area = Area::check(&body.area)?;
         if !area.is_aligned(8) {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.area.first, 8_u32));
+            return Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, body.area.first, 8_u32));
         }
         let ClanOpenAperture { key, owner, flags, group, .. } = *body;
         if is_member {

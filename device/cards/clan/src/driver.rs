@@ -81,7 +81,7 @@ impl ClanCard {
         }
     }
 
-    fn execute(&mut self, ports: &Ports<'_>, command: &HamlynCommand) -> Result<(), Refusal> {
+    fn execute(&mut self, ports: &Ports<'_>, command: &UlnCommand) -> Result<(), Refusal> {
         let (page, index) = (self.chassis.command, command.index);
         match command.opcode {
             CLAN_COMMAND_OPEN_APERTURE => self.apertures.open(index, &page.body(ports.dma)?),
@@ -109,11 +109,9 @@ impl ClanCard {
                 Refusal::unless_zero(body.reserved.into())?;
                 self.telling.set_events(ports, index, body.events)
             }
-            HAMLYN_COMMAND_READ_STATISTICS => {
-                page.write_counters(ports.dma, self.telling.counters().values())
-            }
-            HAMLYN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
-            opcode => Err(Refusal::new(HAMLYN_STATUS_BAD_OPCODE, opcode, CLAN_COMMAND_SET_EVENTS)),
+            ULN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, self.telling.counters().values()),
+            ULN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
+            opcode => Err(Refusal::new(ULN_STATUS_BAD_OPCODE, opcode, CLAN_COMMAND_SET_EVENTS)),
         }
     }
 
@@ -121,7 +119,7 @@ impl ClanCard {
         let endpoint = self.telling.endpoints().opened(body.endpoint)?;
         // A privileged window needs a privileged endpoint.
         if body.flags & CLAN_PRIVILEGED != 0 && !endpoint.privileged {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, 0_u32));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.flags, 0_u32));
         }
         self.windows.open(first, body)
     }
@@ -160,7 +158,7 @@ impl ClanCard {
     fn close_endpoint(&mut self, ports: &Ports<'_>, index: u32) -> Result<(), Refusal> {
         let tag = self.telling.endpoints().opened(index)?.tag;
         if self.windows.name(index) {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, index, self.options.endpoints));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, index, self.options.endpoints));
         }
         self.tripwires.close(index);
         self.telling.set_events(ports, index, CLAN_NO_EVENTS)?;

@@ -73,19 +73,19 @@ impl Endpoints {
         if let Some(other) = faults_to {
             let owner = self.table.opened(other)?.owner;
             if owner != body.owner {
-                return Err(Refusal::new(HAMLYN_STATUS_NOT_OPEN, other, owner));
+                return Err(Refusal::new(ULN_STATUS_NOT_OPEN, other, owner));
             }
         }
         if body.flags & !CLAN_PRIVILEGED != 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, CLAN_PRIVILEGED));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.flags, CLAN_PRIVILEGED));
         }
         let most = CLAN_MAX_TRIPWIRES.min(self.tripwires);
         if body.tripwires > most {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.tripwires, most));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, body.tripwires, most));
         }
         let possible = (CLAN_MIN_REQUESTS..=CLAN_MAX_REQUESTS).contains(&body.requests);
         if !possible || !body.requests.is_power_of_two() {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.requests, CLAN_MAX_REQUESTS));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, body.requests, CLAN_MAX_REQUESTS));
         }
         let length = u64::from(CLAN_STATE_SIZE) + u64::from(body.requests) * u64::from(CLAN_REQUEST_SIZE);
         let memory = Area::pages(&body.memory, length)?;

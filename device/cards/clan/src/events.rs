@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use hamlyn_abi::clan::command::ClanOpenEvents;
 use hamlyn_abi::clan::event::*;
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_IN_USE};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_LENGTH, ULN_STATUS_IN_USE};
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::{Dma, DmaFault, barrier_before_last_look, read_value, write_value};
@@ -54,7 +54,7 @@ impl Events {
     pub(crate) fn open(body: &ClanOpenEvents) -> Result<Self, Refusal> {
         let possible = (CLAN_MIN_EVENTS..=CLAN_MAX_EVENTS).contains(&body.records);
         if !possible || !body.records.is_power_of_two() {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.records, CLAN_MAX_EVENTS));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, body.records, CLAN_MAX_EVENTS));
         }
         let length = u64::from(CLAN_EVENTS_HEAD) + u64::from(body.records) * u64::from(CLAN_EVENT_SIZE);
         Ok(Self {
@@ -81,7 +81,7 @@ impl Events {
         }
         self.members.remove(&endpoint);
         // The endpoint may join once the owner has taken the records in the queue.
-        let status = if sources > self.records { HAMLYN_STATUS_BAD_LENGTH } else { HAMLYN_STATUS_IN_USE };
+        let status = if sources > self.records { ULN_STATUS_BAD_LENGTH } else { ULN_STATUS_IN_USE };
         Err(Refusal::new(status, needed, self.records))
     }
 

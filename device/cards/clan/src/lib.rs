@@ -56,7 +56,7 @@ use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::identity::{CLAN_ABI_VERSION, CLAN_MODEL, CLAN_PCI_DEVICE};
 use hamlyn_abi::clan::registers::{CLAN_JOIN_LEAVING, CLAN_VECTOR_FIFO};
 use hamlyn_abi::clan::statistics::ClanStatistic;
-use hamlyn_abi::family::identity::{HAMLYN_PCI_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REGISTERS_SIZE};
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE};
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::chassis::{Chassis, Plate};
 use hamlyn_card::ports::{Link, Packet, Ports};
@@ -162,11 +162,11 @@ impl Card for ClanCard {
             largest_packet: packet::OVERHEAD + self.options.burst as usize,
             // Reads and writes arrive in the order in which they were made (section 2.1).
             ordered: true,
-            vendor: HAMLYN_PCI_VENDOR,
+            vendor: ULN_PCI_VENDOR,
             device: CLAN_PCI_DEVICE,
-            class: HAMLYN_PCI_CLASS,
+            class: ULN_PCI_CLASS,
             bars: vec![
-                bar(REGISTERS, HAMLYN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
+                bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
                 bar(PAGES, pages.next_power_of_two(), true, Widths::all()),
             ],
             vectors: CLAN_VECTOR_FIFO as u16 + 1,

@@ -7,7 +7,7 @@ use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::fifo::{CLAN_FIFO_EVENTS, CLAN_MAX_FIFO};
 use hamlyn_abi::clan::registers::CLAN_VECTOR_FIFO;
 use hamlyn_abi::clan::statistics::{CLAN_STATISTICS, ClanStatistic};
-use hamlyn_abi::family::command::HAMLYN_STATUS_NOT_OPEN;
+use hamlyn_abi::family::command::ULN_STATUS_NOT_OPEN;
 use hamlyn_card::chassis::counters::Counters;
 use hamlyn_card::chassis::fifo::Fifo;
 use hamlyn_card::chassis::refusal::Refusal;
@@ -89,7 +89,7 @@ impl Telling {
             let queues = self.events.len() as u64;
             let queue = self.events.opened(to)?;
             if queue.owner != endpoint.owner {
-                return Err(Refusal::new(HAMLYN_STATUS_NOT_OPEN, to, queues));
+                return Err(Refusal::new(ULN_STATUS_NOT_OPEN, to, queues));
             }
             queue.join(ports.dma, index, endpoint.tripwires)?;
         }

@@ -78,25 +78,25 @@ impl Windows {
     /// Opens a window. The caller has checked that its endpoint exists.
     pub(crate) fn open(&mut self, first: u32, body: &ClanOpenWindow) -> Result<(), Refusal> {
         if first >= self.pages() {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, self.pages()));
+            return Err(Refusal::new(ULN_STATUS_BAD_INDEX, first, self.pages()));
         }
         if body.flags & !CLAN_PRIVILEGED != 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, CLAN_PRIVILEGED));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.flags, CLAN_PRIVILEGED));
         }
         let host = Remote::new(body.host, body.aperture, body.key);
-        let remote = host.ok_or(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.host, CLAN_GROUP_HOST))?;
+        let remote = host.ok_or(Refusal::new(ULN_STATUS_BAD_VALUE, body.host, CLAN_GROUP_HOST))?;
         let room = u64::from(self.pages() - first) * PAGE;
         if body.length == 0 || body.length > room {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.length, room));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, body.length, room));
         }
         if body.offset % 8 != 0 || body.offset.checked_add(body.length).is_none() {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.offset, 8_u32));
+            return Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, body.offset, 8_u32));
         }
         let ClanOpenWindow { offset, length, endpoint, flags, .. } = *body;
         let window = Window { remote, offset, length, endpoint, privileged: flags & CLAN_PRIVILEGED != 0 };
         let pages = window.pages(first);
         if self.first[pages.clone()].iter().any(|first| *first != NONE) {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, first, self.pages()));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, first, self.pages()));
         }
         self.first[pages].fill(first);
         self.open.open(first, window);
@@ -105,7 +105,7 @@ impl Windows {
 
     pub(crate) fn close(&mut self, first: u32) -> Result<Window, Refusal> {
         let closed = self.open.close(first);
-        let closed = closed.ok_or(Refusal::new(HAMLYN_STATUS_NOT_OPEN, first, self.pages()))?;
+        let closed = closed.ok_or(Refusal::new(ULN_STATUS_NOT_OPEN, first, self.pages()))?;
         self.first[closed.pages(first)].fill(NONE);
         Ok(closed)
     }

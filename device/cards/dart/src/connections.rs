@@ -6,9 +6,7 @@ use std::ops::Range;
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::DartControl;
-use hamlyn_abi::family::command::{
-    HAMLYN_STATUS_BAD_INDEX, HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE,
-};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_INDEX, ULN_STATUS_BAD_LENGTH, ULN_STATUS_BAD_VALUE};
 use hamlyn_card::card::Place;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
@@ -201,16 +199,16 @@ impl Connection {
         Refusal::unless_zero(body.reserved.into())?;
         let known = DART_CONNECTION_WRITE | DART_CONNECTION_READ | DART_CONNECTION_SYSTEM;
         if body.flags & !known != 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, known));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.flags, known));
         }
         if body.register_bound > DART_MAX_REGISTERS {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.register_bound, DART_MAX_REGISTERS));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, body.register_bound, DART_MAX_REGISTERS));
         }
         let host = u16::try_from(body.host);
         Ok(Self {
             number,
             endpoint: body.endpoint,
-            host: host.map_err(|_| Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.host, u16::MAX))?,
+            host: host.map_err(|_| Refusal::new(ULN_STATUS_BAD_VALUE, body.host, u16::MAX))?,
             key: body.key,
             peer: None,
             window: part(body.register_base, body.register_bound, options.registers)?,
@@ -369,7 +367,7 @@ impl Connection {
 
 fn part(base: u32, bound: u32, limit: u32) -> Result<Range<usize>, Refusal> {
     let end = base.checked_add(bound).filter(|end| *end <= limit);
-    let end = end.ok_or(Refusal::new(HAMLYN_STATUS_BAD_INDEX, base, limit))?;
+    let end = end.ok_or(Refusal::new(ULN_STATUS_BAD_INDEX, base, limit))?;
     Ok(base as usize..end as usize)
 }
 

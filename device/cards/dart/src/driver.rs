@@ -61,7 +61,7 @@ impl DartCard {
         }
     }
 
-    fn execute(&mut self, ports: &Ports<'_>, command: &HamlynCommand) -> Result<(), Refusal> {
+    fn execute(&mut self, ports: &Ports<'_>, command: &UlnCommand) -> Result<(), Refusal> {
         let Self { traffic, memory, telling, .. } = self;
         let (page, index) = (self.chassis.command, command.index);
         match command.opcode {
@@ -95,9 +95,9 @@ impl DartCard {
             DART_COMMAND_SET_REGISTERS => memory.set_registers(index, &page.body(ports.dma)?),
             DART_COMMAND_SET_PROGRAM => memory.set_program(index, &page.body(ports.dma)?),
             DART_COMMAND_BREAK => traffic.break_connection(ports, telling, index, &page.body(ports.dma)?),
-            HAMLYN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, telling.counters().values()),
-            HAMLYN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
-            opcode => Err(Refusal::new(HAMLYN_STATUS_BAD_OPCODE, opcode, DART_COMMAND_BREAK)),
+            ULN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, telling.counters().values()),
+            ULN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
+            opcode => Err(Refusal::new(ULN_STATUS_BAD_OPCODE, opcode, DART_COMMAND_BREAK)),
         }
     }
 

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use hamlyn_abi::dart::command::{DART_ENDPOINT_PINNED, DartOpenEndpoint};
-use hamlyn_abi::family::command::{
-    HAMLYN_STATUS_BAD_ADDRESS, HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE,
-};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_ADDRESS, ULN_STATUS_BAD_LENGTH, ULN_STATUS_BAD_VALUE};
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::{Dma, DmaFault};
@@ -106,23 +104,23 @@ impl Endpoint {
                 Refusal::unless_zero(body.base | body.length | u64::from(body.space))?;
                 let area = Area::check(&body.area)?;
                 if !area.is_aligned(4) {
-                    return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.area.first, 4_u32));
+                    return Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, body.area.first, 4_u32));
                 }
                 Memory::Pinned(area)
             }
             0 => {
-                if body.area.as_bytes() != hamlyn_abi::family::area::HamlynArea::new_zeroed().as_bytes() {
-                    return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.area.length, 0_u32));
+                if body.area.as_bytes() != hamlyn_abi::family::area::UlnArea::new_zeroed().as_bytes() {
+                    return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.area.length, 0_u32));
                 }
                 if body.base % 4 != 0 {
-                    return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.base, 4_u32));
+                    return Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, body.base, 4_u32));
                 }
                 if body.length == 0 || body.base.checked_add(body.length).is_none() {
-                    return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.length, u64::MAX - body.base));
+                    return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, body.length, u64::MAX - body.base));
                 }
                 Memory::Virtual { base: body.base, length: body.length, space: body.space }
             }
-            flags => return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, flags, DART_ENDPOINT_PINNED)),
+            flags => return Err(Refusal::new(ULN_STATUS_BAD_VALUE, flags, DART_ENDPOINT_PINNED)),
         };
         Ok(Self { memory, connections: 0 })
     }

@@ -54,7 +54,7 @@ use hamlyn_abi::dart::connection::DART_PAGE_SIZE;
 use hamlyn_abi::dart::identity::{DART_ABI_VERSION, DART_MODEL, DART_PCI_DEVICE};
 use hamlyn_abi::dart::registers::DART_VECTOR_FIFO;
 use hamlyn_abi::dart::statistics::DartStatistic;
-use hamlyn_abi::family::identity::{HAMLYN_PCI_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REGISTERS_SIZE};
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE};
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::chassis::{Chassis, Plate};
 use hamlyn_card::ports::{Link, Packet, Ports};
@@ -119,11 +119,11 @@ impl Card for DartCard {
             largest_packet: packet::LARGEST,
             // Messages of a connection are executed in the order in which they were sent.
             ordered: true,
-            vendor: HAMLYN_PCI_VENDOR,
+            vendor: ULN_PCI_VENDOR,
             device: DART_PCI_DEVICE,
-            class: HAMLYN_PCI_CLASS,
+            class: ULN_PCI_CLASS,
             bars: vec![
-                bar(REGISTERS, HAMLYN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
+                bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
                 bar(PAGES, pages.next_power_of_two(), true, Widths::DWORD | Widths::QWORD),
             ],
             vectors: DART_VECTOR_FIFO as u16 + 1,

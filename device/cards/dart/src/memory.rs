@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::family::command::{
-    HAMLYN_STATUS_BAD_INDEX, HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE,
+    ULN_STATUS_BAD_INDEX, ULN_STATUS_BAD_LENGTH, ULN_STATUS_BAD_VALUE, ULN_STATUS_IN_USE,
 };
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::chassis::table::Table;
@@ -46,7 +46,7 @@ impl Memory {
     pub(crate) fn close_endpoint(&mut self, index: u32) -> Result<(), Refusal> {
         let connections = self.endpoints.opened(index)?.connections;
         if connections > 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, connections, 0_u32));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, connections, 0_u32));
         }
         self.endpoints.vacate(index).map(drop)
     }
@@ -138,7 +138,7 @@ impl Memory {
 fn set<T: Copy>(places: &mut [T], first: u32, values: &[T]) -> Result<(), Refusal> {
     let limit = places.len() as u32;
     let places = places.get_mut(first as usize..).and_then(|places| places.get_mut(..values.len()));
-    places.ok_or(Refusal::new(HAMLYN_STATUS_BAD_INDEX, first, limit))?.copy_from_slice(values);
+    places.ok_or(Refusal::new(ULN_STATUS_BAD_INDEX, first, limit))?.copy_from_slice(values);
     Ok(())
 }
 
@@ -146,7 +146,7 @@ fn checked_entry(entry: &DartEntry) -> Result<(), Refusal> {
     match entry.flags {
         0 => Ok(()),
         DART_ENTRY_OPERAND => Refusal::unless_zero(entry.operand),
-        flags => Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, flags, DART_ENTRY_OPERAND)),
+        flags => Err(Refusal::new(ULN_STATUS_BAD_VALUE, flags, DART_ENTRY_OPERAND)),
     }
 }
 
@@ -154,6 +154,6 @@ fn checked_count(count: u32) -> Result<usize, Refusal> {
     if (1..=DART_MAX_VALUES).contains(&count) {
         Ok(count as usize)
     } else {
-        Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, count, DART_MAX_VALUES))
+        Err(Refusal::new(ULN_STATUS_BAD_LENGTH, count, DART_MAX_VALUES))
     }
 }

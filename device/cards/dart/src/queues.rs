@@ -2,7 +2,7 @@
 
 use hamlyn_abi::dart::command::{DART_QUEUE_IMMEDIATE, DartOpenQueue};
 use hamlyn_abi::dart::queue::*;
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_LENGTH, ULN_STATUS_BAD_VALUE};
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::{Dma, DmaFault, barrier_before_last_look, read_value, write_value};
@@ -22,10 +22,10 @@ impl Queue {
     pub(crate) fn open(body: &DartOpenQueue) -> Result<Self, Refusal> {
         let possible = (DART_MIN_RECORDS..=DART_MAX_RECORDS).contains(&body.records);
         if !possible || !body.records.is_power_of_two() {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.records, DART_MAX_RECORDS));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, body.records, DART_MAX_RECORDS));
         }
         if body.flags & !DART_QUEUE_IMMEDIATE != 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, DART_QUEUE_IMMEDIATE));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.flags, DART_QUEUE_IMMEDIATE));
         }
         let length = u64::from(DART_QUEUE_HEAD) + u64::from(body.records) * u64::from(DART_RECORD_SIZE);
         Ok(Self {

@@ -6,7 +6,7 @@ use hamlyn_abi::echo::registers::{ECHO_REG_MAILBOXES, ECHO_VECTOR};
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::window::{ECHO_CONTROL_ARMED, ECHO_CONTROL_PENDING};
 use hamlyn_abi::family::command::*;
-use hamlyn_abi::family::sleep::{HAMLYN_ARMED_STRIDE, HAMLYN_PENDING_STRIDE};
+use hamlyn_abi::family::sleep::{ULN_ARMED_STRIDE, ULN_PENDING_STRIDE};
 use hamlyn_card::card::Card;
 use hamlyn_card::chassis::Written;
 use hamlyn_card::chassis::refusal::Refusal;
@@ -43,14 +43,14 @@ impl EchoCard {
         }
     }
 
-    fn execute(&mut self, ports: &Ports<'_>, command: &HamlynCommand) -> Result<(), Refusal> {
+    fn execute(&mut self, ports: &Ports<'_>, command: &UlnCommand) -> Result<(), Refusal> {
         let page = &self.chassis.command;
         match command.opcode {
             ECHO_COMMAND_OPEN_MAILBOX => self.open_mailbox(ports, command.index),
             ECHO_COMMAND_CLOSE_MAILBOX => self.mailboxes.vacate(command.index).map(drop),
-            HAMLYN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, self.counters.values()),
-            HAMLYN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
-            opcode => Err(Refusal::new(HAMLYN_STATUS_BAD_OPCODE, opcode, HAMLYN_COMMAND_TEST_DMA)),
+            ULN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, self.counters.values()),
+            ULN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
+            opcode => Err(Refusal::new(ULN_STATUS_BAD_OPCODE, opcode, ULN_COMMAND_TEST_DMA)),
         }
     }
 
@@ -58,9 +58,9 @@ impl EchoCard {
         let body: EchoOpenMailbox = self.chassis.command.body(ports.dma)?;
         self.mailboxes.check_vacant(index)?;
         let control = self.control();
-        let armed = u64::from(ECHO_CONTROL_ARMED) + u64::from(index) * u64::from(HAMLYN_ARMED_STRIDE);
+        let armed = u64::from(ECHO_CONTROL_ARMED) + u64::from(index) * u64::from(ULN_ARMED_STRIDE);
         let pending =
-            u64::from(ECHO_CONTROL_PENDING) + u64::from(ECHO_VECTOR) * u64::from(HAMLYN_PENDING_STRIDE);
+            u64::from(ECHO_CONTROL_PENDING) + u64::from(ECHO_VECTOR) * u64::from(ULN_PENDING_STRIDE);
         let sleeper = Sleeper::new(control + armed, control + pending, ECHO_VECTOR as u16);
         self.mailboxes.open(index, Mailbox::open(&body, sleeper)?);
         sleeper.disarm(ports.window(OUTBOXES));

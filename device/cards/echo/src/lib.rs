@@ -20,7 +20,7 @@ use hamlyn_abi::echo::identity::{ECHO_ABI_VERSION, ECHO_MODEL, ECHO_PCI_DEVICE};
 use hamlyn_abi::echo::registers::ECHO_VECTOR;
 use hamlyn_abi::echo::statistics::{ECHO_STATISTICS, EchoStatistic};
 use hamlyn_abi::echo::window::{ECHO_CONTROL_SIZE, ECHO_DOORBELL_SIZE, ECHO_OUTBOX_SIZE};
-use hamlyn_abi::family::identity::{HAMLYN_PCI_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REGISTERS_SIZE};
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE};
 use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::chassis::counters::Counters;
 use hamlyn_card::chassis::table::Table;
@@ -87,11 +87,11 @@ impl Card for EchoCard {
             largest_packet: packet::LARGEST,
             // Each message is one packet, so parts of different messages cannot be confused.
             ordered: false,
-            vendor: HAMLYN_PCI_VENDOR,
+            vendor: ULN_PCI_VENDOR,
             device: ECHO_PCI_DEVICE,
-            class: HAMLYN_PCI_CLASS,
+            class: ULN_PCI_CLASS,
             bars: vec![
-                bar(REGISTERS, HAMLYN_REGISTERS_SIZE.into(), false, BarKind::Registers),
+                bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, BarKind::Registers),
                 bar(OUTBOXES, used, true, BarKind::Window { used }),
                 bar(DOORBELLS, doorbells, true, BarKind::Registers),
             ],

@@ -5,7 +5,7 @@ use hamlyn_abi::echo::command::{ECHO_INBOX_MAX_RECORDS, ECHO_INBOX_MIN_RECORDS, 
 use hamlyn_abi::echo::inbox::{ECHO_RECORD_SIZE, EchoRecord};
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::window::*;
-use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_LENGTH;
+use hamlyn_abi::family::command::ULN_STATUS_BAD_LENGTH;
 use hamlyn_card::card::Progress;
 use hamlyn_card::chassis::area::Area;
 use hamlyn_card::chassis::refusal::Refusal;
@@ -43,7 +43,7 @@ impl Mailbox {
         let records = body.records;
         let possible = (ECHO_INBOX_MIN_RECORDS..=ECHO_INBOX_MAX_RECORDS).contains(&records);
         if !possible || !records.is_power_of_two() {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, records, ECHO_INBOX_MAX_RECORDS));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, records, ECHO_INBOX_MAX_RECORDS));
         }
         let inbox = Area::table(&body.inbox, records, ECHO_RECORD_SIZE)?;
         Ok(Self { inbox, records, arrived: 0, sent: 0, waiting: None, sleeper })

@@ -6,8 +6,8 @@ use hamlyn_abi::echo::command::*;
 use hamlyn_abi::echo::inbox::ECHO_RECORD_SIZE;
 use hamlyn_abi::echo::window::*;
 use hamlyn_abi::family::command::*;
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
-use hamlyn_abi::family::sleep::{HAMLYN_ARMED_FIRED, HAMLYN_ARMED_STRIDE, HAMLYN_ARMED_YES};
+use hamlyn_abi::family::control::{ULN_CONTROL_RESET, ULN_REG_CONTROL};
+use hamlyn_abi::family::sleep::{ULN_ARMED_FIRED, ULN_ARMED_STRIDE, ULN_ARMED_YES};
 use hamlyn_card::card::{Card, Progress};
 use hamlyn_card::ports::{VolatileSlice, Window};
 use hamlyn_card_echo::EchoCard;
@@ -204,7 +204,7 @@ fn invalid_or_misaddressed_packets_change_nothing() {
         host.arrive(3, &packet(mailbox, 0, b"x"));
     }
     assert_eq!(host.counter("no_mailbox"), 3);
-    let Ok(()) = host.store(HAMLYN_REG_CONTROL, 4, 0);
+    let Ok(()) = host.store(ULN_REG_CONTROL, 4, 0);
     host.arrive(3, &packet(1, 0, b"x"));
     assert_eq!((host.counter("discarded"), host.counter("messages_received")), (4, 0));
     assert_eq!(host.bytes(inbox, 4096), [0; 4096]);
@@ -214,15 +214,15 @@ fn invalid_or_misaddressed_packets_change_nothing() {
 fn sleeper_is_woken_once() {
     let mut host = Host::new();
     host.open(3);
-    let armed = u64::from(MAILBOXES * ECHO_OUTBOX_SIZE + ECHO_CONTROL_ARMED + 3 * HAMLYN_ARMED_STRIDE);
+    let armed = u64::from(MAILBOXES * ECHO_OUTBOX_SIZE + ECHO_CONTROL_ARMED + 3 * ULN_ARMED_STRIDE);
     host.arrive(1, &packet(3, 0, b"nobody sleeps"));
     assert!(host.interrupts.0.borrow().is_empty());
-    host.window.store(armed, HAMLYN_ARMED_YES);
+    host.window.store(armed, ULN_ARMED_YES);
     host.arrive(1, &packet(3, 0, b"wakes"));
     host.arrive(1, &packet(3, 0, b"is awake"));
-    assert_eq!((host.window.load(armed), host.interrupts.0.borrow().clone()), (HAMLYN_ARMED_FIRED, vec![1]));
+    assert_eq!((host.window.load(armed), host.interrupts.0.borrow().clone()), (ULN_ARMED_FIRED, vec![1]));
     // The first interrupt has not been handled yet: its handler will find this message as well.
-    host.window.store(armed, HAMLYN_ARMED_YES);
+    host.window.store(armed, ULN_ARMED_YES);
     host.arrive(1, &packet(3, 0, b"wakes"));
     assert_eq!((host.interrupts.0.borrow().len(), host.counter("interrupts_coalesced")), (1, 1));
 }
@@ -239,14 +239,14 @@ fn refused_command_changes_nothing() {
     };
     let not_aligned = body(&|body| body.inbox.first = 8);
     let cases = [
-        (77, 0, good, HAMLYN_STATUS_BAD_OPCODE, 77),
-        (open, MAILBOXES, good, HAMLYN_STATUS_BAD_INDEX, MAILBOXES.into()),
-        (close, 0, good, HAMLYN_STATUS_NOT_OPEN, 0),
-        (open, 0, body(&|body| body.records = 2), HAMLYN_STATUS_BAD_LENGTH, 2),
-        (open, 0, body(&|body| body.records = 6), HAMLYN_STATUS_BAD_LENGTH, 6),
-        (open, 0, body(&|body| body.records = 8), HAMLYN_STATUS_BAD_LENGTH, 4096),
-        (open, 0, body(&|body| body.reserved = 9), HAMLYN_STATUS_BAD_VALUE, 9),
-        (open, 0, not_aligned, HAMLYN_STATUS_BAD_ADDRESS, 8),
+        (77, 0, good, ULN_STATUS_BAD_OPCODE, 77),
+        (open, MAILBOXES, good, ULN_STATUS_BAD_INDEX, MAILBOXES.into()),
+        (close, 0, good, ULN_STATUS_NOT_OPEN, 0),
+        (open, 0, body(&|body| body.records = 2), ULN_STATUS_BAD_LENGTH, 2),
+        (open, 0, body(&|body| body.records = 6), ULN_STATUS_BAD_LENGTH, 6),
+        (open, 0, body(&|body| body.records = 8), ULN_STATUS_BAD_LENGTH, 4096),
+        (open, 0, body(&|body| body.reserved = 9), ULN_STATUS_BAD_VALUE, 9),
+        (open, 0, not_aligned, ULN_STATUS_BAD_ADDRESS, 8),
     ];
     let count = cases.len() as u64;
     for (opcode, index, body, status, value) in cases {
@@ -255,7 +255,7 @@ fn refused_command_changes_nothing() {
     }
     assert_eq!((host.counter("commands"), host.counter("commands_refused")), (0, count));
     host.run(open, 0, &good).unwrap();
-    assert_eq!(host.run(open, 0, &good).unwrap_err().status, HAMLYN_STATUS_IN_USE);
+    assert_eq!(host.run(open, 0, &good).unwrap_err().status, ULN_STATUS_IN_USE);
     host.run(close, 0, &good).unwrap();
 }
 
@@ -271,7 +271,7 @@ fn close_and_reset_leave_no_state() {
     assert_eq!((host.bytes(inbox, 32), host.counter("no_mailbox")), (vec![0; 32], 1));
     host.open(0);
     host.ring(0, (1, 0), 1, b"x");
-    let Ok(()) = host.store(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
+    let Ok(()) = host.store(ULN_REG_CONTROL, 4, ULN_CONTROL_RESET.into());
     assert!(!host.card.is_enabled() && host.card.counters().iter().all(|(_, count)| *count == 0));
     assert_eq!((host.transmit(), host.word(0, ECHO_OUTBOX_LENGTH)), (Progress::Idle, 0));
 }
@@ -289,7 +289,7 @@ fn first_mailbox_has_turn_after_reset() {
     };
     let mut host = Host::new();
     assert_eq!(first(&mut host), 0);
-    let Ok(()) = host.store(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
+    let Ok(()) = host.store(ULN_REG_CONTROL, 4, ULN_CONTROL_RESET.into());
     let Ok(()) = host.enable();
     assert_eq!(first(&mut host), 0);
 }

@@ -33,7 +33,7 @@ impl HamlynCard {
     fn execute(
         &mut self,
         ports: &Ports<'_>,
-        command: &HamlynCommand,
+        command: &UlnCommand,
     ) -> Result<Option<HamlynSramPlace>, Refusal> {
         let Self { chassis, sram, control, sending, receiving, .. } = self;
         let (page, dma, index) = (&chassis.command, ports.dma, command.index);
@@ -49,7 +49,7 @@ impl HamlynCard {
     }
 
     /// Executes a command that opens nothing.
-    fn execute_other(&mut self, ports: &Ports<'_>, command: &HamlynCommand) -> Result<(), Refusal> {
+    fn execute_other(&mut self, ports: &Ports<'_>, command: &UlnCommand) -> Result<(), Refusal> {
         let Self { chassis, sram, sending, receiving, counters, .. } = self;
         let (page, dma, index) = (&chassis.command, ports.dma, command.index);
         match command.opcode {
@@ -58,9 +58,9 @@ impl HamlynCard {
             HAMLYN_COMMAND_CLEAR_SEND_BUFFER => sending.clear_send_buffer(index, &page.body(dma)?),
             HAMLYN_COMMAND_CLOSE_QUEUE => receiving.close_queue(sram, index),
             HAMLYN_COMMAND_CLOSE_SLOT => receiving.close_slot(sram, index),
-            HAMLYN_COMMAND_READ_STATISTICS => page.write_counters(dma, counters.values()),
-            HAMLYN_COMMAND_TEST_DMA => page.test_dma(dma),
-            opcode => Err(Refusal::new(HAMLYN_STATUS_BAD_OPCODE, opcode, HAMLYN_COMMAND_TEST_DMA)),
+            ULN_COMMAND_READ_STATISTICS => page.write_counters(dma, counters.values()),
+            ULN_COMMAND_TEST_DMA => page.test_dma(dma),
+            opcode => Err(Refusal::new(ULN_STATUS_BAD_OPCODE, opcode, ULN_COMMAND_TEST_DMA)),
         }
     }
 }

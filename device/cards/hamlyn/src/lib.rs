@@ -34,10 +34,10 @@ mod statistics;
 use std::time::Duration;
 
 use hamlyn_abi::family::identity::{
-    HAMLYN_PCI_CLASS, HAMLYN_PCI_DOORBELL_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REGISTERS_SIZE,
+    ULN_PCI_CLASS, ULN_PCI_DOORBELL_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE,
 };
 use hamlyn_abi::hamlyn::identity::{
-    HAMLYN_ABI_VERSION, HAMLYN_MODEL_HAMLYN, HAMLYN_PCI_DEVICE, HAMLYN_PCI_DOORBELL,
+    HAMLYN_ABI_VERSION, HAMLYN_MODEL, HAMLYN_PCI_DEVICE, HAMLYN_PCI_DOORBELL,
 };
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::HAMLYN_DOORBELL_SIZE;
@@ -78,7 +78,7 @@ impl HamlynCard {
         Ok(Self {
             options,
             chassis: Chassis::new(Plate {
-                model: HAMLYN_MODEL_HAMLYN,
+                model: HAMLYN_MODEL,
                 abi_version: HAMLYN_ABI_VERSION,
                 vectors: options.vectors,
                 handshake_ms: options.handshake_ms,
@@ -103,7 +103,7 @@ impl HamlynCard {
             widths: Widths::DWORD | Widths::QWORD,
         };
         vec![
-            bar(REGISTERS, HAMLYN_REGISTERS_SIZE.into(), false, BarKind::Registers),
+            bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, BarKind::Registers),
             bar(WINDOWS, used, true, BarKind::Window { used }),
             bar(DOORBELLS, doorbells, true, BarKind::Registers),
         ]
@@ -117,14 +117,14 @@ impl Card for HamlynCard {
             largest_packet: self.options.largest_packet(),
             // Packets are counted, not numbered (section 2.5).
             ordered: false,
-            vendor: HAMLYN_PCI_VENDOR,
+            vendor: ULN_PCI_VENDOR,
             device: HAMLYN_PCI_DEVICE,
-            class: HAMLYN_PCI_CLASS,
+            class: ULN_PCI_CLASS,
             bars: self.bars(),
             vectors: self.options.vectors as u16,
             posted: vec![Posted {
                 device: HAMLYN_PCI_DOORBELL,
-                class: HAMLYN_PCI_DOORBELL_CLASS,
+                class: ULN_PCI_DOORBELL_CLASS,
                 bar: DOORBELLS,
             }],
             snooped: None,

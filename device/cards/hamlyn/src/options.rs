@@ -1,6 +1,6 @@
 //! Options of a card: packet size, SRAM and others.
 
-use hamlyn_abi::family::interrupts::HAMLYN_MAX_VECTORS;
+use hamlyn_abi::family::interrupts::ULN_MAX_VECTORS;
 use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
 use hamlyn_abi::hamlyn::sram::{
     HAMLYN_SRAM_NUMBER, HAMLYN_SRAM_QUEUE, HAMLYN_SRAM_SLOT, HAMLYN_SRAM_TERMINUS, HAMLYN_SRAM_UNIT,
@@ -116,7 +116,7 @@ impl HamlynOptions {
             ("sram size", self.sram_size, 4096, 64 << 20),
             ("number of termini", self.termini, 1, 1024),
             ("number of notification queues", self.queues, 1, 4096),
-            ("number of vectors", self.vectors, 2, HAMLYN_MAX_VECTORS),
+            ("number of vectors", self.vectors, 2, ULN_MAX_VECTORS),
         ] {
             if !(min..=max).contains(&value) {
                 return Err(OptionsError::Range { name, value, min, max });

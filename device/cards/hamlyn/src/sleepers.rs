@@ -1,9 +1,9 @@
 //! Sleepers: receivers that wait for a notification (section 2.6), and senders that wait until
 //! their requests are finished (section 2.3).
 
-use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_VALUE;
-use hamlyn_abi::family::interrupts::HAMLYN_VECTOR_LINK;
-use hamlyn_abi::family::sleep::{HAMLYN_ARMED_STRIDE, HAMLYN_PENDING_STRIDE};
+use hamlyn_abi::family::command::ULN_STATUS_BAD_VALUE;
+use hamlyn_abi::family::interrupts::ULN_VECTOR_LINK;
+use hamlyn_abi::family::sleep::{ULN_ARMED_STRIDE, ULN_PENDING_STRIDE};
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::chassis::sleeper::{Sleeper, Wake};
@@ -43,7 +43,7 @@ impl Control {
     /// Returns the sleeper on a notification queue, which `vector` wakes. Fails if the vector
     /// cannot be used.
     pub(super) fn of_queue(self, queue: u32, vector: u32) -> Result<Sleeper, Refusal> {
-        let armed = u64::from(HAMLYN_QUEUE_CONTROL_ARMED) + u64::from(queue) * u64::from(HAMLYN_ARMED_STRIDE);
+        let armed = u64::from(HAMLYN_QUEUE_CONTROL_ARMED) + u64::from(queue) * u64::from(ULN_ARMED_STRIDE);
         self.sleeper(self.queues + armed, vector)
     }
 
@@ -56,11 +56,11 @@ impl Control {
 
     fn sleeper(self, armed: u64, vector: u32) -> Result<Sleeper, Refusal> {
         // The first vector belongs to the link and wakes no sleeper.
-        if vector == HAMLYN_VECTOR_LINK || vector >= self.vectors {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, vector, self.vectors - 1));
+        if vector == ULN_VECTOR_LINK || vector >= self.vectors {
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, vector, self.vectors - 1));
         }
         let pending =
-            u64::from(HAMLYN_QUEUE_CONTROL_PENDING) + u64::from(vector) * u64::from(HAMLYN_PENDING_STRIDE);
+            u64::from(HAMLYN_QUEUE_CONTROL_PENDING) + u64::from(vector) * u64::from(ULN_PENDING_STRIDE);
         Ok(Sleeper::new(armed, self.queues + pending, vector as u16))
     }
 }

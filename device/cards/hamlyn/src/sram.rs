@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use hamlyn_abi::family::command::HAMLYN_STATUS_MEMORY_FULL;
+use hamlyn_abi::family::command::ULN_STATUS_MEMORY_FULL;
 use hamlyn_abi::hamlyn::sram::{
     HAMLYN_SRAM_QUEUE, HAMLYN_SRAM_SLOT, HAMLYN_SRAM_TERMINUS, HAMLYN_SRAM_UNIT, HamlynSramPlace,
 };
@@ -87,7 +87,7 @@ impl Sram {
         let mut fitting = self.pieces.iter().filter(|(_, length)| **length >= bytes);
         let piece = if kind == Kind::Slot { fitting.next() } else { fitting.next_back() };
         let Some((&start, &length)) = piece else {
-            return Err(Refusal::new(HAMLYN_STATUS_MEMORY_FULL, bytes, self.free()));
+            return Err(Refusal::new(ULN_STATUS_MEMORY_FULL, bytes, self.free()));
         };
         let left = length - bytes;
         self.pieces.remove(&start);
@@ -164,7 +164,7 @@ mod tests {
                         }
                         Err(refusal) => {
                             prop_assert!(longest < kind.bytes(), "{longest} bytes in a piece: {kind:?}");
-                            let full = HAMLYN_STATUS_MEMORY_FULL;
+                            let full = ULN_STATUS_MEMORY_FULL;
                             prop_assert_eq!(refusal, Refusal::new(full, kind.bytes(), free));
                         }
                     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_LENGTH;
+use hamlyn_abi::family::command::ULN_STATUS_BAD_LENGTH;
 use hamlyn_abi::shrimp::arrival::*;
 use hamlyn_abi::shrimp::command::ShrimpOpenArrivals;
 use hamlyn_abi::shrimp::registers::SHRIMP_VECTOR_ARRIVAL;
@@ -48,7 +48,7 @@ impl Arrivals {
         Refusal::unless_zero(body.reserved.into())?;
         let possible = (SHRIMP_MIN_ARRIVALS..=SHRIMP_MAX_ARRIVALS).contains(&body.records);
         if !possible || !body.records.is_power_of_two() {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.records, SHRIMP_MAX_ARRIVALS));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, body.records, SHRIMP_MAX_ARRIVALS));
         }
         let area = Area::table(&body.queue, body.records, SHRIMP_ARRIVAL_SIZE)?;
         self.queue = Some(Queue {

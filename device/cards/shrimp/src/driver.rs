@@ -81,30 +81,30 @@ impl ShrimpCard {
         }
     }
 
-    fn execute(&mut self, ports: &Ports<'_>, command: &HamlynCommand) -> Result<(), Refusal> {
+    fn execute(&mut self, ports: &Ports<'_>, command: &UlnCommand) -> Result<(), Refusal> {
         let page = &self.chassis.command;
         match command.opcode {
             SHRIMP_COMMAND_SET_ENTRY => self.set_entry(command.index, page.body(ports.dma)?),
             SHRIMP_COMMAND_SET_ENTRIES => self.set_entries(ports, command.index),
             SHRIMP_COMMAND_SET_SYSTEM_PAGE => self.set_system_page(command.index, page.body(ports.dma)?),
             SHRIMP_COMMAND_OPEN_ARRIVALS if self.arrivals.is_open() => {
-                Err(Refusal::new(HAMLYN_STATUS_IN_USE, 0_u32, 1_u32))
+                Err(Refusal::new(ULN_STATUS_IN_USE, 0_u32, 1_u32))
             }
             SHRIMP_COMMAND_OPEN_ARRIVALS => self.arrivals.open(&page.body(ports.dma)?),
             SHRIMP_COMMAND_CLOSE_ARRIVALS => {
                 self.arrivals.close();
                 Ok(())
             }
-            HAMLYN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, self.counters.values()),
-            HAMLYN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
-            opcode => Err(Refusal::new(HAMLYN_STATUS_BAD_OPCODE, opcode, HAMLYN_COMMAND_TEST_DMA)),
+            ULN_COMMAND_READ_STATISTICS => page.write_counters(ports.dma, self.counters.values()),
+            ULN_COMMAND_TEST_DMA => page.test_dma(ports.dma),
+            opcode => Err(Refusal::new(ULN_STATUS_BAD_OPCODE, opcode, ULN_COMMAND_TEST_DMA)),
         }
     }
 
     fn set_entry(&mut self, page: u32, entry: ShrimpEntry) -> Result<(), Refusal> {
         let prepared = self.nipt.prepare(page, entry)?;
         if self.must_wait(page, &entry, &prepared) {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, page, 0_u32));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, page, 0_u32));
         }
         self.replace_entry(page, prepared);
         Ok(())
@@ -113,7 +113,7 @@ impl ShrimpCard {
     /// Sets several entries, and reports to the driver which of them must wait for a transfer.
     fn set_entries(&mut self, ports: &Ports<'_>, count: u32) -> Result<(), Refusal> {
         if !(1..=SHRIMP_MAX_ENTRIES).contains(&count) {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, count, SHRIMP_MAX_ENTRIES));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, count, SHRIMP_MAX_ENTRIES));
         }
         let page = &self.chassis.command;
         let body: [ShrimpPageEntry; SHRIMP_MAX_ENTRIES as usize] = page.body(ports.dma)?;
@@ -137,7 +137,7 @@ impl ShrimpCard {
             Refusal::unless_zero(one.reserved.into())?;
             let prepared = self.nipt.prepare(one.page, one.entry)?;
             if !pages.insert(one.page) {
-                return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, one.page, 1_u32));
+                return Err(Refusal::new(ULN_STATUS_BAD_VALUE, one.page, 1_u32));
             }
             let waits = self.must_wait(one.page, &one.entry, &prepared);
             Ok((one.page, (!waits).then_some(prepared)))
@@ -165,13 +165,13 @@ impl ShrimpCard {
     fn set_system_page(&mut self, host: u32, body: ShrimpSystemPage) -> Result<(), Refusal> {
         Refusal::unless_zero(body.reserved.into())?;
         let limit = u32::from(u16::MAX);
-        let host = u16::try_from(host).map_err(|_| Refusal::new(HAMLYN_STATUS_BAD_INDEX, host, limit))?;
+        let host = u16::try_from(host).map_err(|_| Refusal::new(ULN_STATUS_BAD_INDEX, host, limit))?;
         let pages = u64::from(self.nipt.pages());
         match body.mapped {
             0 => self.system_pages.remove(&host),
-            _ if body.page >= pages => return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.page, pages)),
+            _ if body.page >= pages => return Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, body.page, pages)),
             1 => self.system_pages.insert(host, body.page),
-            other => return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, other, 1_u32)),
+            other => return Err(Refusal::new(ULN_STATUS_BAD_VALUE, other, 1_u32)),
         };
         Ok(())
     }

@@ -31,7 +31,7 @@ mod stores;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use hamlyn_abi::family::identity::{HAMLYN_PCI_CLASS, HAMLYN_PCI_VENDOR, HAMLYN_REGISTERS_SIZE};
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE};
 use hamlyn_abi::shrimp::identity::{SHRIMP_ABI_VERSION, SHRIMP_MODEL, SHRIMP_PCI_DEVICE};
 use hamlyn_abi::shrimp::registers::SHRIMP_VECTOR_OUTGOING;
 use hamlyn_abi::shrimp::statistics::{SHRIMP_STATISTICS, ShrimpStatistic};
@@ -196,11 +196,11 @@ impl Card for ShrimpCard {
             largest_packet: packet::LARGEST,
             // Stores arrive in the order in which they were made (section 4.1).
             ordered: true,
-            vendor: HAMLYN_PCI_VENDOR,
+            vendor: ULN_PCI_VENDOR,
             device: SHRIMP_PCI_DEVICE,
-            class: HAMLYN_PCI_CLASS,
+            class: ULN_PCI_CLASS,
             bars: vec![
-                bar(REGISTERS, HAMLYN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
+                bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
                 bar(MEMORY, (2 * self.commands_size()).next_power_of_two(), true, Widths::all()),
             ],
             vectors: SHRIMP_VECTOR_OUTGOING as u16 + 1,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_INDEX, HAMLYN_STATUS_BAD_VALUE};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_INDEX, ULN_STATUS_BAD_VALUE};
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_card::chassis::refusal::Refusal;
 use zerocopy::FromZeros;
@@ -60,7 +60,7 @@ impl Nipt {
     /// limit.
     pub(crate) fn prepare(&self, page: u32, mut entry: ShrimpEntry) -> Result<ShrimpEntry, Refusal> {
         if page >= self.pages {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, page, self.pages));
+            return Err(Refusal::new(ULN_STATUS_BAD_INDEX, page, self.pages));
         }
         check(&entry)?;
         if entry.flags & SHRIMP_ENTRY_KEEP_MODES != 0 {
@@ -199,7 +199,7 @@ fn part_of(entry: &ShrimpEntry, offset: u64) -> Option<Part> {
 
 fn check(entry: &ShrimpEntry) -> Result<(), Refusal> {
     let at_most = |value: u64, limit: u64| {
-        if value <= limit { Ok(()) } else { Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, value, limit)) }
+        if value <= limit { Ok(()) } else { Err(Refusal::new(ULN_STATUS_BAD_VALUE, value, limit)) }
     };
     at_most(entry.flags, FLAGS)?;
     for split in [entry.split_out, entry.split_in] {

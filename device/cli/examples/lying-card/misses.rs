@@ -10,7 +10,7 @@ use hamlyn_abi::dart::command::{
 use hamlyn_abi::dart::registers::{
     DART_FRAME_NONE, DART_REG_TLB_FILL, DART_REG_TLB_PAGE, DART_REG_TLB_SPACE,
 };
-use hamlyn_abi::family::command::{HAMLYN_COMMAND_BODY, HAMLYN_COMMAND_PAGE_SIZE, HamlynCommand};
+use hamlyn_abi::family::command::{ULN_COMMAND_BODY, ULN_COMMAND_PAGE_SIZE, UlnCommand};
 use zerocopy::FromBytes;
 
 const PAGE: u64 = 4096;
@@ -30,8 +30,8 @@ pub(crate) struct Misses {
 impl Misses {
     /// Records a read by the card from host memory.
     pub(crate) fn read(&self, address: u64, bytes: &[u8]) {
-        if address % u64::from(HAMLYN_COMMAND_PAGE_SIZE) == 0
-            && let Ok(command) = HamlynCommand::read_from_bytes(bytes)
+        if address % u64::from(ULN_COMMAND_PAGE_SIZE) == 0
+            && let Ok(command) = UlnCommand::read_from_bytes(bytes)
         {
             self.command.set((command.opcode, command.index));
         }
@@ -83,5 +83,5 @@ impl Misses {
 }
 
 fn is_body(address: u64) -> bool {
-    address % u64::from(HAMLYN_COMMAND_PAGE_SIZE) == u64::from(HAMLYN_COMMAND_BODY)
+    address % u64::from(ULN_COMMAND_PAGE_SIZE) == u64::from(ULN_COMMAND_BODY)
 }

@@ -2,10 +2,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use hamlyn_abi::kernel::wire::HamlynWire;
-use hamlyn_abi::uapi::{
-    HamlynConnect, HamlynConnectionState, HamlynExpressQuery, HamlynListen, HamlynPrivate,
-};
+use hamlyn_abi::kernel::wire::UlnWire;
+use hamlyn_abi::uapi::{UlnConnect, UlnConnectionState, UlnExpressQuery, UlnListen, UlnPrivate};
 
 use crate::Sizes;
 use crate::express::EndState;
@@ -28,12 +26,12 @@ pub(super) struct Call {
     pub(super) random: unsafe extern "C" fn(*mut c_void) -> u32,
     pub(super) allocates: unsafe extern "C" fn(*mut c_void) -> bool,
     pub(super) link: unsafe extern "C" fn(*mut c_void, *mut u32) -> bool,
-    pub(super) post: unsafe extern "C" fn(*mut c_void, u32, u32, *const HamlynWire, *const u8, u32) -> bool,
+    pub(super) post: unsafe extern "C" fn(*mut c_void, u32, u32, *const UlnWire, *const u8, u32) -> bool,
     pub(super) take: unsafe extern "C" fn(*mut c_void, *mut u32, *mut u32) -> bool,
     pub(super) more: unsafe extern "C" fn(*mut c_void) -> bool,
-    pub(super) read: unsafe extern "C" fn(*mut c_void, u32, u32, *mut HamlynWire, *mut u8),
+    pub(super) read: unsafe extern "C" fn(*mut c_void, u32, u32, *mut UlnWire, *mut u8),
     pub(super) reopen: unsafe extern "C" fn(*mut c_void, u32, u32),
-    pub(super) message: unsafe extern "C" fn(*mut c_void, u32, *const HamlynWire, *const u8),
+    pub(super) message: unsafe extern "C" fn(*mut c_void, u32, *const UlnWire, *const u8),
     pub(super) lost: unsafe extern "C" fn(*mut c_void, u32),
     pub(super) depends: unsafe extern "C" fn(*mut c_void, u32) -> bool,
     pub(super) woken: unsafe extern "C" fn(*mut c_void, u32),
@@ -65,7 +63,7 @@ unsafe extern "C" {
         host: *mut RawHost,
         call: *const Call,
         to: u32,
-        wire: *const HamlynWire,
+        wire: *const UlnWire,
         data: *const u8,
     ) -> c_int;
     #[link_name = "hamlyn_driver_host_set_hosts"]
@@ -76,7 +74,7 @@ unsafe extern "C" {
     pub(super) fn host_listen(
         host: *mut RawHost,
         call: *const Call,
-        listen: *const HamlynListen,
+        listen: *const UlnListen,
         file: u32,
         opened: *mut *mut RawListener,
     ) -> c_int;
@@ -96,7 +94,7 @@ unsafe extern "C" {
     pub(super) fn host_request(
         host: *mut RawHost,
         call: *const Call,
-        connect: *const HamlynConnect,
+        connect: *const UlnConnect,
         question: bool,
         file: u32,
         made: *mut *mut RawConnection,
@@ -107,7 +105,7 @@ unsafe extern "C" {
         call: *const Call,
         connection: *mut RawConnection,
         kind: u32,
-        private: *const HamlynPrivate,
+        private: *const UlnPrivate,
     ) -> c_int;
     #[link_name = "hamlyn_driver_host_close"]
     pub(super) fn host_close(
@@ -115,14 +113,14 @@ unsafe extern "C" {
         call: *const Call,
         connection: *mut RawConnection,
         reason: u32,
-        private: *const HamlynPrivate,
+        private: *const UlnPrivate,
     ) -> c_int;
     #[link_name = "hamlyn_driver_host_abandon"]
     pub(super) fn host_abandon(host: *mut RawHost, call: *const Call, connection: *mut RawConnection);
     #[link_name = "hamlyn_driver_host_release"]
     pub(super) fn host_release(host: *mut RawHost, call: *const Call, connection: *mut RawConnection);
     #[link_name = "hamlyn_driver_host_describe"]
-    pub(super) fn host_describe(connection: *const RawConnection, state: *mut HamlynConnectionState);
+    pub(super) fn host_describe(connection: *const RawConnection, state: *mut UlnConnectionState);
     #[link_name = "hamlyn_driver_host_express_begin"]
     pub(super) fn host_express_begin(host: *mut RawHost, call: *const Call, own: u32) -> c_int;
     #[link_name = "hamlyn_driver_host_express_part"]
@@ -162,11 +160,7 @@ unsafe extern "C" {
     #[link_name = "hamlyn_driver_host_express_spare"]
     pub(super) fn host_express_spare(host: *mut RawHost, pages: u32);
     #[link_name = "hamlyn_driver_host_express_describe"]
-    pub(super) fn host_express_describe(
-        host: *mut RawHost,
-        call: *const Call,
-        query: *mut HamlynExpressQuery,
-    );
+    pub(super) fn host_express_describe(host: *mut RawHost, call: *const Call, query: *mut UlnExpressQuery);
     #[link_name = "hamlyn_driver_host_express_look"]
     pub(super) fn host_express_look(end: *const RawEnd, state: *mut EndState);
     #[link_name = "hamlyn_driver_host_sizes"]

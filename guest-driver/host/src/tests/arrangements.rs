@@ -1,6 +1,6 @@
 //! Messages between the cards' own parts of two drivers.
 
-use hamlyn_abi::kernel::wire::HAMLYN_WIRE_CARD;
+use hamlyn_abi::kernel::wire::ULN_WIRE_CARD;
 
 use super::*;
 
@@ -103,13 +103,13 @@ fn invalid_message_is_skipped() {
     two.carry();
     two.sides[0].say(1, [2, 0, 0], b"abc").unwrap();
     two.collect();
-    let forge = |change: fn(&mut HamlynWire)| {
+    let forge = |change: fn(&mut UlnWire)| {
         move |(from, mut sent): (usize, Sent)| {
             change(&mut sent.wire);
             (from, sent)
         }
     };
-    assert!(two.flying.iter().all(|(_, sent)| sent.wire.kind == HAMLYN_WIRE_CARD));
+    assert!(two.flying.iter().all(|(_, sent)| sent.wire.kind == ULN_WIRE_CARD));
     let flying = std::mem::take(&mut two.flying);
     two.flying = flying.into_iter().map(forge(|wire| wire.name_length = 1)).collect();
     two.carry();

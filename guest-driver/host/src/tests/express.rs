@@ -1,7 +1,7 @@
 //! Express memory between two operating systems: ownership of pages, in all cases of failure.
 
 use hamlyn_abi::kernel::express::*;
-use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_CARD, HAMLYN_WIRE_EXPRESS};
+use hamlyn_abi::kernel::wire::{ULN_WIRE_CARD, ULN_WIRE_EXPRESS};
 use zerocopy::IntoBytes;
 
 use super::*;
@@ -86,8 +86,8 @@ fn say(two: &mut Two, what: u32, from: u32, to: u32, data: &[u8]) {
     two.sides[0].say(1, [from, to, what], data).unwrap();
     two.collect();
     for (_, sent) in &mut two.flying {
-        if sent.wire.kind == HAMLYN_WIRE_CARD {
-            sent.wire.kind = HAMLYN_WIRE_EXPRESS;
+        if sent.wire.kind == ULN_WIRE_CARD {
+            sent.wire.kind = ULN_WIRE_EXPRESS;
         }
     }
     two.carry();
@@ -247,13 +247,13 @@ fn pages_granted_to_no_view_return() {
     let end = two.sides[1].end(area).unwrap();
     // As for a view that was refused, and whose second request is granted.
     let ask = [end.key.to_le_bytes(), MEMORY.to_le_bytes()].concat();
-    say(&mut two, HAMLYN_EXPRESS_SAY_MAP, 77, end.number, &ask);
+    say(&mut two, ULN_EXPRESS_SAY_MAP, 77, end.number, &ask);
     let view = two.sides[0].view(1, &end);
     two.carry();
     assert_eq!(two.sides[0].end(view).unwrap().pages, end.pages, "the area is not busy");
     two.sides[0].give_back(view);
     two.carry();
-    say(&mut two, HAMLYN_EXPRESS_SAY_MAP, 77, end.number, &ask);
+    say(&mut two, ULN_EXPRESS_SAY_MAP, 77, end.number, &ask);
     two.sides[1].give_back(area);
     two.carry();
     assert_eq!(two.sides[1].counts(0), [0; 3]);
@@ -313,7 +313,7 @@ fn restarted_host_is_asked_to_settle_again() {
     assert_eq!(two.sides[0].area(1, 4, false), Err(Errno::AGAIN));
     // The question does not arrive before the host has lost all its memory.
     two.sides[0].card.sent.clear();
-    two.sides[1].lost(HAMLYN_END_CARD_RESET);
+    two.sides[1].lost(ULN_END_CARD_RESET);
     two.sides[1].say(0, [0; 3], b"who I am now").unwrap();
     two.carry();
     assert_eq!(two.sides[0].area(1, 4, true), Err(Errno::AGAIN), "it is alive, and has not answered yet");
@@ -349,9 +349,9 @@ fn one_users_messages_do_not_block_another() {
 #[test]
 fn invalid_pages_from_hostile_host_are_refused() {
     let runs = |runs: &[(u32, u32)]| {
-        let mut pages = HamlynExpressPages { runs: runs.len() as u32, ..HamlynExpressPages::default() };
+        let mut pages = UlnExpressPages { runs: runs.len() as u32, ..UlnExpressPages::default() };
         for (run, &(first, count)) in pages.run.iter_mut().zip(runs) {
-            *run = HamlynExpressRun { first, count };
+            *run = UlnExpressRun { first, count };
         }
         pages
     };
@@ -367,12 +367,12 @@ fn invalid_pages_from_hostile_host_are_refused() {
         runs(&[(0, 2), (1, 1)]),
         runs(&[(3, 1), (4, 1), (3, 1)]),
     ];
-    strange.push(HamlynExpressPages { runs: 31, ..runs(&[(0, 1)]) });
-    strange.push(HamlynExpressPages { runs: u32::MAX, ..runs(&[(0, 1)]) });
+    strange.push(UlnExpressPages { runs: 31, ..runs(&[(0, 1)]) });
+    strange.push(UlnExpressPages { runs: u32::MAX, ..runs(&[(0, 1)]) });
     for pages in strange {
         let mut two = Two::express();
         let (view, number) = asking(&mut two);
-        say(&mut two, HAMLYN_EXPRESS_SAY_PAGES, 9, number, pages.as_bytes());
+        say(&mut two, ULN_EXPRESS_SAY_PAGES, 9, number, pages.as_bytes());
         assert_eq!(two.sides[1].end(view), Err(Errno::PROTO), "{pages:?}");
         assert_eq!(two.sides[1].counts(0), [0, 16, 0]);
         two.check();
@@ -381,7 +381,7 @@ fn invalid_pages_from_hostile_host_are_refused() {
     let mut two = Two::express();
     let (_, first) = two.pair(2);
     let (view, number) = asking(&mut two);
-    say(&mut two, HAMLYN_EXPRESS_SAY_PAGES, 9, number, runs(&[(5, 1), (1, 1)]).as_bytes());
+    say(&mut two, ULN_EXPRESS_SAY_PAGES, 9, number, runs(&[(5, 1), (1, 1)]).as_bytes());
     assert_eq!(two.sides[1].end(view), Err(Errno::PROTO));
     assert_eq!(two.sides[1].counts(0), [0, 16, 2]);
     assert!(two.sides[1].end(first).is_ok());
@@ -434,7 +434,7 @@ fn view_request_to_old_driver_fails() {
         two.collect();
         while !two.flying.is_empty() {
             let (from, mut sent) = two.flying.remove(0);
-            if sent.wire.kind == HAMLYN_WIRE_EXPRESS {
+            if sent.wire.kind == ULN_WIRE_EXPRESS {
                 sent.wire.kind = 99;
             }
             two.deliver((from, sent));

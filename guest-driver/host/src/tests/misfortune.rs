@@ -1,7 +1,7 @@
 //! Failures that a kernel can cause: out of memory, files of a dead card, several systems at the
 //! same time.
 
-use hamlyn_abi::kernel::wire::HAMLYN_WIRE_REQUEST;
+use hamlyn_abi::kernel::wire::ULN_WIRE_REQUEST;
 
 use super::*;
 
@@ -58,12 +58,12 @@ fn files_of_reset_card_are_dead_and_closable() {
     assert_eq!(two.sides[1].claim(listener), Err(Errno::NODEV));
     assert_eq!(two.sides[1].listen(b"other", 1), Err(Errno::OPNOTSUPP));
     assert_eq!(two.sides[1].request(0, b"name", b""), Err(Errno::OPNOTSUPP));
-    assert_eq!(two.reason(1, taken), HAMLYN_END_CARD_RESET);
+    assert_eq!(two.reason(1, taken), ULN_END_CARD_RESET);
     two.sides[1].open();
     let again = two.sides[1].listen(b"name", 1).unwrap();
     two.pass(TIMEOUT / 4, true);
     for number in [asked, waits] {
-        assert_eq!(two.reason(0, number), HAMLYN_END_HOST_RESET);
+        assert_eq!(two.reason(0, number), ULN_END_HOST_RESET);
         two.sides[0].release(number);
     }
     two.sides[1].unlisten(listener);
@@ -79,7 +79,7 @@ fn invalid_arguments_are_refused() {
     assert_eq!(side.listen(b"", 1), Err(Errno::INVAL));
     assert_eq!(side.listen(&[1; 65], 1), Err(Errno::INVAL));
     assert_eq!(side.listen(b"name", 0), Err(Errno::INVAL));
-    assert_eq!(side.listen(b"name", HAMLYN_MAX_BACKLOG + 1), Err(Errno::INVAL));
+    assert_eq!(side.listen(b"name", ULN_MAX_BACKLOG + 1), Err(Errno::INVAL));
     assert_eq!(side.request(64, b"name", b""), Err(Errno::HOSTUNREACH));
     assert_eq!(side.request(1, b"name", &[0; 257]), Err(Errno::INVAL));
     assert_eq!(side.answer(99, true, b""), Err(Errno::NOTCONN));
@@ -94,7 +94,7 @@ fn invalid_arguments_are_refused() {
 #[test]
 fn connections_of_a_card_are_limited() {
     let mut side = Side::new(1, 0);
-    let last = (0..HAMLYN_MAX_CONNECTIONS).map(|_| side.ask(1, b"name").unwrap()).last().unwrap();
+    let last = (0..ULN_MAX_CONNECTIONS).map(|_| side.ask(1, b"name").unwrap()).last().unwrap();
     assert_eq!(side.ask(1, b"name"), Err(Errno::NOSPC));
     assert_eq!(side.listen(b"name", 1), Err(Errno::NOSPC));
     // It was never sent, so no peer has to be notified.
@@ -113,7 +113,7 @@ fn each_system_has_its_own_timeout() {
         hasty.time_is(now);
         patient.time_is(now);
     }
-    assert_eq!(hasty.state(numbers[0]).1, HAMLYN_END_HOST_LOST);
+    assert_eq!(hasty.state(numbers[0]).1, ULN_END_HOST_LOST);
     assert_eq!(patient.state(numbers[1]).1, 0);
 }
 
@@ -135,7 +135,7 @@ fn result_is_the_same_in_each_thread() {
 #[test]
 fn many_messages_take_several_turns() {
     let mut side = Side::new(1, 0);
-    let wire = HamlynWire { incarnation: 1 << 32, ..HamlynWire::default() };
+    let wire = UlnWire { incarnation: 1 << 32, ..UlnWire::default() };
     // From unknown hosts: each gets an acknowledgement.
     for host in 0..64 {
         for entry in PLACES..2 * PLACES {
@@ -160,9 +160,9 @@ fn lapsed_host_ends_its_connections_first() {
     let [asked, taken] = two.connect();
     two.sides[1].system.lapsed(&mut two.sides[1].card);
     two.sides[1].work();
-    assert_eq!(two.reason(1, taken), HAMLYN_END_LAPSED);
+    assert_eq!(two.reason(1, taken), ULN_END_LAPSED);
     two.pass(TIMEOUT / 4, true);
-    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+    assert_eq!(two.reason(0, asked), ULN_END_HOST_RESET);
 }
 
 #[test]
@@ -182,11 +182,11 @@ fn paused_host_does_not_give_up_peers() {
 #[test]
 fn waiting_refusals_are_bounded() {
     let mut side = Side::new(1, 0);
-    let mut wire = HamlynWire { incarnation: 1 << 32 | 1, ..HamlynWire::default() };
+    let mut wire = UlnWire { incarnation: 1 << 32 | 1, ..UlnWire::default() };
     side.arrived(1, PLACES, wire, Vec::new());
     wire.to_incarnation = side.card.sent.last().unwrap().wire.incarnation;
     for number in 0..300 {
-        (wire.sequence, wire.from, wire.request, wire.kind) = (number, 1, number + 1, HAMLYN_WIRE_REQUEST);
+        (wire.sequence, wire.from, wire.request, wire.kind) = (number, 1, number + 1, ULN_WIRE_REQUEST);
         wire.name_length = 4;
         side.arrived(1, number % PLACES, wire, b"name".to_vec());
     }

@@ -9,7 +9,7 @@ mod questions;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hamlyn_abi::kernel::wire::HamlynWire;
+use hamlyn_abi::kernel::wire::UlnWire;
 use hamlyn_abi::uapi::*;
 use rustix::io::{Errno, Result};
 
@@ -25,7 +25,7 @@ const TICK: u64 = 250;
 struct Sent {
     host: u32,
     entry: u32,
-    wire: HamlynWire,
+    wire: UlnWire,
     data: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ struct Card {
     sent: Vec<Sent>,
     arrived: VecDeque<(u32, u32)>,
     /// Content of the locked entries.
-    places: BTreeMap<(u32, u32), (HamlynWire, Vec<u8>)>,
+    places: BTreeMap<(u32, u32), (UlnWire, Vec<u8>)>,
     /// Number of allocations that still succeed, if it is limited.
     memory: Option<u32>,
     /// Messages of the card's own kind: source, words, bytes.
@@ -59,7 +59,7 @@ impl Ports for Card {
         left
     }
 
-    fn post(&mut self, host: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> bool {
+    fn post(&mut self, host: u32, entry: u32, wire: &UlnWire, data: &[u8]) -> bool {
         self.sent.push(Sent { host, entry, wire: *wire, data: data.to_vec() });
         true
     }
@@ -72,7 +72,7 @@ impl Ports for Card {
         !self.arrived.is_empty()
     }
 
-    fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> HamlynWire {
+    fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> UlnWire {
         let (wire, data) = &self.places[&(host, entry)];
         place[..data.len()].copy_from_slice(data);
         *wire
@@ -82,7 +82,7 @@ impl Ports for Card {
         self.places.remove(&(host, entry));
     }
 
-    fn message(&mut self, host: u32, wire: &HamlynWire, data: &[u8]) {
+    fn message(&mut self, host: u32, wire: &UlnWire, data: &[u8]) {
         self.said.push((host, [wire.from, wire.to, wire.reason], data.to_vec()));
     }
 
@@ -144,7 +144,7 @@ impl Side {
     }
 
     /// Delivers a message, unless the entry still holds an earlier one.
-    fn arrived(&mut self, from: u32, entry: u32, wire: HamlynWire, data: Vec<u8>) {
+    fn arrived(&mut self, from: u32, entry: u32, wire: UlnWire, data: Vec<u8>) {
         if self.card.places.contains_key(&(from, entry)) {
             return;
         }
@@ -156,7 +156,7 @@ impl Side {
 
     fn say(&mut self, host: u32, words: [u32; 3], data: &[u8]) -> Result<()> {
         let [from, to, reason] = words;
-        let wire = HamlynWire { from, to, reason, ..HamlynWire::default() };
+        let wire = UlnWire { from, to, reason, ..UlnWire::default() };
         self.system.say(&mut self.card, host, &wire, data)
     }
 
@@ -265,11 +265,11 @@ impl Two {
         let asked = self.sides[0].request(1, b"name", b"hello").unwrap();
         self.carry();
         let taken = self.sides[1].claim(listener).unwrap().unwrap();
-        assert_eq!(self.sides[1].state(taken), (HAMLYN_CONNECTION_REQUESTED, 0, 0, b"hello".to_vec()));
+        assert_eq!(self.sides[1].state(taken), (ULN_CONNECTION_REQUESTED, 0, 0, b"hello".to_vec()));
         self.sides[1].answer(taken, true, b"welcome").unwrap();
         self.sides[1].unlisten(listener);
         self.carry();
-        assert_eq!(self.sides[0].state(asked), (HAMLYN_CONNECTION_ESTABLISHED, 0, 1, b"welcome".to_vec()));
+        assert_eq!(self.sides[0].state(asked), (ULN_CONNECTION_ESTABLISHED, 0, 1, b"welcome".to_vec()));
         [asked, taken]
     }
 

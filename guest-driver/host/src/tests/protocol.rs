@@ -1,6 +1,6 @@
 //! The guarantees of the protocol, one by one.
 
-use hamlyn_abi::kernel::wire::HAMLYN_WIRE_ACCEPT;
+use hamlyn_abi::kernel::wire::ULN_WIRE_ACCEPT;
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn close_delivers_private_data_to_peer() {
     let [asked, taken] = two.connect();
     two.sides[0].close(asked, b"bye").unwrap();
     two.carry();
-    assert_eq!(two.sides[1].state(taken), (HAMLYN_CONNECTION_ENDED, HAMLYN_END_CLOSED, 0, b"bye".to_vec()));
+    assert_eq!(two.sides[1].state(taken), (ULN_CONNECTION_ENDED, ULN_END_CLOSED, 0, b"bye".to_vec()));
     assert_eq!(two.sides[1].close(taken, b""), Err(Errno::NOTCONN));
     two.sides[0].release(asked);
     two.sides[1].release(taken);
@@ -23,7 +23,7 @@ fn release_without_close_is_death() {
     let [asked, taken] = two.connect();
     two.sides[1].release(taken);
     two.carry();
-    assert_eq!(two.reason(0, asked), HAMLYN_END_DIED);
+    assert_eq!(two.reason(0, asked), ULN_END_DIED);
     two.sides[0].release(asked);
     two.check_baseline();
 }
@@ -74,17 +74,17 @@ fn requests_are_refused_for_a_reason() {
     let first = two.sides[0].request(1, b"name", b"").unwrap();
     let second = two.sides[0].request(1, b"name", b"").unwrap();
     two.carry();
-    assert_eq!(two.reason(0, unknown), HAMLYN_END_NO_NAME);
-    assert_eq!(two.reason(0, second), HAMLYN_END_BACKLOG);
+    assert_eq!(two.reason(0, unknown), ULN_END_NO_NAME);
+    assert_eq!(two.reason(0, second), ULN_END_BACKLOG);
     let taken = two.sides[1].claim(listener).unwrap().unwrap();
     two.sides[1].answer(taken, false, b"no").unwrap();
     two.carry();
-    assert_eq!(two.sides[0].state(first), (HAMLYN_CONNECTION_ENDED, HAMLYN_END_REJECTED, 1, b"no".to_vec()));
+    assert_eq!(two.sides[0].state(first), (ULN_CONNECTION_ENDED, ULN_END_REJECTED, 1, b"no".to_vec()));
     let third = two.sides[0].request(1, b"name", b"").unwrap();
     two.carry();
     two.sides[1].unlisten(listener);
     two.carry();
-    assert_eq!(two.reason(0, third), HAMLYN_END_NO_NAME);
+    assert_eq!(two.reason(0, third), ULN_END_NO_NAME);
     [unknown, first, second, third].into_iter().for_each(|number| two.sides[0].release(number));
     two.sides[1].release(taken);
     two.check_baseline();
@@ -109,7 +109,7 @@ fn lost_message_is_sent_again() {
     let asked = two.sides[0].request(1, b"nobody", b"").unwrap();
     two.pass(1000, false);
     two.pass(1000, true);
-    assert_eq!(two.reason(0, asked), HAMLYN_END_NO_NAME);
+    assert_eq!(two.reason(0, asked), ULN_END_NO_NAME);
     two.sides[0].release(asked);
     two.check_baseline();
 }
@@ -124,7 +124,7 @@ fn silent_host_is_given_up() {
     two.pass(TIMEOUT - 250, false);
     assert_eq!(two.reason(0, asked), 0);
     two.pass(1500, false);
-    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [HAMLYN_END_HOST_LOST; 2]);
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [ULN_END_HOST_LOST; 2]);
     two.sides[0].release(asked);
     two.sides[1].release(taken);
     two.check_baseline();
@@ -136,10 +136,10 @@ fn restarted_host_resets_connections() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
     two.sides[1].stop();
-    assert_eq!(two.reason(1, taken), HAMLYN_END_CARD_RESET);
+    assert_eq!(two.reason(1, taken), ULN_END_CARD_RESET);
     two.sides[1].open();
     two.pass(TIMEOUT / 4, true);
-    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+    assert_eq!(two.reason(0, asked), ULN_END_HOST_RESET);
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn link_bounce_between_checks_is_detected() {
     two.sides[0].link_is(Some(0), 1);
     assert_eq!(two.reason(0, asked), 0);
     two.sides[0].link_is(Some(0), 3);
-    assert_eq!(two.reason(0, asked), HAMLYN_END_LINK_LOST);
+    assert_eq!(two.reason(0, asked), ULN_END_LINK_LOST);
     two.pass(TIMEOUT / 4, true);
-    assert_eq!(two.reason(1, taken), HAMLYN_END_HOST_RESET);
+    assert_eq!(two.reason(1, taken), ULN_END_HOST_RESET);
 }
 
 #[test]
@@ -162,9 +162,9 @@ fn unseen_link_bounce_ends_connections() {
     let [asked, taken] = two.connect();
     // The link goes down and up once more before the next check.
     two.sides[1].link_is(Some(1), 5);
-    assert_eq!(two.reason(1, taken), HAMLYN_END_LINK_LOST);
+    assert_eq!(two.reason(1, taken), ULN_END_LINK_LOST);
     two.pass(TIMEOUT / 4, true);
-    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+    assert_eq!(two.reason(0, asked), ULN_END_HOST_RESET);
     // A link that has only come up has lost nothing.
     two.sides[1].link_is(None, 6);
     let [_, taken] = two.connect();
@@ -181,10 +181,10 @@ fn delayed_message_of_earlier_incarnation_is_stale() {
     two.collect();
     let slow = two.flying.pop().unwrap();
     two.flying.clear();
-    two.sides[1].lost(HAMLYN_END_LAPSED);
+    two.sides[1].lost(ULN_END_LAPSED);
     two.sides[1].release(taken);
     two.pass(TIMEOUT / 4, true);
-    assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+    assert_eq!(two.reason(0, asked), ULN_END_HOST_RESET);
     two.sides[0].release(asked);
     let [again, _] = two.connect();
     two.deliver(slow);
@@ -200,14 +200,14 @@ fn later_incarnation_ignores_message_to_unknown_incarnation() {
     two.collect();
     let slow = two.flying[0].clone();
     two.carry();
-    assert_eq!(two.reason(0, asked), HAMLYN_END_NO_NAME);
-    two.sides[1].lost(HAMLYN_END_LAPSED);
+    assert_eq!(two.reason(0, asked), ULN_END_NO_NAME);
+    two.sides[1].lost(ULN_END_LAPSED);
     two.deliver(slow);
     two.carry();
     // If it had been accepted, host 1 would take the next request with that number for a duplicate.
     let next = two.sides[0].request(1, b"nobody", b"").unwrap();
     two.pass(TIMEOUT / 4, true);
-    assert_eq!(two.reason(0, next), HAMLYN_END_NO_NAME);
+    assert_eq!(two.reason(0, next), ULN_END_NO_NAME);
 }
 
 #[test]
@@ -218,28 +218,28 @@ fn invalid_messages_are_ignored() {
     two.collect();
     let (_, Sent { entry, wire, data, .. }) = two.flying.pop().unwrap();
     let wrong = [
-        HamlynWire { from: wire.from + 1, ..wire },
-        HamlynWire { to: wire.to + 1, ..wire },
-        HamlynWire { kind: HAMLYN_WIRE_ACCEPT, ..wire },
-        HamlynWire { kind: 99, ..wire },
-        HamlynWire { private_length: 257, ..wire },
-        HamlynWire { name_length: u32::MAX, ..wire },
-        HamlynWire { incarnation: 0, ..wire },
+        UlnWire { from: wire.from + 1, ..wire },
+        UlnWire { to: wire.to + 1, ..wire },
+        UlnWire { kind: ULN_WIRE_ACCEPT, ..wire },
+        UlnWire { kind: 99, ..wire },
+        UlnWire { private_length: 257, ..wire },
+        UlnWire { name_length: u32::MAX, ..wire },
+        UlnWire { incarnation: 0, ..wire },
     ];
     for (number, wrong) in (0..).zip(wrong) {
         // Each has the next sequence number.
         let sequence = wire.sequence + number;
-        two.sides[0].arrived(1, sequence % PLACES, HamlynWire { sequence, ..wrong }, vec![0; 512]);
+        two.sides[0].arrived(1, sequence % PLACES, UlnWire { sequence, ..wrong }, vec![0; 512]);
         assert_eq!(two.reason(0, asked), 0, "{wrong:?}");
     }
     // In the wrong place, or too far ahead.
     for (sequence, entry) in [(wire.sequence + 6, entry), (wire.sequence + 11, (entry + 3) % PLACES)] {
-        two.sides[0].arrived(1, entry, HamlynWire { sequence, ..wire }, vec![0; 512]);
+        two.sides[0].arrived(1, entry, UlnWire { sequence, ..wire }, vec![0; 512]);
         assert_eq!(two.reason(0, asked), 0);
     }
     let sequence = wire.sequence + 6;
-    two.sides[0].arrived(1, sequence % PLACES, HamlynWire { sequence, ..wire }, data);
-    assert_eq!(two.reason(0, asked), HAMLYN_END_CLOSED);
+    two.sides[0].arrived(1, sequence % PLACES, UlnWire { sequence, ..wire }, data);
+    assert_eq!(two.reason(0, asked), ULN_END_CLOSED);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn delayed_message_of_restarted_host_resets_both() {
     let [asked, taken] = two.connect();
     two.deliver(late);
     two.carry();
-    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [HAMLYN_END_HOST_RESET; 2]);
+    assert_eq!([two.reason(0, asked), two.reason(1, taken)], [ULN_END_HOST_RESET; 2]);
     let [asked, taken] = two.connect();
     assert_eq!([two.reason(0, asked), two.reason(1, taken)], [0; 2]);
 }
@@ -277,7 +277,7 @@ fn taken_request_is_not_taken_again() {
     // The hosts know each other.
     two.connect();
     let listener = two.sides[1].listen(b"name", 4).unwrap();
-    for reason in [HAMLYN_END_LAPSED, HAMLYN_END_LINK_LOST] {
+    for reason in [ULN_END_LAPSED, ULN_END_LINK_LOST] {
         let [asked, taken] = taken_unheard(&mut two, listener, b"once");
         two.sides[1].answer(taken, true, b"").unwrap();
         two.sides[1].lost(reason);
@@ -287,14 +287,14 @@ fn taken_request_is_not_taken_again() {
         // before.
         two.pass(TIMEOUT / 4, true);
         assert_eq!(two.sides[1].claim(listener), Ok(None), "it was handed to the listener before");
-        assert_eq!(two.reason(0, asked), HAMLYN_END_HOST_RESET);
+        assert_eq!(two.reason(0, asked), ULN_END_HOST_RESET);
         // The next request is a new one.
         let next = two.sides[0].request(1, b"name", b"").unwrap();
         two.carry();
         let taken = two.sides[1].claim(listener).unwrap().unwrap();
         two.sides[1].answer(taken, true, b"").unwrap();
         two.carry();
-        assert_eq!(two.sides[0].state(next).0, HAMLYN_CONNECTION_ESTABLISHED);
+        assert_eq!(two.sides[0].state(next).0, ULN_CONNECTION_ESTABLISHED);
     }
 }
 
@@ -306,7 +306,7 @@ fn untaken_request_is_repeated_to_new_incarnation() {
     two.sides[0].request(1, b"name", b"again").unwrap();
     two.collect();
     two.flying.clear();
-    two.sides[1].lost(HAMLYN_END_LAPSED);
+    two.sides[1].lost(ULN_END_LAPSED);
     two.pass(TIMEOUT / 4, true);
     let taken = two.sides[1].claim(listener).unwrap().unwrap();
     assert_eq!(two.sides[1].state(taken).3, b"again");
@@ -335,9 +335,9 @@ fn leaving_side_notifies_peers_and_frees_names() {
     two.sides[1].leave();
     assert_eq!(two.sides[1].system.sizes().messages, 2, "both have still to hear of it");
     two.carry();
-    assert_eq!(two.reason(0, asked), HAMLYN_END_DIED);
-    assert_eq!(two.reason(0, waits), HAMLYN_END_NO_NAME);
-    assert_eq!(two.reason(1, taken), HAMLYN_END_CARD_RESET);
+    assert_eq!(two.reason(0, asked), ULN_END_DIED);
+    assert_eq!(two.reason(0, waits), ULN_END_NO_NAME);
+    assert_eq!(two.reason(1, taken), ULN_END_CARD_RESET);
     assert_eq!((two.sides[1].system.waiting(listener), two.sides[1].system.sizes().messages), (None, 0));
 }
 

@@ -1,6 +1,6 @@
 //! Questions whether a process listens under a name.
 
-use hamlyn_abi::kernel::wire::{HAMLYN_WIRE_ACCEPT, HAMLYN_WIRE_REJECT};
+use hamlyn_abi::kernel::wire::{ULN_WIRE_ACCEPT, ULN_WIRE_REJECT};
 
 use super::*;
 
@@ -16,17 +16,17 @@ fn ask(two: &mut Two, name: &[u8]) -> u32 {
 #[test]
 fn question_ends_with_answer_without_request() {
     let mut two = Two::new();
-    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
+    assert_eq!(ask(&mut two, b"name"), ULN_END_NOBODY);
     let listener = two.sides[1].listen(b"name", 1).unwrap();
-    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_LISTENING);
-    assert_eq!(ask(&mut two, b"nam"), HAMLYN_END_NOBODY);
+    assert_eq!(ask(&mut two, b"name"), ULN_END_LISTENING);
+    assert_eq!(ask(&mut two, b"nam"), ULN_END_NOBODY);
     assert_eq!(two.sides[1].claim(listener), Ok(None));
     // A question that was abandoned leaves nothing behind.
     let number = two.sides[0].ask(1, b"name").unwrap();
     two.sides[0].release(number);
     two.carry();
     two.sides[1].unlisten(listener);
-    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
+    assert_eq!(ask(&mut two, b"name"), ULN_END_NOBODY);
     two.check_baseline();
 }
 
@@ -39,9 +39,9 @@ fn question_survives_restart_of_host() {
     let question = two.flying.remove(0);
     two.deliver(question);
     two.sides[1].card.sent.clear();
-    two.sides[1].lost(HAMLYN_END_LAPSED);
+    two.sides[1].lost(ULN_END_LAPSED);
     two.pass(TIMEOUT / 4, true);
-    assert_eq!(two.reason(0, number), HAMLYN_END_NOBODY);
+    assert_eq!(two.reason(0, number), ULN_END_NOBODY);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn absent_host_is_given_up_after_timeout() {
     two.pass(TIMEOUT - 250, true);
     assert_eq!(two.reason(0, number), 0);
     two.pass(1500, true);
-    assert_eq!(two.reason(0, number), HAMLYN_END_HOST_LOST);
+    assert_eq!(two.reason(0, number), ULN_END_HOST_LOST);
     two.sides[0].release(number);
     two.check_baseline();
 }
@@ -64,10 +64,10 @@ fn hosts_without_a_port_are_refused_at_once() {
     for host in [2, 7, 63, 64, u32::MAX] {
         assert_eq!(system.request(card, host, b"name", b""), Err(Errno::HOSTUNREACH), "host {host}");
         assert_eq!(system.ask(card, host, b"name"), Err(Errno::HOSTUNREACH), "host {host}");
-        let said = system.say(card, host, &HamlynWire::default(), b"");
+        let said = system.say(card, host, &UlnWire::default(), b"");
         assert_eq!(said, Err(Errno::HOSTUNREACH), "host {host}");
     }
-    assert_eq!(ask(&mut two, b"name"), HAMLYN_END_NOBODY);
+    assert_eq!(ask(&mut two, b"name"), ULN_END_NOBODY);
     // The card does not know the number of ports, so the host may exist.
     let Side { system, card } = &mut two.sides[0];
     system.set_hosts(card, 0);
@@ -87,17 +87,17 @@ fn question_for_too_long_name_is_answered() {
     (question.wire.private_length, question.data) = (256, vec![7; 256]);
     two.deliver((from, question));
     two.carry();
-    assert_eq!(two.reason(0, number), HAMLYN_END_NOBODY);
+    assert_eq!(two.reason(0, number), ULN_END_NOBODY);
 }
 
 /// Returns how a question ends if its answer is changed.
-fn answered_with(change: impl Fn(&mut HamlynWire)) -> u32 {
+fn answered_with(change: impl Fn(&mut UlnWire)) -> u32 {
     let mut two = Two::new();
     let number = two.sides[0].ask(1, b"name").unwrap();
     two.collect();
     while !two.flying.is_empty() {
         let (from, mut sent) = two.flying.remove(0);
-        if sent.wire.kind == HAMLYN_WIRE_REJECT {
+        if sent.wire.kind == ULN_WIRE_REJECT {
             change(&mut sent.wire);
         }
         two.deliver((from, sent));
@@ -109,11 +109,11 @@ fn answered_with(change: impl Fn(&mut HamlynWire)) -> u32 {
 #[test]
 fn wrong_answers_end_the_question() {
     // An older system looks for a listener with the question's name, which is empty.
-    assert_eq!(answered_with(|wire| wire.reason = HAMLYN_END_NO_NAME), HAMLYN_END_NO_NAME);
+    assert_eq!(answered_with(|wire| wire.reason = ULN_END_NO_NAME), ULN_END_NO_NAME);
     // An invalid answer ends the question, and nothing else in it is trusted.
-    let accepts = |wire: &mut HamlynWire| (wire.kind, wire.from, wire.reason) = (HAMLYN_WIRE_ACCEPT, 1, 0);
-    assert_eq!(answered_with(accepts), HAMLYN_END_REJECTED);
-    assert_eq!(answered_with(|wire| wire.reason = 99), HAMLYN_END_REJECTED);
+    let accepts = |wire: &mut UlnWire| (wire.kind, wire.from, wire.reason) = (ULN_WIRE_ACCEPT, 1, 0);
+    assert_eq!(answered_with(accepts), ULN_END_REJECTED);
+    assert_eq!(answered_with(|wire| wire.reason = 99), ULN_END_REJECTED);
 }
 
 #[test]
@@ -123,11 +123,11 @@ fn request_is_rejected_despite_question_reason() {
     two.collect();
     while !two.flying.is_empty() {
         let (from, mut sent) = two.flying.remove(0);
-        if sent.wire.kind == HAMLYN_WIRE_REJECT {
-            sent.wire.reason = HAMLYN_END_LISTENING;
+        if sent.wire.kind == ULN_WIRE_REJECT {
+            sent.wire.reason = ULN_END_LISTENING;
         }
         two.deliver((from, sent));
         two.collect();
     }
-    assert_eq!(two.reason(0, asked), HAMLYN_END_REJECTED);
+    assert_eq!(two.reason(0, asked), ULN_END_REJECTED);
 }

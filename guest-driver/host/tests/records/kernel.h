@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What core/records.c needs of a kernel and of hamlyn_core.h, besides guest-driver/host/shim. The
- * compiler includes this file before all others, and hamlyn_core.h is marked as already included.
+ * What core/records.c needs of a kernel and of uln_core.h, besides guest-driver/host/shim. The
+ * compiler includes this file before all others, and uln_core.h is marked as already included.
  */
 #include <assert.h>
 #include <linux/types.h>
 
-#include "hamlyn_family_uapi.h"
-#include "hamlyn_kernel.h"
+#include "uln_kernel.h"
+#include "uln_uapi.h"
 
-#define HAMLYN_PAGE_SIZE 4096
+#define ULN_PAGE_SIZE 4096
 #define BITS_PER_BYTE 8
 #define BITS_PER_LONG_LONG 64
 #define BIT(bit) (1ul << (bit))
@@ -20,8 +20,8 @@
 #define sizeof_field(type, member) sizeof(((type *)0)->member)
 
 /* The address of a page is the page itself. */
-struct hamlyn_pages {
-	void *page[HAMLYN_WELL_KNOWN_SLOTS];
+struct uln_pages {
+	void *page[ULN_WELL_KNOWN_SLOTS];
 };
 
 #define page_address(page) (page)

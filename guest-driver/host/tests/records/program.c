@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "hamlyn_records.h"
+#include "uln_records.h"
 
 /* Each host's sender state, and the receiver of their records. */
-static struct hamlyn_records senders[HAMLYN_RECORD_HOSTS], receiver;
-static struct hamlyn_pages pages;
+static struct uln_records senders[ULN_RECORD_HOSTS], receiver;
+static struct uln_pages pages;
 
 u32 get_random_u32(void)
 {
@@ -26,28 +26,28 @@ u32 get_random_u32(void)
 
 static void *place(u32 host, u32 entry)
 {
-	return (u8 *)pages.page[host] + entry * HAMLYN_RECORD_PLACE_SIZE;
+	return (u8 *)pages.page[host] + entry * ULN_RECORD_PLACE_SIZE;
 }
 
 static void put(u32 host, u32 entry, u32 reason, u32 part)
 {
-	struct hamlyn_wire wire = { .reason = reason, .private_length = 5 };
-	struct hamlyn_record record;
-	u32 length = hamlyn_record_write(&senders[host], &record, &wire, "hello", 5);
+	struct uln_wire wire = { .reason = reason, .private_length = 5 };
+	struct uln_record record;
+	u32 length = uln_record_write(&senders[host], &record, &wire, "hello", 5);
 
 	memcpy(place(host, entry), &record, length / part);
 }
 
 static void take(void)
 {
-	struct hamlyn_wire wire;
+	struct uln_wire wire;
 	u32 host, entry;
 
-	if (!hamlyn_records_take(&receiver.transport, &host, &entry)) {
-		puts(hamlyn_records_more(&receiver.transport) ? "more" : "none");
+	if (!uln_records_take(&receiver.transport, &host, &entry)) {
+		puts(uln_records_more(&receiver.transport) ? "more" : "none");
 		return;
 	}
-	if (memcmp(hamlyn_records_read(&receiver.transport, host, entry, &wire), "hello", 5))
+	if (memcmp(uln_records_read(&receiver.transport, host, entry, &wire), "hello", 5))
 		abort();
 	printf("%u %u %u\n", host, entry, wire.reason);
 }
@@ -57,11 +57,11 @@ int main(void)
 	u32 host, entry = 0, reason;
 	char verb[16], line[80];
 
-	for (host = 0; host < HAMLYN_RECORD_HOSTS; host++) {
-		pages.page[host] = calloc(1, HAMLYN_PAGE_SIZE);
-		hamlyn_records_begin(&senders[host], &pages);
+	for (host = 0; host < ULN_RECORD_HOSTS; host++) {
+		pages.page[host] = calloc(1, ULN_PAGE_SIZE);
+		uln_records_begin(&senders[host], &pages);
 	}
-	hamlyn_records_begin(&receiver, &pages);
+	uln_records_begin(&receiver, &pages);
 	while (fgets(line, sizeof(line), stdin)) {
 		if (sscanf(line, "%15s %u %u %u", verb, &host, &entry, &reason) < 1)
 			return 1;
@@ -74,7 +74,7 @@ int main(void)
 		else if (!strcmp(verb, "take"))
 			take();
 		else if (!strcmp(verb, "reopen"))
-			hamlyn_records_reopen(&receiver.transport, host, entry);
+			uln_records_reopen(&receiver.transport, host, entry);
 		else
 			return 1;
 	}

@@ -7,26 +7,8 @@ use std::path::Path;
 use hamlyn::Error;
 use hamlyn::channel::Card;
 
-use crate::call::{call, count, free, given, hamlyn_error, store};
+use crate::call::{call, count, free, given, store};
 use crate::memory::text;
-
-/// Version of this header: major << 16 | minor << 8 | patch.
-pub const ULN_VERSION: u32 = 0x0000_0100;
-
-/// Returns the version of the library that the program runs with, encoded as ULN_VERSION. A library
-/// is compatible if it has the major number that the program was compiled with. While the major
-/// number is 0, the minor number must match too.
-#[unsafe(no_mangle)]
-pub extern "C" fn uln_version() -> u32 {
-    ULN_VERSION
-}
-
-/// Returns the reason for the last failed call in this thread: a sentence, valid until the thread's
-/// next failed call.
-#[unsafe(no_mangle)]
-pub extern "C" fn uln_error() -> *const c_char {
-    hamlyn_error()
-}
 
 /// An open card of any model that has channels. Any number of threads may use it at once.
 pub struct uln_card(pub(crate) Card);

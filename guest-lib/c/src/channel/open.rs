@@ -11,15 +11,11 @@ use super::card::uln_card;
 use super::receiver::uln_receiver;
 use super::sender::uln_sender;
 use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
-use crate::manager::{HAMLYN_NO_POLLING, polling};
 use crate::memory::text;
+use crate::polling::polling;
 
 /// For uln_options.flags: uses the card even if the two hosts share express memory.
 pub const ULN_BY_CARD: u32 = 1;
-/// For uln_options.polling_us: waiting calls sleep without polling first.
-pub const ULN_NO_POLLING: u32 = 0xffff_ffff;
-
-const _: () = assert!(ULN_NO_POLLING == HAMLYN_NO_POLLING);
 
 /// Options for this end of a channel; 0 in a field selects the default.
 #[repr(C)]

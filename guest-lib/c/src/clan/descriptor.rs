@@ -7,7 +7,7 @@ use hamlyn::clan::Descriptor;
 
 use super::rights::rights_number;
 use crate::call::{Failure, call, given, store};
-use crate::card::HAMLYN_NO_LINK;
+use crate::card::ULN_NO_LINK;
 use crate::memory::text;
 use crate::ticket::print;
 
@@ -31,7 +31,7 @@ pub struct clan_descriptor {
 pub struct clan_descriptor_info {
     /// Size of the aperture in bytes.
     pub length: u64,
-    /// The host of the aperture; HAMLYN_NO_LINK for a group, whose members are at several hosts.
+    /// The host of the aperture; ULN_NO_LINK for a group, whose members are at several hosts.
     pub host: u32,
     /// Its number there.
     pub aperture: u32,
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn clan_descriptor_get_info(
         let descriptor = given(descriptor, "descriptor")?.read()?;
         let info = clan_descriptor_info {
             length: descriptor.len(),
-            host: descriptor.host().unwrap_or(HAMLYN_NO_LINK),
+            host: descriptor.host().unwrap_or(ULN_NO_LINK),
             aperture: descriptor.aperture(),
             rights: rights_number(descriptor.rights()),
             reserved: [0; 5],

@@ -8,7 +8,7 @@ use hamlyn::Error;
 use hamlyn::dart::{Card, Statistic};
 
 use crate::call::{call, free, given, store};
-use crate::card::HAMLYN_NO_LINK;
+use crate::card::ULN_NO_LINK;
 use crate::memory::{items_mut, text};
 use crate::ticket::print;
 
@@ -20,7 +20,7 @@ pub struct dart_card(pub(crate) Card);
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct dart_card_info {
-    /// Host id, or HAMLYN_NO_LINK while the link is down.
+    /// Host id, or ULN_NO_LINK while the link is down.
     pub host: u32,
     /// Version of the card's ABI: major in the upper half, minor in the lower.
     pub abi_version: u32,
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn dart_get_info(
         let to = given(info, "info")?;
         let info = given(card, "card")?.0.info()?;
         let info = dart_card_info {
-            host: info.host.unwrap_or(HAMLYN_NO_LINK),
+            host: info.host.unwrap_or(ULN_NO_LINK),
             abi_version: info.abi_version,
             connections: info.connections,
             endpoints: info.endpoints,

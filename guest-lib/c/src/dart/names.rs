@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::card::dart_card;
 use super::connection::{dart_connection, dart_connection_options};
 use crate::call::{call, given, store};
-use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener, hamlyn_request};
+use crate::connection::{uln_connecting, uln_connection, uln_name_listener, uln_request};
 use crate::memory::text;
-use crate::names::{self, hamlyn_found};
+use crate::names::{self, uln_found};
 
 /// Registers a name, like hamlyn_listen. The listener, its requests and the connections that the
 /// operating systems monitor are the same as for any card. dart_admit creates a connection of the
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn dart_name_listen(
     card: Option<&dart_card>,
     name: *const c_char,
     backlog: u32,
-    listener: Option<&mut MaybeUninit<Box<hamlyn_listener>>>,
+    listener: Option<&mut MaybeUninit<Box<uln_name_listener>>>,
 ) -> c_int {
     call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
 }
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn dart_name_connect(
     name: *const c_char,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
+    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
 ) -> c_int {
     call(|| names::connect(&given(card, "card")?.0, host, name, (data, length), connection))
 }
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn dart_name_connect_begin(
     name: *const c_char,
     data: *const c_void,
     length: usize,
-    connecting: Option<&mut MaybeUninit<Box<hamlyn_connecting>>>,
+    connecting: Option<&mut MaybeUninit<Box<uln_connecting>>>,
 ) -> c_int {
     call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn dart_name_connect_any(
     name: *const c_char,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
+    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
     timeout_ms: c_int,
 ) -> c_int {
     call(|| names::connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn dart_name_connect_any(
 pub unsafe extern "C" fn dart_name_find(
     card: Option<&dart_card>,
     name: *const c_char,
-    found: Option<&mut MaybeUninit<hamlyn_found>>,
+    found: Option<&mut MaybeUninit<uln_found>>,
     timeout_ms: c_int,
 ) -> c_int {
     call(|| names::find(&given(card, "card")?.0, name, found, timeout_ms))
@@ -88,14 +88,14 @@ pub unsafe extern "C" fn dart_reach(
     host: u32,
     name: *const c_char,
     connection: Option<&mut MaybeUninit<Box<dart_connection>>>,
-    known: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
+    known: Option<&mut MaybeUninit<Box<uln_connection>>>,
 ) -> c_int {
     call(|| {
         let (card, to, known) =
             (given(card, "card")?, given(connection, "connection")?, given(known, "known")?);
         let builder = given(options, "options")?.builder(card)?;
         let (made, watched) = builder.reach(&card.0, host, text(name, "name")?)?;
-        store(known, Box::new(hamlyn_connection(watched)))?;
+        store(known, Box::new(uln_connection(watched)))?;
         store(to, Box::new(dart_connection(Arc::new(made))))
     })
 }
@@ -107,16 +107,16 @@ pub unsafe extern "C" fn dart_reach(
 pub unsafe extern "C" fn dart_admit(
     card: Option<&dart_card>,
     options: Option<&dart_connection_options>,
-    request: Option<Box<hamlyn_request>>,
+    request: Option<Box<uln_request>>,
     connection: Option<&mut MaybeUninit<Box<dart_connection>>>,
-    known: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
+    known: Option<&mut MaybeUninit<Box<uln_connection>>>,
 ) -> c_int {
     call(|| {
         let request = given(request, "request")?.0;
         let (card, to, known) =
             (given(card, "card")?, given(connection, "connection")?, given(known, "known")?);
         let (made, watched) = given(options, "options")?.builder(card)?.admit(request)?;
-        store(known, Box::new(hamlyn_connection(watched)))?;
+        store(known, Box::new(uln_connection(watched)))?;
         store(to, Box::new(dart_connection(Arc::new(made))))
     })
 }

@@ -9,8 +9,9 @@ use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
 
 use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
 use crate::express::{hamlyn_channel_receiver, hamlyn_channel_sender};
-use crate::manager::{hamlyn_manager, polling};
+use crate::manager::hamlyn_manager;
 use crate::memory::text;
+use crate::polling::polling;
 
 /// A name under which other processes open channels to this one. Any number of threads may use it
 /// at once.
@@ -28,7 +29,7 @@ pub struct hamlyn_channel_options {
     /// that the two hosts share.
     pub capacity: u64,
     /// Microseconds for which a waiting call polls memory before it sleeps, at most; 1000 by
-    /// default. HAMLYN_NO_POLLING disables polling. A channel by card messages polls as its manager
+    /// default. ULN_NO_POLLING disables polling. A channel by card messages polls as its manager
     /// does.
     pub polling_us: u32,
     /// HAMLYN_CHANNEL_BY_MESSAGES, or 0.

@@ -10,7 +10,7 @@ use hamlyn::attach::Node;
 use hamlyn::shrimp::{Card, Statistic};
 
 use crate::call::{call, free, given, store};
-use crate::card::HAMLYN_NO_LINK;
+use crate::card::ULN_NO_LINK;
 use crate::memory::{items_mut, text};
 use crate::ticket::print;
 
@@ -21,7 +21,7 @@ pub struct shrimp_card(pub(crate) Card);
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct shrimp_card_info {
-    /// Host id, or HAMLYN_NO_LINK while the link is down.
+    /// Host id, or ULN_NO_LINK while the link is down.
     pub host: u32,
     /// Version of the card's ABI: major in the upper half, minor in the lower.
     pub abi_version: u32,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn shrimp_get_info(
         let to = given(info, "info")?;
         let info = given(card, "card")?.0.info()?;
         let info = shrimp_card_info {
-            host: info.host.unwrap_or(HAMLYN_NO_LINK),
+            host: info.host.unwrap_or(ULN_NO_LINK),
             abi_version: info.abi_version,
             pages: info.pages,
             columns: info.columns,

@@ -5,8 +5,8 @@ use std::mem::MaybeUninit;
 
 use super::card::shrimp_card;
 use crate::call::{call, given};
-use crate::connection::{hamlyn_connecting, hamlyn_connection, hamlyn_listener};
-use crate::names::{self, hamlyn_found};
+use crate::connection::{uln_connecting, uln_connection, uln_name_listener};
+use crate::names::{self, uln_found};
 
 /// Registers a name, like hamlyn_listen. The listener, its requests and the connections are the
 /// same as for any card.
@@ -15,7 +15,7 @@ pub unsafe extern "C" fn shrimp_listen(
     card: Option<&shrimp_card>,
     name: *const c_char,
     backlog: u32,
-    listener: Option<&mut MaybeUninit<Box<hamlyn_listener>>>,
+    listener: Option<&mut MaybeUninit<Box<uln_name_listener>>>,
 ) -> c_int {
     call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
 }
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn shrimp_connect(
     name: *const c_char,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
+    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
 ) -> c_int {
     call(|| names::connect(&given(card, "card")?.0, host, name, (data, length), connection))
 }
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn shrimp_connect_begin(
     name: *const c_char,
     data: *const c_void,
     length: usize,
-    connecting: Option<&mut MaybeUninit<Box<hamlyn_connecting>>>,
+    connecting: Option<&mut MaybeUninit<Box<uln_connecting>>>,
 ) -> c_int {
     call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
 }
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn shrimp_connect_any(
     name: *const c_char,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<hamlyn_connection>>>,
+    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
     timeout_ms: c_int,
 ) -> c_int {
     call(|| names::connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn shrimp_connect_any(
 pub unsafe extern "C" fn shrimp_find(
     card: Option<&shrimp_card>,
     name: *const c_char,
-    found: Option<&mut MaybeUninit<hamlyn_found>>,
+    found: Option<&mut MaybeUninit<uln_found>>,
     timeout_ms: c_int,
 ) -> c_int {
     call(|| names::find(&given(card, "card")?.0, name, found, timeout_ms))

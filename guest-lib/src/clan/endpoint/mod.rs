@@ -16,7 +16,7 @@ use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::dma::{CLAN_MAX_REQUESTS, CLAN_MIN_REQUESTS};
 use hamlyn_abi::clan::endpoint::CLAN_MAX_TRIPWIRES;
 use hamlyn_abi::clan::uapi::{CLAN_DRIVERS_DMA, ClanEndpoint};
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
+use hamlyn_abi::family::link::ULN_NO_HOST;
 
 pub use self::address::Address;
 use self::core::{Core, FAULT, MESSAGE};
@@ -129,7 +129,7 @@ impl Endpoint {
     /// [`Error::LinkDown`], [`Error::System`].
     pub fn address(&self) -> Result<Address> {
         match self.0.card().query()?.host {
-            HAMLYN_NO_HOST => Err(Error::LinkDown),
+            ULN_NO_HOST => Err(Error::LinkDown),
             host => Ok(Address { host, port: self.port() }),
         }
     }

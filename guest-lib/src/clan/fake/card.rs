@@ -11,7 +11,7 @@ use hamlyn_abi::clan::dma::CLAN_REQUEST_SIZE;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::{CLAN_EVENT_SIZE, CLAN_EVENTS_HEAD};
 use hamlyn_abi::clan::uapi::*;
-use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynStatistics};
+use hamlyn_abi::uapi::{UlnQuery, UlnSelfTest, UlnStatistics};
 use hamlyn_sys::{Access, Mapping};
 use rustix::io::Errno;
 use zerocopy::FromZeros;
@@ -77,8 +77,8 @@ fn refused(errno: Errno) -> Error {
 }
 
 impl CardAttachment for FakeCard {
-    fn query(&self) -> Result<HamlynQuery> {
-        Ok(HamlynQuery { host: self.host, ..HamlynQuery::default() })
+    fn query(&self) -> Result<UlnQuery> {
+        Ok(UlnQuery { host: self.host, ..UlnQuery::default() })
     }
 
     fn allocate(&self, length: usize) -> Result<Memory> {
@@ -93,12 +93,12 @@ impl CardAttachment for FakeCard {
         Ok(Memory::local(mapping, length))
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
-        Ok(HamlynStatistics::new_zeroed())
+    fn statistics(&self) -> Result<UlnStatistics> {
+        Ok(UlnStatistics::new_zeroed())
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
-        Ok(HamlynSelfTest::default())
+    fn self_test(&self) -> Result<UlnSelfTest> {
+        Ok(UlnSelfTest::default())
     }
 }
 

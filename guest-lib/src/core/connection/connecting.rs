@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hamlyn_abi::uapi::HAMLYN_CONNECTION_CONNECTING;
+use hamlyn_abi::uapi::ULN_CONNECTION_CONNECTING;
 use rustix::event::PollFlags;
 
 use super::wait::wait_for;
@@ -30,7 +30,7 @@ impl Connecting {
     /// # Errors
     /// [`Error::System`].
     pub fn is_decided(&self) -> Result<bool> {
-        Ok(self.parts.state()?.state != HAMLYN_CONNECTION_CONNECTING)
+        Ok(self.parts.state()?.state != ULN_CONNECTION_CONNECTING)
     }
 
     /// Blocks until the request is accepted. Cancels the request when the timeout expires.
@@ -43,7 +43,7 @@ impl Connecting {
         let decided = (parts.file(), PollFlags::IN | PollFlags::OUT);
         let state = wait_for("answer to the request for a connection", decided, timeout, || {
             let state = parts.state()?;
-            Ok((state.state != HAMLYN_CONNECTION_CONNECTING).then_some(state))
+            Ok((state.state != ULN_CONNECTION_CONNECTING).then_some(state))
         })?;
         match end_of(&state)? {
             Some(end) => Err(Error::Ended(end)),

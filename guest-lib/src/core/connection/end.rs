@@ -3,8 +3,8 @@
 use std::fmt;
 
 use hamlyn_abi::uapi::{
-    HAMLYN_END_BACKLOG, HAMLYN_END_CARD_RESET, HAMLYN_END_CLOSED, HAMLYN_END_DIED, HAMLYN_END_HOST_LOST,
-    HAMLYN_END_HOST_RESET, HAMLYN_END_LAPSED, HAMLYN_END_LINK_LOST, HAMLYN_END_NO_NAME, HAMLYN_END_REJECTED,
+    ULN_END_BACKLOG, ULN_END_CARD_RESET, ULN_END_CLOSED, ULN_END_DIED, ULN_END_HOST_LOST, ULN_END_HOST_RESET,
+    ULN_END_LAPSED, ULN_END_LINK_LOST, ULN_END_NO_NAME, ULN_END_REJECTED,
 };
 
 /// Why a connection ended, or was not established.
@@ -55,16 +55,16 @@ impl EndReason {
 
     fn to_abi(self) -> u32 {
         match self {
-            EndReason::Closed => HAMLYN_END_CLOSED,
-            EndReason::Died => HAMLYN_END_DIED,
-            EndReason::HostLost => HAMLYN_END_HOST_LOST,
-            EndReason::HostReset => HAMLYN_END_HOST_RESET,
-            EndReason::LinkLost => HAMLYN_END_LINK_LOST,
-            EndReason::Lapsed => HAMLYN_END_LAPSED,
-            EndReason::CardReset => HAMLYN_END_CARD_RESET,
-            EndReason::NoName => HAMLYN_END_NO_NAME,
-            EndReason::BacklogFull => HAMLYN_END_BACKLOG,
-            EndReason::Rejected => HAMLYN_END_REJECTED,
+            EndReason::Closed => ULN_END_CLOSED,
+            EndReason::Died => ULN_END_DIED,
+            EndReason::HostLost => ULN_END_HOST_LOST,
+            EndReason::HostReset => ULN_END_HOST_RESET,
+            EndReason::LinkLost => ULN_END_LINK_LOST,
+            EndReason::Lapsed => ULN_END_LAPSED,
+            EndReason::CardReset => ULN_END_CARD_RESET,
+            EndReason::NoName => ULN_END_NO_NAME,
+            EndReason::BacklogFull => ULN_END_BACKLOG,
+            EndReason::Rejected => ULN_END_REJECTED,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hamlyn_abi::uapi::HamlynConnectionState;
+use hamlyn_abi::uapi::UlnConnectionState;
 
 use rustix::event::PollFlags;
 
@@ -73,7 +73,7 @@ impl AsFd for Listener {
 #[derive(Debug)]
 pub struct Request {
     parts: Box<dyn ConnectionParts>,
-    state: HamlynConnectionState,
+    state: UlnConnectionState,
     private: Vec<u8>,
 }
 

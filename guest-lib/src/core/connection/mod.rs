@@ -35,7 +35,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use hamlyn_abi::uapi::{
-    HAMLYN_CONNECTION_ENDED, HAMLYN_MAX_BACKLOG, HAMLYN_MAX_NAME, HAMLYN_MAX_PRIVATE, HamlynConnectionState,
+    ULN_CONNECTION_ENDED, ULN_MAX_BACKLOG, ULN_MAX_NAME, ULN_MAX_PRIVATE, UlnConnectionState,
 };
 use rustix::event::PollFlags;
 
@@ -50,9 +50,9 @@ pub use self::question::{Answer, FIND_TIMEOUT, Found, Question};
 use self::wait::wait_for;
 
 /// Longest name of a listener, in bytes.
-pub const MAX_NAME: usize = HAMLYN_MAX_NAME as usize;
+pub const MAX_NAME: usize = ULN_MAX_NAME as usize;
 /// Maximum private data of a request, an answer or a close, in bytes.
-pub const MAX_PRIVATE: usize = HAMLYN_MAX_PRIVATE as usize;
+pub const MAX_PRIVATE: usize = ULN_MAX_PRIVATE as usize;
 /// Timeout of [`Card::connect`] for a listener that does not answer. A host that does not respond
 /// is given up sooner.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -76,7 +76,7 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     /// Those of [`Card::listen`].
     pub fn listen_backlog(&self, name: &str, backlog: u32) -> Result<Listener> {
         check_name(name)?;
-        at_most("backlog", backlog.into(), HAMLYN_MAX_BACKLOG.into())?;
+        at_most("backlog", backlog.into(), ULN_MAX_BACKLOG.into())?;
         let backlog = backlog.max(1);
         Listener::open(self.attachment().listen(name, backlog)?, name, backlog)
     }
@@ -115,13 +115,13 @@ fn check_private(private: &[u8]) -> Result<()> {
 }
 
 /// Returns the peer's user id, if known.
-fn user_of(state: &HamlynConnectionState) -> Option<u32> {
+fn user_of(state: &UlnConnectionState) -> Option<u32> {
     state.user.checked_sub(1)
 }
 
 /// Returns the data that the peer passed last.
-fn private_of(state: &HamlynConnectionState) -> Vec<u8> {
-    state.data[..state.private_length.min(HAMLYN_MAX_PRIVATE) as usize].to_vec()
+fn private_of(state: &UlnConnectionState) -> Vec<u8> {
+    state.data[..state.private_length.min(ULN_MAX_PRIVATE) as usize].to_vec()
 }
 
 /// An established connection. If it is dropped without [`Connection::close`], the peer sees
@@ -138,7 +138,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(parts: Box<dyn ConnectionParts>, state: &HamlynConnectionState) -> Self {
+    pub(crate) fn new(parts: Box<dyn ConnectionParts>, state: &UlnConnectionState) -> Self {
         Self { parts, host: state.host, user: user_of(state), private: private_of(state) }
     }
 
@@ -208,8 +208,8 @@ impl AsFd for Connection {
 }
 
 /// Returns the end, if the connection has ended.
-fn end_of(state: &HamlynConnectionState) -> Result<Option<End>> {
-    if state.state != HAMLYN_CONNECTION_ENDED {
+fn end_of(state: &UlnConnectionState) -> Result<Option<End>> {
+    if state.state != ULN_CONNECTION_ENDED {
         return Ok(None);
     }
     let reason = EndReason::from_abi(state.reason).ok_or(Error::Incompatible {

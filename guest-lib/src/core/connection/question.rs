@@ -4,10 +4,8 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_SLOTS;
-use hamlyn_abi::uapi::{
-    HAMLYN_CONNECTION_ENDED, HAMLYN_END_LISTENING, HAMLYN_END_NO_NAME, HAMLYN_END_NOBODY,
-};
+use hamlyn_abi::kernel::well_known::ULN_WELL_KNOWN_SLOTS;
+use hamlyn_abi::uapi::{ULN_CONNECTION_ENDED, ULN_END_LISTENING, ULN_END_NO_NAME, ULN_END_NOBODY};
 
 use super::wait::{deadline, wait_for_any};
 use super::{EndReason, check_name, end_of};
@@ -57,14 +55,14 @@ impl Question {
     /// [`Error::Ended`] if this host's own link or card failed, [`Error::System`].
     pub fn answer(&self) -> Result<Option<Answer>> {
         let state = self.parts.state()?;
-        if state.state != HAMLYN_CONNECTION_ENDED {
+        if state.state != ULN_CONNECTION_ENDED {
             return Ok(None);
         }
         match state.reason {
-            HAMLYN_END_LISTENING => return Ok(Some(Answer::Listening)),
-            HAMLYN_END_NOBODY => return Ok(Some(Answer::Nobody)),
+            ULN_END_LISTENING => return Ok(Some(Answer::Listening)),
+            ULN_END_NOBODY => return Ok(Some(Answer::Nobody)),
             // An old host treats the query as a request for the empty name, which no listener has.
-            HAMLYN_END_NO_NAME => return Ok(Some(Answer::TooOld)),
+            ULN_END_NO_NAME => return Ok(Some(Answer::TooOld)),
             _ => {}
         }
         match end_of(&state)? {
@@ -123,7 +121,7 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     pub fn hosts(&self) -> Result<Range<u32>> {
         // 0: the card or driver is too old to report it.
         let ports = Some(self.attachment().query()?.ports).filter(|ports| *ports != 0);
-        Ok(0..ports.unwrap_or(HAMLYN_WELL_KNOWN_SLOTS).min(HAMLYN_WELL_KNOWN_SLOTS))
+        Ok(0..ports.unwrap_or(ULN_WELL_KNOWN_SLOTS).min(ULN_WELL_KNOWN_SLOTS))
     }
 
     /// Asks a host, without blocking, whether it has a listener of this name.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use hamlyn_abi::uapi::{HamlynConnect, HamlynConnectionState, HamlynListen, HamlynPrivate};
+use hamlyn_abi::uapi::{UlnConnect, UlnConnectionState, UlnListen, UlnPrivate};
 use hamlyn_sys::{ConnectionFile, ListenerFile};
 use rustix::io::Errno;
 use zerocopy::FromZeros;
@@ -12,22 +12,22 @@ use crate::core::attach::{ConnectionParts, ListenerParts};
 use crate::error::{Error, Result};
 
 /// Returns the argument that registers a name. The name has been validated.
-pub(super) fn listen(name: &str, backlog: u32) -> HamlynListen {
-    let mut argument = HamlynListen { backlog, ..HamlynListen::new_zeroed() };
+pub(super) fn listen(name: &str, backlog: u32) -> UlnListen {
+    let mut argument = UlnListen { backlog, ..UlnListen::new_zeroed() };
     argument.name_length = put(&mut argument.name, name.as_bytes());
     argument
 }
 
 /// Returns the argument that requests a connection. Name and private data have been validated.
-pub(super) fn connect(host: u32, name: &str, private: &[u8]) -> HamlynConnect {
-    let mut argument = HamlynConnect { host, ..HamlynConnect::new_zeroed() };
+pub(super) fn connect(host: u32, name: &str, private: &[u8]) -> UlnConnect {
+    let mut argument = UlnConnect { host, ..UlnConnect::new_zeroed() };
     argument.name_length = put(&mut argument.name, name.as_bytes());
     argument.private_length = put(&mut argument.data, private);
     argument
 }
 
-fn private(bytes: &[u8]) -> HamlynPrivate {
-    let mut argument = HamlynPrivate::new_zeroed();
+fn private(bytes: &[u8]) -> UlnPrivate {
+    let mut argument = UlnPrivate::new_zeroed();
     argument.length = put(&mut argument.data, bytes);
     argument
 }
@@ -54,8 +54,8 @@ impl ListenerParts for ListenerFile {
 }
 
 impl ConnectionParts for ConnectionFile {
-    fn state(&self) -> Result<HamlynConnectionState> {
-        let mut state = HamlynConnectionState::new_zeroed();
+    fn state(&self) -> Result<UlnConnectionState> {
+        let mut state = UlnConnectionState::new_zeroed();
         self.query(&mut state).map_err(Error::system("ask how a connection stands"))?;
         Ok(state)
     }

@@ -2,9 +2,7 @@
 
 use std::io;
 
-use hamlyn_abi::uapi::{
-    HAMLYN_CAPABILITY_EXPRESS, HamlynExpressCreate, HamlynExpressMap, HamlynExpressQuery, HamlynObject,
-};
+use hamlyn_abi::uapi::{ULN_CAPABILITY_EXPRESS, UlnExpressCreate, UlnExpressMap, UlnExpressQuery, UlnObject};
 use hamlyn_sys::Access;
 use rustix::io::Errno;
 
@@ -16,7 +14,7 @@ use crate::error::{Error, Result};
 
 pub(super) fn create<M: Model>(node: &Node<M>, host: u32, length: usize) -> Result<ExpressParts> {
     check(node)?;
-    let mut created = HamlynExpressCreate { host, length: length as u64, ..HamlynExpressCreate::default() };
+    let mut created = UlnExpressCreate { host, length: length as u64, ..UlnExpressCreate::default() };
     let action = format!("make {length} bytes of express memory for host {host}");
     node.device.express_create(&mut created).map_err(refused(node, action))?;
     map_pages(node, created.number, created.key, created.length, created.offset)
@@ -24,28 +22,28 @@ pub(super) fn create<M: Model>(node: &Node<M>, host: u32, length: usize) -> Resu
 
 pub(super) fn map<M: Model>(node: &Node<M>, host: u32, area: u32, key: u64) -> Result<ExpressParts> {
     check(node)?;
-    let mut mapped = HamlynExpressMap { host, area, key, ..HamlynExpressMap::default() };
+    let mut mapped = UlnExpressMap { host, area, key, ..UlnExpressMap::default() };
     let action = format!("map area {area} of host {host}");
     node.device.express_map(&mut mapped).map_err(refused(node, action))?;
     map_pages(node, mapped.number, 0, mapped.length, mapped.offset)
 }
 
 pub(super) fn destroy<M: Model>(node: &Node<M>, number: u32) -> Result<()> {
-    let mut object = HamlynObject { index: number, ..HamlynObject::default() };
+    let mut object = UlnObject { index: number, ..UlnObject::default() };
     let action = format!("give express memory {number} back");
     node.device.express_destroy(&mut object).map_err(refused(node, action))
 }
 
-pub(super) fn query<M: Model>(node: &Node<M>, host: u32) -> Result<HamlynExpressQuery> {
+pub(super) fn query<M: Model>(node: &Node<M>, host: u32) -> Result<UlnExpressQuery> {
     check(node)?;
-    let mut query = HamlynExpressQuery { host, ..HamlynExpressQuery::default() };
+    let mut query = UlnExpressQuery { host, ..UlnExpressQuery::default() };
     let action = format!("ask what express memory there is with host {host}");
     node.device.express_query(&mut query).map_err(refused(node, action))?;
     Ok(query)
 }
 
 fn check<M: Model>(node: &Node<M>) -> Result<()> {
-    match node.query()?.capabilities & HAMLYN_CAPABILITY_EXPRESS {
+    match node.query()?.capabilities & ULN_CAPABILITY_EXPRESS {
         0 => Err(Error::Unsupported(NO_EXPRESS)),
         _ => Ok(()),
     }

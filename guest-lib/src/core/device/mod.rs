@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::ULN_MAX_AREA;
 use hamlyn_abi::uapi::{
-    CardArgument, HAMLYN_MAX_CONNECTIONS, HAMLYN_SHARE_CONNECTIONS, HAMLYN_UAPI_VERSION, HAMLYN_WAIT_FOREVER,
-    HamlynExpressQuery, HamlynQuery, HamlynSelfTest, HamlynShareQuery, HamlynStatistics,
+    CardArgument, ULN_MAX_CONNECTIONS, ULN_SHARE_CONNECTIONS, ULN_UAPI_VERSION, ULN_WAIT_FOREVER,
+    UlnExpressQuery, UlnQuery, UlnSelfTest, UlnShareQuery, UlnStatistics,
 };
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
@@ -80,7 +80,7 @@ impl<M: Model> Node<M> {
         self.make::<CODE, T>(argument, memory, self.error(action))
     }
 
-    /// As [`Node::call`], for a call that creates a shared resource of this `HAMLYN_SHARE_*`.
+    /// As [`Node::call`], for a call that creates a shared resource of this `ULN_SHARE_*`.
     ///
     /// # Errors
     /// Those of [`Node::call`]; [`Error::Exhausted`], [`Error::Quota`].
@@ -140,7 +140,7 @@ impl<M: Model> Node<M> {
         Error::system(format!("{action} of {}", self.path.display()))
     }
 
-    /// Returns the error of a failed creation. Names the resource (`HAMLYN_SHARE_*`) if the card's
+    /// Returns the error of a failed creation. Names the resource (`ULN_SHARE_*`) if the card's
     /// supply or the user's share is used up, otherwise the action.
     pub(crate) fn create_error(&self, action: impl Display, kind: u32) -> impl FnOnce(io::Error) -> Error {
         move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -165,7 +165,7 @@ impl<M: Model> Node<M> {
     }
 
     fn quota(&self, kind: u32, error: io::Error, action: &dyn Display) -> Error {
-        let mut share = HamlynShareQuery::default();
+        let mut share = UlnShareQuery::default();
         let Some(object) = shared::<M>(kind) else { return self.error(action)(error) };
         if self.device.share(&mut share).is_err() {
             return self.error(action)(error);
@@ -177,7 +177,7 @@ impl<M: Model> Node<M> {
     }
 
     fn none_left(&self, kind: u32, error: io::Error, action: &dyn Display) -> Error {
-        if kind == HAMLYN_SHARE_CONNECTIONS {
+        if kind == ULN_SHARE_CONNECTIONS {
             return connections_left();
         }
         match (M::SHARED.get(kind as usize), self.query()) {
@@ -192,20 +192,20 @@ impl<M: Model> Node<M> {
 
 /// Returns the error for a driver that has no connections left.
 pub(crate) fn connections_left() -> Error {
-    Error::Exhausted { object: CONNECTIONS, limit: HAMLYN_MAX_CONNECTIONS, remedy: CONNECTIONS_REMEDY }
+    Error::Exhausted { object: CONNECTIONS, limit: ULN_MAX_CONNECTIONS, remedy: CONNECTIONS_REMEDY }
 }
 
-/// Returns the name of the shared resource with this `HAMLYN_SHARE_*`.
+/// Returns the name of the shared resource with this `ULN_SHARE_*`.
 fn shared<M: Model>(kind: u32) -> Option<&'static str> {
     match kind {
-        HAMLYN_SHARE_CONNECTIONS => Some(CONNECTIONS),
+        ULN_SHARE_CONNECTIONS => Some(CONNECTIONS),
         kind => M::SHARED.get(kind as usize).map(|shared| shared.object),
     }
 }
 
 /// Fails if the driver has another major version, or the card is of another model.
-fn check<M: Model>(node: &Path, query: &HamlynQuery) -> Result<()> {
-    check_version("driver version", query.uapi_version, HAMLYN_UAPI_VERSION)?;
+fn check<M: Model>(node: &Path, query: &UlnQuery) -> Result<()> {
+    check_version("driver version", query.uapi_version, ULN_UAPI_VERSION)?;
     check_model::<M>(&node.display().to_string(), query.model)
 }
 
@@ -219,14 +219,14 @@ pub(crate) fn check_model<M: Model>(node: &str, model: u32) -> Result<()> {
 }
 
 impl<M: Model> CardAttachment for Node<M> {
-    fn query(&self) -> Result<HamlynQuery> {
-        let mut query = HamlynQuery::default();
+    fn query(&self) -> Result<UlnQuery> {
+        let mut query = UlnQuery::default();
         self.device.query(&mut query).map_err(self.error("ask for a description"))?;
         Ok(query)
     }
 
     fn allocate(&self, length: usize) -> Result<Memory> {
-        at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
+        at_most("memory length", length as u64, ULN_MAX_AREA)?;
         Memory::anonymous(length).map_err(Error::system(format!("map {length} bytes")))
     }
 
@@ -236,14 +236,14 @@ impl<M: Model> CardAttachment for Node<M> {
         Ok(Memory::local(mapping, length))
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
-        let mut statistics = HamlynStatistics::new_zeroed();
+    fn statistics(&self) -> Result<UlnStatistics> {
+        let mut statistics = UlnStatistics::new_zeroed();
         self.device.statistics(&mut statistics).map_err(self.error("read the counters"))?;
         Ok(statistics)
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
-        let mut results = HamlynSelfTest::default();
+    fn self_test(&self) -> Result<UlnSelfTest> {
+        let mut results = UlnSelfTest::default();
         self.device.self_test(&mut results).map_err(self.error("run the self-tests"))?;
         Ok(results)
     }
@@ -252,14 +252,14 @@ impl<M: Model> CardAttachment for Node<M> {
         let mut argument = connection::listen(name, backlog);
         let action = format!("take the name {name:?}");
         let file = self.device.listen(&mut argument);
-        Ok(Box::new(file.map_err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS))?))
+        Ok(Box::new(file.map_err(self.create_error(action, ULN_SHARE_CONNECTIONS))?))
     }
 
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
         let mut argument = connection::connect(host, name, private);
         let action = format!("connect to {name:?} on host {host}");
         let file = self.device.connect(&mut argument);
-        Ok(Box::new(file.map_err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS))?))
+        Ok(Box::new(file.map_err(self.create_error(action, ULN_SHARE_CONNECTIONS))?))
     }
 
     fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
@@ -269,7 +269,7 @@ impl<M: Model> CardAttachment for Node<M> {
             Ok(file) => Ok(Box::new(file)),
             // An older driver does not know the call.
             Err(error) if is(&error, Errno::NOTTY) => Err(Error::Unsupported(NO_QUESTIONS)),
-            Err(error) => Err(self.create_error(action, HAMLYN_SHARE_CONNECTIONS)(error)),
+            Err(error) => Err(self.create_error(action, ULN_SHARE_CONNECTIONS)(error)),
         }
     }
 
@@ -285,14 +285,14 @@ impl<M: Model> CardAttachment for Node<M> {
         express::destroy(self, number)
     }
 
-    fn query_express(&self, host: u32) -> Result<HamlynExpressQuery> {
+    fn query_express(&self, host: u32) -> Result<UlnExpressQuery> {
         express::query(self, host)
     }
 }
 
 /// Converts a timeout to the driver's format.
 pub(crate) fn nanoseconds(timeout: Option<Duration>) -> i64 {
-    timeout.map_or(HAMLYN_WAIT_FOREVER, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX))
+    timeout.map_or(ULN_WAIT_FOREVER, |limit| i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX))
 }
 
 pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
@@ -301,7 +301,7 @@ pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hamlyn_abi::uapi::{HAMLYN_CAPABILITY_CONNECTIONS, HamlynObject, card_call};
+    use hamlyn_abi::uapi::{ULN_CAPABILITY_CONNECTIONS, UlnObject, card_call};
     use zerocopy::{Immutable, IntoBytes};
 
     use super::*;
@@ -318,7 +318,7 @@ mod tests {
         const SHARED: &'static [Shared] = &[Shared { object: "strings", remedy: "cut some", limit: |_| 3 }];
     }
 
-    const FLY: u32 = card_call::<HamlynObject>(Kite::NUMBER, 0);
+    const FLY: u32 = card_call::<UlnObject>(Kite::NUMBER, 0);
     const HOLD: u32 = card_call::<Hold>(Kite::NUMBER, 1);
 
     #[derive(Debug, zerocopy::FromBytes, IntoBytes, Immutable)]
@@ -339,8 +339,8 @@ mod tests {
         Node::unchecked(Path::new("/dev/null")).unwrap()
     }
 
-    fn query(uapi_version: u32, model: u32) -> HamlynQuery {
-        HamlynQuery { uapi_version, model, ..HamlynQuery::default() }
+    fn query(uapi_version: u32, model: u32) -> UlnQuery {
+        UlnQuery { uapi_version, model, ..UlnQuery::default() }
     }
 
     #[test]
@@ -349,11 +349,8 @@ mod tests {
         for minor in [0, 1, 4, 0xffff] {
             let today = query(0x0002_0000 | minor, 9);
             check::<Kite>(node, &today).unwrap();
-            check::<Kite>(
-                node,
-                &HamlynQuery { capabilities: HAMLYN_CAPABILITY_CONNECTIONS | 1 << 60, ..today },
-            )
-            .unwrap();
+            check::<Kite>(node, &UlnQuery { capabilities: ULN_CAPABILITY_CONNECTIONS | 1 << 60, ..today })
+                .unwrap();
         }
         let refusal = |version| check::<Kite>(node, &query(version, 9)).unwrap_err();
         assert_eq!(
@@ -367,7 +364,7 @@ mod tests {
 
     #[test]
     fn other_model_is_refused_with_both_names() {
-        let refused = check::<Kite>(Path::new("/dev/hamlyn3"), &query(HAMLYN_UAPI_VERSION, 1)).unwrap_err();
+        let refused = check::<Kite>(Path::new("/dev/hamlyn3"), &query(ULN_UAPI_VERSION, 1)).unwrap_err();
         assert_eq!(refused.to_string(), "/dev/hamlyn3 is a card of model 1, not of model 9 (kite)");
         assert_eq!(refused.kind(), crate::error::ErrorKind::Unsupported);
     }
@@ -381,7 +378,7 @@ mod tests {
     #[test]
     fn unknown_call_is_unsupported() {
         let node = deaf();
-        let mut object = HamlynObject::default();
+        let mut object = UlnObject::default();
         let call = node.call::<FLY, _>("fly", &mut object, &[]).unwrap_err();
         assert!(matches!(call, Error::Unsupported(_)), "{call}");
         let create = node.create::<FLY, _>("fly", 0, &mut object, &[]).unwrap_err();
@@ -409,12 +406,10 @@ mod tests {
     fn exhausted_resource_is_named_by_model() {
         let node = deaf();
         let refused = |errno: Errno, kind| node.create_error("fly", kind)(errno.into()).to_string();
-        assert!(
-            refused(Errno::NOSPC, HAMLYN_SHARE_CONNECTIONS).starts_with("all 16384 connections and names")
-        );
+        assert!(refused(Errno::NOSPC, ULN_SHARE_CONNECTIONS).starts_with("all 16384 connections and names"));
         // The device does not even answer a query.
         assert!(refused(Errno::NOSPC, 0).starts_with("cannot fly of /dev/null: No space left"));
         assert_eq!((shared::<Kite>(0), shared::<Kite>(1)), (Some("strings"), None));
-        assert_eq!(shared::<Kite>(HAMLYN_SHARE_CONNECTIONS), Some(CONNECTIONS));
+        assert_eq!(shared::<Kite>(ULN_SHARE_CONNECTIONS), Some(CONNECTIONS));
     }
 }

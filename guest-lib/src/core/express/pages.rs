@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
-use hamlyn_abi::uapi::HamlynExpressQuery;
+use hamlyn_abi::uapi::UlnExpressQuery;
 use hamlyn_sys::Mapping;
 use rustix::io::Errno;
 
@@ -210,7 +210,7 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     ///
     /// # Errors
     /// [`Error::Unsupported`] without express memory, [`Error::System`].
-    pub fn express(&self, host: u32) -> Result<HamlynExpressQuery> {
+    pub fn express(&self, host: u32) -> Result<UlnExpressQuery> {
         self.attachment().query_express(host)
     }
 

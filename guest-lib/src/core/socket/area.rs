@@ -1,6 +1,6 @@
 //! Page lists, which tell the card where a piece of memory lies.
 
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 
 /// Size of a page, in bytes.
 const PAGE: u64 = 4096;
@@ -19,14 +19,14 @@ fn pages(address: u64, length: u64) -> u64 {
 
 /// Returns the contents of directory and lists for memory that is contiguous for the card. `lists`
 /// is the address of directory and lists.
-pub(crate) fn page_lists(address: u64, length: u64, lists: u64) -> (HamlynArea, Vec<u8>) {
+pub(crate) fn page_lists(address: u64, length: u64, lists: u64) -> (UlnArea, Vec<u8>) {
     let first = address - address % PAGE;
     let list_count = list_pages(address, length) as u64 - 1;
     let mut words: Vec<u64> = (1..=list_count).map(|list| lists + list * PAGE).collect();
     words.resize(PER_PAGE as usize, 0);
     words.extend((0..pages(address, length)).map(|page| first + page * PAGE));
     let bytes = words.into_iter().flat_map(u64::to_le_bytes).collect();
-    let area = HamlynArea { directory: lists, length, first: (address % PAGE) as u32, reserved: 0 };
+    let area = UlnArea { directory: lists, length, first: (address % PAGE) as u32, reserved: 0 };
     (area, bytes)
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     /// Translates byte `index` of an area as the card does.
-    fn translate(area: &HamlynArea, bytes: &[u8], index: u64) -> u64 {
+    fn translate(area: &UlnArea, bytes: &[u8], index: u64) -> u64 {
         let word = |address: u64| {
             let at = (address - area.directory) as usize;
             u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())

@@ -25,7 +25,7 @@ impl Commands {
     pub(crate) fn start(client: Arc<Client>, page: Memory) -> Result<Self> {
         let address = page.card_address().to_le_bytes();
         client
-            .write(REGION_BAR0, HAMLYN_REG_COMMAND_PAGE.into(), &address)
+            .write(REGION_BAR0, ULN_REG_COMMAND_PAGE.into(), &address)
             .map_err(Error::system("set the command page"))?;
         Ok(Self { client, page: Mutex::new(page) })
     }
@@ -45,35 +45,35 @@ impl Commands {
         result: &mut [u8],
     ) -> Result<()> {
         let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut head = HamlynCommand { opcode, index, ..HamlynCommand::default() };
+        let mut head = UlnCommand { opcode, index, ..UlnCommand::default() };
         page.write(0, head.as_bytes())?;
-        page.write(HAMLYN_COMMAND_BODY as usize, body)?;
-        self.client.write_u32(REGION_BAR0, HAMLYN_REG_COMMAND_GO, 1).map_err(Error::system(action))?;
-        let mut bytes = [0; size_of::<HamlynCommand>()];
+        page.write(ULN_COMMAND_BODY as usize, body)?;
+        self.client.write_u32(REGION_BAR0, ULN_REG_COMMAND_GO, 1).map_err(Error::system(action))?;
+        let mut bytes = [0; size_of::<UlnCommand>()];
         page.read(0, &mut bytes)?;
-        if let Ok(answer) = HamlynCommand::read_from_bytes(&bytes) {
+        if let Ok(answer) = UlnCommand::read_from_bytes(&bytes) {
             head = answer;
         }
-        if head.status != HAMLYN_STATUS_OK {
+        if head.status != ULN_STATUS_OK {
             let status = status_name(head.status);
             return Err(Error::Command { action, status, value: head.value, limit: head.limit });
         }
-        page.read(HAMLYN_COMMAND_BODY as usize, result)
+        page.read(ULN_COMMAND_BODY as usize, result)
     }
 }
 
 fn status_name(status: u32) -> &'static str {
     match status {
-        HAMLYN_STATUS_BAD_OPCODE => "no such operation",
-        HAMLYN_STATUS_BAD_INDEX => "index out of range",
-        HAMLYN_STATUS_IN_USE => "in use",
-        HAMLYN_STATUS_NOT_OPEN => "not open",
-        HAMLYN_STATUS_BAD_LENGTH => "bad length",
-        HAMLYN_STATUS_BAD_ADDRESS => "bad address",
-        HAMLYN_STATUS_BAD_VALUE => "bad value",
-        HAMLYN_STATUS_DMA_FAULT => "memory not reached",
-        HAMLYN_STATUS_NO_PAGE => "no command page",
-        HAMLYN_STATUS_MEMORY_FULL => MEMORY_FULL,
+        ULN_STATUS_BAD_OPCODE => "no such operation",
+        ULN_STATUS_BAD_INDEX => "index out of range",
+        ULN_STATUS_IN_USE => "in use",
+        ULN_STATUS_NOT_OPEN => "not open",
+        ULN_STATUS_BAD_LENGTH => "bad length",
+        ULN_STATUS_BAD_ADDRESS => "bad address",
+        ULN_STATUS_BAD_VALUE => "bad value",
+        ULN_STATUS_DMA_FAULT => "memory not reached",
+        ULN_STATUS_NO_PAGE => "no command page",
+        ULN_STATUS_MEMORY_FULL => MEMORY_FULL,
         _ => "unknown status",
     }
 }

@@ -27,9 +27,9 @@ impl Handshake {
     /// Enables the card, and keeps its handshake if the card requires one. Counts missed periods in
     /// `lapses`.
     pub(crate) fn start(client: &Arc<Client>, lapses: Arc<AtomicU32>) -> io::Result<Self> {
-        let period = client.read_u32(REGION_BAR0, HAMLYN_REG_HANDSHAKE_TIMEOUT)?;
+        let period = client.read_u32(REGION_BAR0, ULN_REG_HANDSHAKE_TIMEOUT)?;
         let begun = Instant::now();
-        client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE)?;
+        client.write_u32(REGION_BAR0, ULN_REG_CONTROL, ULN_CONTROL_ENABLE)?;
         if period == 0 {
             return Ok(Self { stop: None, thread: None });
         }
@@ -68,11 +68,11 @@ impl Keeper {
     /// Restarts the timer. This is a single store, unless the timer may have expired before.
     fn keep(&mut self) -> io::Result<()> {
         let begun = Instant::now();
-        self.client.write_u32(REGION_BAR0, HAMLYN_REG_HANDSHAKE, 1)?;
+        self.client.write_u32(REGION_BAR0, ULN_REG_HANDSHAKE, 1)?;
         if self.last.elapsed() >= self.period {
-            let control = self.client.read_u32(REGION_BAR0, HAMLYN_REG_CONTROL)?;
-            if control & HAMLYN_CONTROL_ENABLE == 0 {
-                self.client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE)?;
+            let control = self.client.read_u32(REGION_BAR0, ULN_REG_CONTROL)?;
+            if control & ULN_CONTROL_ENABLE == 0 {
+                self.client.write_u32(REGION_BAR0, ULN_REG_CONTROL, ULN_CONTROL_ENABLE)?;
                 self.lapses.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -120,8 +120,8 @@ mod tests {
         (Arc::new(Client::negotiate(client).unwrap()), written)
     }
 
-    const BEAT: (u64, u32) = (HAMLYN_REG_HANDSHAKE as u64, 1);
-    const ENABLED: (u64, u32) = (HAMLYN_REG_CONTROL as u64, HAMLYN_CONTROL_ENABLE);
+    const BEAT: (u64, u32) = (ULN_REG_HANDSHAKE as u64, 1);
+    const ENABLED: (u64, u32) = (ULN_REG_CONTROL as u64, ULN_CONTROL_ENABLE);
 
     /// Returns the writes of two beats. The first beat is `late` after the previous one, and
     /// CONTROL reads as `control`.
@@ -143,7 +143,7 @@ mod tests {
     fn discarding_card_is_enabled_again() {
         let (in_time, late) = (Duration::ZERO, Duration::from_secs(3600));
         assert_eq!(two_beats(in_time, 0), [BEAT, BEAT], "a beat in time is a store and nothing else");
-        assert_eq!(two_beats(late, HAMLYN_CONTROL_ENABLE), [BEAT, BEAT], "late, but the card did not notice");
+        assert_eq!(two_beats(late, ULN_CONTROL_ENABLE), [BEAT, BEAT], "late, but the card did not notice");
         assert_eq!(two_beats(late, 0), [BEAT, ENABLED, BEAT]);
     }
 

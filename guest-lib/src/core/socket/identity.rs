@@ -3,9 +3,9 @@
 use std::io;
 
 use hamlyn_abi::family::identity::*;
-use hamlyn_abi::family::interrupts::HAMLYN_REG_VECTORS;
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
-use hamlyn_abi::uapi::{HAMLYN_UAPI_VERSION, HamlynQuery};
+use hamlyn_abi::family::interrupts::ULN_REG_VECTORS;
+use hamlyn_abi::family::link::ULN_NO_HOST;
+use hamlyn_abi::uapi::{ULN_UAPI_VERSION, UlnQuery};
 
 use super::client::Client;
 use super::message::REGION_BAR0;
@@ -15,15 +15,15 @@ use crate::core::model::Model;
 use crate::error::{Error, Result};
 
 /// Describes the card as its driver would, without the host id.
-pub(crate) fn describe(client: &Client) -> io::Result<HamlynQuery> {
+pub(crate) fn describe(client: &Client) -> io::Result<UlnQuery> {
     let register = |offset| client.read_u32(REGION_BAR0, offset);
-    Ok(HamlynQuery {
-        uapi_version: HAMLYN_UAPI_VERSION,
-        abi_version: register(HAMLYN_REG_ABI_VERSION)?,
-        model: register(HAMLYN_REG_MODEL)?,
-        host: HAMLYN_NO_HOST,
-        vectors: register(HAMLYN_REG_VECTORS)?,
-        ..HamlynQuery::default()
+    Ok(UlnQuery {
+        uapi_version: ULN_UAPI_VERSION,
+        abi_version: register(ULN_REG_ABI_VERSION)?,
+        model: register(ULN_REG_MODEL)?,
+        host: ULN_NO_HOST,
+        vectors: register(ULN_REG_VECTORS)?,
+        ..UlnQuery::default()
     })
 }
 
@@ -34,13 +34,13 @@ pub(super) fn check_card<M: Model, F: FnOnce(io::Error) -> Error>(
     node: &str,
     failed: impl Fn() -> F,
 ) -> Result<()> {
-    let magic = client.read_u32(REGION_BAR0, HAMLYN_REG_MAGIC).map_err(failed())?;
-    if magic != HAMLYN_MAGIC {
-        let (value, expected) = (magic.into(), HAMLYN_MAGIC.into());
+    let magic = client.read_u32(REGION_BAR0, ULN_REG_MAGIC).map_err(failed())?;
+    if magic != ULN_MAGIC {
+        let (value, expected) = (magic.into(), ULN_MAGIC.into());
         return Err(Error::Incompatible { object: "card magic", value, expected });
     }
-    check_model::<M>(node, client.read_u32(REGION_BAR0, HAMLYN_REG_MODEL).map_err(failed())?)?;
-    let version = client.read_u32(REGION_BAR0, HAMLYN_REG_ABI_VERSION).map_err(failed())?;
+    check_model::<M>(node, client.read_u32(REGION_BAR0, ULN_REG_MODEL).map_err(failed())?)?;
+    let version = client.read_u32(REGION_BAR0, ULN_REG_ABI_VERSION).map_err(failed())?;
     check_version("card ABI version", version, M::VERSION)
 }
 
@@ -80,9 +80,9 @@ mod tests {
                 } else {
                     let (access, _) = RegionAccess::read_from_prefix(&body).unwrap();
                     let value = match access.offset as u32 {
-                        HAMLYN_REG_MAGIC => magic,
-                        HAMLYN_REG_MODEL => model,
-                        HAMLYN_REG_ABI_VERSION => version,
+                        ULN_REG_MAGIC => magic,
+                        ULN_REG_MODEL => model,
+                        ULN_REG_ABI_VERSION => version,
                         _ => 0,
                     };
                     body.extend(value.to_le_bytes());
@@ -104,18 +104,15 @@ mod tests {
     #[test]
     fn any_minor_version_is_accepted() {
         for version in [0x0001_0000, 0x0001_0002, 0x0001_0009] {
-            check(HAMLYN_MAGIC, 9, version).unwrap();
+            check(ULN_MAGIC, 9, version).unwrap();
         }
         let refused = |magic, model, version| check(magic, model, version).unwrap_err().to_string();
         assert_eq!(
-            refused(HAMLYN_MAGIC, 9, 0x0002_0000),
+            refused(ULN_MAGIC, 9, 0x0002_0000),
             "card ABI version 2.0 is not what this library knows (1.2)"
         );
         // Another model's version is not checked.
-        assert_eq!(
-            refused(HAMLYN_MAGIC, 1, 0x0002_0004),
-            "a.sock is a card of model 1, not of model 9 (kite)"
-        );
+        assert_eq!(refused(ULN_MAGIC, 1, 0x0002_0004), "a.sock is a card of model 1, not of model 9 (kite)");
         assert_eq!(refused(7, 9, 0x0001_0002), "card magic 0x7 is not what this library knows (0x4e4c4d48)");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use hamlyn_abi::family::interrupts::{HAMLYN_MAX_VECTORS, HAMLYN_VECTOR_LINK};
+use hamlyn_abi::family::interrupts::{ULN_MAX_VECTORS, ULN_VECTOR_LINK};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::{Errno, write};
 
@@ -18,7 +18,7 @@ use super::sleeper::{Control, Count, Sleeper, Words, drain};
 use crate::core::polling::nap_until;
 
 /// First vector that belongs to the model.
-const FIRST: u32 = HAMLYN_VECTOR_LINK + 1;
+const FIRST: u32 = ULN_VECTOR_LINK + 1;
 
 /// Objects in use that callers can sleep on.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ struct Shared {
 impl Interrupts {
     /// Gives the card an eventfd for each of its vectors, and starts the handler.
     pub(crate) fn start(client: &Client, control: Control, vectors: u32) -> io::Result<Self> {
-        let vectors = vectors.min(HAMLYN_MAX_VECTORS);
+        let vectors = vectors.min(ULN_MAX_VECTORS);
         let eventfds = (0..=vectors)
             .map(|_| eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK))
             .collect::<Result<Vec<_>, _>>()?;
@@ -146,7 +146,7 @@ impl Shared {
         let Some(arrivals) = self.arrivals.get(vector as usize) else { return };
         arrivals.fetch_add(1, Ordering::Release);
         self.control.clear_pending(vector);
-        if vector == HAMLYN_VECTOR_LINK {
+        if vector == ULN_VECTOR_LINK {
             let _ = write(&self.link, &1_u64.to_ne_bytes());
         }
         for (_, sleeper) in self.lock().by_place.values().filter(|(of, _)| *of == vector) {

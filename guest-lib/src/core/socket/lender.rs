@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::ULN_MAX_AREA;
 use hamlyn_sys::{Access, Mapping};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
@@ -57,7 +57,7 @@ impl Lender {
 
     /// Lends zeroed memory of `length` bytes, in whole pages.
     pub(crate) fn lend(&self, length: usize) -> Result<Memory> {
-        at_most("memory length", length as u64, HAMLYN_MAX_AREA)?;
+        at_most("memory length", length as u64, ULN_MAX_AREA)?;
         let size = length.max(1).next_multiple_of(PAGE);
         let lend =
             || if size < FIRST_FILE { self.lend_part(length, size) } else { self.lend_file(length, size) };

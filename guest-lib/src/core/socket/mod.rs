@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_abi::family::command::*;
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
-use hamlyn_abi::family::identity::HAMLYN_REG_SCRATCH;
-use hamlyn_abi::family::interrupts::{HAMLYN_MAX_VECTORS, HAMLYN_REG_INTERRUPT_TEST};
-use hamlyn_abi::family::link::{HAMLYN_REG_HOST_ID, HAMLYN_REG_PORTS};
-use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynStatistics};
+use hamlyn_abi::family::control::{ULN_CONTROL_RESET, ULN_REG_CONTROL};
+use hamlyn_abi::family::identity::ULN_REG_SCRATCH;
+use hamlyn_abi::family::interrupts::{ULN_MAX_VECTORS, ULN_REG_INTERRUPT_TEST};
+use hamlyn_abi::family::link::{ULN_REG_HOST_ID, ULN_REG_PORTS};
+use hamlyn_abi::uapi::{UlnQuery, UlnSelfTest, UlnStatistics};
 use hamlyn_sys::{Access, Mapping};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -56,7 +56,7 @@ pub(crate) fn reach<M: Model>(path: &Path) -> Result<Arc<Client>> {
     identity::check_card::<M, _>(&client, &path.display().to_string(), failed)?;
     let bits = CONFIG_COMMAND_MEMORY_AND_MASTER.to_le_bytes();
     client.write(REGION_CONFIG, CONFIG_COMMAND.into(), &bits).map_err(failed())?;
-    client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET).map_err(failed())?;
+    client.write_u32(REGION_BAR0, ULN_REG_CONTROL, ULN_CONTROL_RESET).map_err(failed())?;
     Ok(client)
 }
 
@@ -79,24 +79,24 @@ impl Seat {
         let failed = || Error::system("serve a card");
         let interrupts = Interrupts::start(&client, control, vectors).map_err(failed())?;
         let lender = Lender::new(client.clone());
-        let commands = Commands::start(client.clone(), lender.lend(HAMLYN_COMMAND_PAGE_SIZE as usize)?)?;
+        let commands = Commands::start(client.clone(), lender.lend(ULN_COMMAND_PAGE_SIZE as usize)?)?;
         let lapses = Arc::<AtomicU32>::default();
         let _handshake = Handshake::start(&client, lapses.clone()).map_err(failed())?;
         Ok(Self { interrupts, _handshake, commands, lender, lapses, client })
     }
 
     /// Updates host id and ports in the card's description.
-    pub(crate) fn query(&self, description: HamlynQuery) -> Result<HamlynQuery> {
+    pub(crate) fn query(&self, description: UlnQuery) -> Result<UlnQuery> {
         let read =
             |register, action| self.client.read_u32(REGION_BAR0, register).map_err(Error::system(action));
-        let host = read(HAMLYN_REG_HOST_ID, "ask for the host id")?;
-        let ports = read(HAMLYN_REG_PORTS, "ask for the switch's ports")?;
-        Ok(HamlynQuery { host, ports, ..description })
+        let host = read(ULN_REG_HOST_ID, "ask for the host id")?;
+        let ports = read(ULN_REG_PORTS, "ask for the switch's ports")?;
+        Ok(UlnQuery { host, ports, ..description })
     }
 
     /// Describes `length` bytes at `address`, which must lie in `memory`, for the card. The caller
     /// must keep the page lists for as long as the card may use them.
-    pub(crate) fn area(&self, memory: &Memory, address: u64, length: u64) -> Result<(HamlynArea, Memory)> {
+    pub(crate) fn area(&self, memory: &Memory, address: u64, length: u64) -> Result<(UlnArea, Memory)> {
         let offset = address.wrapping_sub(memory.card_address());
         inside("memory", offset, length, memory.len() as u64)?;
         let lists = self.lender.lend(area::list_pages(address, length) * PAGE)?;
@@ -106,25 +106,25 @@ impl Seat {
     }
 
     /// Reads the card's counters; `count` is their number, at most 64.
-    pub(crate) fn statistics(&self, count: u32) -> Result<HamlynStatistics> {
-        let mut statistics = HamlynStatistics::new_zeroed();
+    pub(crate) fn statistics(&self, count: u32) -> Result<UlnStatistics> {
+        let mut statistics = UlnStatistics::new_zeroed();
         statistics.count = count;
         let values = &mut statistics.values[..count as usize];
         let action = "read the counters";
-        self.commands.run_and_read(action, HAMLYN_COMMAND_READ_STATISTICS, 0, &[], values.as_mut_bytes())?;
+        self.commands.run_and_read(action, ULN_COMMAND_READ_STATISTICS, 0, &[], values.as_mut_bytes())?;
         Ok(statistics)
     }
 
-    pub(crate) fn self_test(&self, vectors: u32) -> Result<HamlynSelfTest> {
-        let mut results = HamlynSelfTest::default();
+    pub(crate) fn self_test(&self, vectors: u32) -> Result<UlnSelfTest> {
+        let mut results = UlnSelfTest::default();
         let failed = || Error::system("run the self-tests");
         let pattern = 0x1234_5678;
-        self.client.write_u32(REGION_BAR0, HAMLYN_REG_SCRATCH, pattern).map_err(failed())?;
-        let answer = self.client.read_u32(REGION_BAR0, HAMLYN_REG_SCRATCH).map_err(failed())?;
+        self.client.write_u32(REGION_BAR0, ULN_REG_SCRATCH, pattern).map_err(failed())?;
+        let answer = self.client.read_u32(REGION_BAR0, ULN_REG_SCRATCH).map_err(failed())?;
         results.access = u32::from(answer != !pattern);
         results.dma = self.test_dma()?;
-        for vector in 0..vectors.min(HAMLYN_MAX_VECTORS) {
-            let raise = || self.client.write_u32(REGION_BAR0, HAMLYN_REG_INTERRUPT_TEST, vector);
+        for vector in 0..vectors.min(ULN_MAX_VECTORS) {
+            let raise = || self.client.write_u32(REGION_BAR0, ULN_REG_INTERRUPT_TEST, vector);
             if results.interrupt == 0 && !self.interrupts.test(vector, raise).map_err(failed())? {
                 results.interrupt = vector + 1;
             }
@@ -138,8 +138,8 @@ impl Seat {
         let pattern: Vec<u8> = (0..PAGE).map(|index| (index * 7 + 1) as u8).collect();
         memory.write(0, &pattern)?;
         let from = memory.card_address();
-        let body = HamlynTestDma { from, to: from + PAGE as u64, length: PAGE as u64 };
-        if self.commands.run("test DMA", HAMLYN_COMMAND_TEST_DMA, 0, body.as_bytes()).is_err() {
+        let body = UlnTestDma { from, to: from + PAGE as u64, length: PAGE as u64 };
+        if self.commands.run("test DMA", ULN_COMMAND_TEST_DMA, 0, body.as_bytes()).is_err() {
             return Ok(1);
         }
         let mut copy = vec![0; PAGE];
@@ -150,7 +150,7 @@ impl Seat {
     /// Resets the card before memory is freed that the card may still write to. A card that is gone
     /// needs no reset.
     pub(crate) fn reset(&self) {
-        let _ = self.client.write_u32(REGION_BAR0, HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET);
+        let _ = self.client.write_u32(REGION_BAR0, ULN_REG_CONTROL, ULN_CONTROL_RESET);
     }
 }
 

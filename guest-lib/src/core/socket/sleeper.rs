@@ -42,7 +42,7 @@ impl Control {
     }
 
     pub(crate) fn clear_pending(&self, vector: u32) {
-        let pending = self.pending + (vector * HAMLYN_PENDING_STRIDE) as usize;
+        let pending = self.pending + (vector * ULN_PENDING_STRIDE) as usize;
         self.mapping.store_u32(pending, 0);
         barrier::before_queue_check();
     }
@@ -94,7 +94,7 @@ fn gone() -> io::Error {
 
 impl Sleeper {
     pub(crate) fn new(words: Words, control: Control, count: Option<Arc<dyn Count>>) -> io::Result<Self> {
-        control.mapping.store_u32(words.armed, HAMLYN_ARMED_NO);
+        control.mapping.store_u32(words.armed, ULN_ARMED_NO);
         let file = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         Ok(Self { words, control, count, file, state: Mutex::default(), fired: Condvar::new() })
     }
@@ -183,14 +183,14 @@ impl Sleeper {
     /// Handles an interrupt: wakes the sleepers if the card has fired.
     pub(crate) fn interrupted(&self) {
         let mut state = self.lock();
-        if self.control.armed(self.words) == HAMLYN_ARMED_FIRED {
+        if self.control.armed(self.words) == ULN_ARMED_FIRED {
             self.wake(&mut state);
         }
     }
 
     /// Arms the card. Does the handler's work if the handler has not run yet.
     fn arm_words(&self, state: &mut State, wanted: Option<u32>) {
-        if self.control.armed(self.words) == HAMLYN_ARMED_FIRED {
+        if self.control.armed(self.words) == ULN_ARMED_FIRED {
             self.wake(state);
         }
         self.store_words(state, wanted);
@@ -205,8 +205,8 @@ impl Sleeper {
             }
         }
         // Stored second: the card reads the number after it has found this word.
-        if self.control.armed(self.words) == HAMLYN_ARMED_NO {
-            mapping.store_u32_release(self.words.armed, HAMLYN_ARMED_YES);
+        if self.control.armed(self.words) == ULN_ARMED_NO {
+            mapping.store_u32_release(self.words.armed, ULN_ARMED_YES);
         }
         barrier::before_sleep_check();
     }
@@ -247,7 +247,7 @@ impl Sleeper {
     }
 
     fn disarm(&self, state: &mut State) {
-        self.control.mapping.store_u32(self.words.armed, HAMLYN_ARMED_NO);
+        self.control.mapping.store_u32(self.words.armed, ULN_ARMED_NO);
         state.least = None;
     }
 
@@ -291,7 +291,7 @@ mod tests {
 
     /// Blocks until the object is armed, as the card would see it.
     fn until_armed(control: &Control, words: Words) {
-        let is_armed = || (control.armed(words) == HAMLYN_ARMED_YES).then_some(());
+        let is_armed = || (control.armed(words) == ULN_ARMED_YES).then_some(());
         nap_until(Some(Duration::from_secs(10)), is_armed).expect("the sleeper arms the object");
     }
 
@@ -300,9 +300,9 @@ mod tests {
         status.store_u32_release(0, to);
         barrier::before_queue_check();
         let wanted = control.mapping.load_u32(words.wanted.unwrap());
-        let fires = control.armed(words) == HAMLYN_ARMED_YES && (to.wrapping_sub(wanted) as i32) >= 0;
+        let fires = control.armed(words) == ULN_ARMED_YES && (to.wrapping_sub(wanted) as i32) >= 0;
         if fires {
-            control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
+            control.mapping.store_u32(words.armed, ULN_ARMED_FIRED);
         }
         fires
     }
@@ -324,10 +324,10 @@ mod tests {
             assert!(sleeper.arm(None, || looks.fetch_add(1, Ordering::Relaxed) == 1).unwrap());
             until_armed(&control, words);
             arrived.store(1, Ordering::Release);
-            control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
+            control.mapping.store_u32(words.armed, ULN_ARMED_FIRED);
             sleeper.interrupted();
         });
-        assert_eq!(control.armed(words), HAMLYN_ARMED_NO, "nobody sleeps any more");
+        assert_eq!(control.armed(words), ULN_ARMED_NO, "nobody sleeps any more");
     }
 
     #[test]
@@ -353,10 +353,10 @@ mod tests {
         assert!(!drain(&sleeper.file()).unwrap(), "nobody has fired");
         // The card fires for this sleeper. Before the handler runs, another thread arms for
         // something else.
-        control.mapping.store_u32(words.armed, HAMLYN_ARMED_FIRED);
+        control.mapping.store_u32(words.armed, ULN_ARMED_FIRED);
         assert!(!sleeper.arm(None, || false).unwrap());
         assert!(drain(&sleeper.file()).unwrap(), "who slept looks again");
-        assert_eq!(control.armed(words), HAMLYN_ARMED_YES, "and the other is armed");
+        assert_eq!(control.armed(words), ULN_ARMED_YES, "and the other is armed");
     }
 
     /// Returns a terminus, with its status.

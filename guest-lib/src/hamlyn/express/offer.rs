@@ -1,6 +1,6 @@
 //! The data that the two ends of a channel exchange when they connect. Little-endian.
 
-use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::ULN_MAX_AREA;
 
 use crate::core::express::ring::HEADER;
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ impl Offer {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let capacity = long(8);
-        if !(2 * HEADER..=HAMLYN_MAX_AREA).contains(&capacity) || capacity % HEADER != 0 {
+        if !(2 * HEADER..=ULN_MAX_AREA).contains(&capacity) || capacity % HEADER != 0 {
             return Err(Error::Malformed("an offer of a channel with a ring of impossible length"));
         }
         let (way, destination) = match word(4) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::ULN_MAX_AREA;
 
 use hamlyn_sys::Mapping;
 
@@ -47,7 +47,7 @@ impl Pool {
     }
 
     pub(super) fn allocate(self: &Arc<Self>, length: usize) -> Result<Buffer> {
-        at_most("buffer length", length as u64, HAMLYN_MAX_AREA)?;
+        at_most("buffer length", length as u64, ULN_MAX_AREA)?;
         let size = length.max(1).next_multiple_of(UNIT);
         let mut arenas = self.arenas();
         let mut found = find(&mut arenas, size);
@@ -63,7 +63,7 @@ impl Pool {
                 let longest = arenas.last().map_or(FIRST / 2, |arena| arena.memory.len());
                 let mut arena = Arena::new(
                     self.terminus
-                        .create_send_buffer(size.max((2 * longest).min(HAMLYN_MAX_AREA as usize)))
+                        .create_send_buffer(size.max((2 * longest).min(ULN_MAX_AREA as usize)))
                         .map_err(|error| come_again(error, draining))?,
                 );
                 let start = arena.free.take(size).unwrap_or_default();

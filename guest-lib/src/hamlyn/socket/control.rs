@@ -4,9 +4,9 @@
 use std::io;
 use std::sync::Arc;
 
-use hamlyn_abi::family::sleep::HAMLYN_ARMED_STRIDE;
+use hamlyn_abi::family::sleep::ULN_ARMED_STRIDE;
 use hamlyn_abi::hamlyn::window::*;
-use hamlyn_abi::uapi::HamlynQuery;
+use hamlyn_abi::uapi::UlnQuery;
 use hamlyn_sys::hamlyn::window::StatusWords;
 
 use crate::core::socket::client::MappableRegion;
@@ -25,7 +25,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    fn of(card: &HamlynQuery) -> Self {
+    fn of(card: &UlnQuery) -> Self {
         let queues = (card.queues.div_ceil(512).max(1) * HAMLYN_QUEUE_CONTROL_SIZE) as usize;
         Self { queues, has_termini: card.abi_version >= WAKES_SENDERS }
     }
@@ -33,11 +33,11 @@ impl Layout {
     /// Returns the number of queues that have control words.
     fn queues(self) -> u32 {
         let armed = self.queues.saturating_sub(HAMLYN_QUEUE_CONTROL_ARMED as usize);
-        (armed / HAMLYN_ARMED_STRIDE as usize) as u32
+        (armed / ULN_ARMED_STRIDE as usize) as u32
     }
 
     pub(super) fn of_queue(queue: u32) -> Words {
-        let armed = (HAMLYN_QUEUE_CONTROL_ARMED + queue * HAMLYN_ARMED_STRIDE) as usize;
+        let armed = (HAMLYN_QUEUE_CONTROL_ARMED + queue * ULN_ARMED_STRIDE) as usize;
         Words { armed, wanted: None }
     }
 
@@ -51,7 +51,7 @@ impl Layout {
 }
 
 /// Maps both areas.
-pub(super) fn map(windows: &MappableRegion, card: &HamlynQuery) -> io::Result<(Control, Layout)> {
+pub(super) fn map(windows: &MappableRegion, card: &UlnQuery) -> io::Result<(Control, Layout)> {
     let layout = Layout::of(card);
     if layout.queues() < card.queues {
         return Err(io::Error::other(format!("{} notification queues have no control word", card.queues)));

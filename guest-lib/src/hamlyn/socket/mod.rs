@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::{
@@ -18,10 +18,10 @@ use hamlyn_abi::hamlyn::sram::{HAMLYN_SRAM_NUMBER, HAMLYN_SRAM_UNIT};
 use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
 use hamlyn_abi::hamlyn::uapi::HamlynSramQuery;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
-use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_SLOTS;
+use hamlyn_abi::kernel::well_known::ULN_WELL_KNOWN_SLOTS;
 use hamlyn_abi::uapi::{
-    HAMLYN_CAPABILITY_CONNECTIONS, HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI,
-    HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
+    HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI, HamlynSendBuffer, HamlynSlotCreate,
+    ULN_CAPABILITY_CONNECTIONS, UlnQuery, UlnSelfTest, UlnStatistics,
 };
 use hamlyn_sys::Mapping;
 use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
@@ -55,7 +55,7 @@ pub struct SocketAttachment {
     seat: Seat,
     layout: Layout,
     windows: MappableRegion,
-    description: HamlynQuery,
+    description: UlnQuery,
 }
 
 impl SocketAttachment {
@@ -107,7 +107,7 @@ impl SocketAttachment {
 const ONE_MEMORY: u32 = 0x0002_0006;
 
 /// Describes the card's memory as a driver would.
-fn describe_memory(client: &Client, card: &mut HamlynQuery) -> io::Result<()> {
+fn describe_memory(client: &Client, card: &mut UlnQuery) -> io::Result<()> {
     if card.abi_version < ONE_MEMORY {
         return Ok(());
     }
@@ -121,9 +121,9 @@ fn describe_memory(client: &Client, card: &mut HamlynQuery) -> io::Result<()> {
 }
 
 /// Returns what a driver would answer to a query, without the host id.
-fn describe(client: &Client) -> io::Result<HamlynQuery> {
+fn describe(client: &Client) -> io::Result<UlnQuery> {
     let register = |offset| client.read_u32(REGION_BAR0, offset);
-    let mut card = HamlynQuery {
+    let mut card = UlnQuery {
         packet_size: register(HAMLYN_REG_PACKET_SIZE)?,
         sram_size: register(HAMLYN_REG_SRAM_SIZE)?,
         termini: register(HAMLYN_REG_TERMINI)?,
@@ -136,15 +136,15 @@ fn describe(client: &Client) -> io::Result<HamlynQuery> {
 }
 
 impl CardAttachment for SocketAttachment {
-    fn query(&self) -> Result<HamlynQuery> {
+    fn query(&self) -> Result<UlnQuery> {
         let mut query = self.seat.query(self.description)?;
         describe_memory(&self.seat.client, &mut query).map_err(Error::system("ask for the card's memory"))?;
         // The program cannot use what the operating system's part uses.
         if self.names.is_some() {
             query.termini -= 1;
             query.queues -= 1;
-            query.slots -= HAMLYN_WELL_KNOWN_SLOTS;
-            query.capabilities |= HAMLYN_CAPABILITY_CONNECTIONS;
+            query.slots -= ULN_WELL_KNOWN_SLOTS;
+            query.capabilities |= ULN_CAPABILITY_CONNECTIONS;
         }
         Ok(query)
     }
@@ -157,11 +157,11 @@ impl CardAttachment for SocketAttachment {
         self.seat.lender.lend_own(mapping)
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
+    fn statistics(&self) -> Result<UlnStatistics> {
         self.seat.statistics(HAMLYN_STATISTICS)
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
+    fn self_test(&self) -> Result<UlnSelfTest> {
         self.seat.self_test(self.description.vectors)
     }
 
@@ -281,7 +281,7 @@ impl Attachment for SocketAttachment {
     ) -> Result<()> {
         let (area, lists) = self.seat.area(area, slot.area_address, slot.area_length)?;
         let mut kept = vec![lists];
-        let mut metadata_area = HamlynArea::default();
+        let mut metadata_area = UlnArea::default();
         if let Some(memory) = metadata {
             let length = u64::from(slot.metadata_entries) * u64::from(HAMLYN_METADATA_SIZE);
             let (area, lists) = self.seat.area(memory, slot.metadata_address, length)?;

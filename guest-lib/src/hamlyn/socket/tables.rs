@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hamlyn_abi::uapi::HamlynQuery;
+use hamlyn_abi::uapi::UlnQuery;
 use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords};
 
 use crate::core::memory::Memory;
@@ -53,7 +53,7 @@ impl Tables {
 }
 
 /// Returns the first free number in a table of an object of which the card has a limited number.
-pub(super) fn free_index<T>(table: &BTreeMap<u32, T>, card: &HamlynQuery, shared: &Shared) -> Result<u32> {
+pub(super) fn free_index<T>(table: &BTreeMap<u32, T>, card: &UlnQuery, shared: &Shared) -> Result<u32> {
     let (object, limit, remedy) = (shared.object, (shared.limit)(card), shared.remedy);
     let free = (0..limit).find(|index| !table.contains_key(index));
     free.ok_or(Error::Exhausted { object, limit, remedy })

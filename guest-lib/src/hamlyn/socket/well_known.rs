@@ -1,15 +1,15 @@
 //! Well-known slots (section 6.3) of a card that is attached to through its socket. As in the
 //! driver, the terminus, queue and slots here belong only to the operating system's part.
 
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_OPEN, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::sram::{HAMLYN_SRAM_QUEUE, HAMLYN_SRAM_SLOT, HAMLYN_SRAM_TERMINUS};
 use hamlyn_abi::hamlyn::uapi::HamlynSramQuery;
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
-use hamlyn_abi::kernel::well_known::{HAMLYN_WELL_KNOWN_KEY, HAMLYN_WELL_KNOWN_SLOTS};
-use hamlyn_abi::kernel::wire::HamlynWire;
-use hamlyn_abi::uapi::{HAMLYN_MAX_NAME, HAMLYN_MAX_PRIVATE, HamlynQuery};
+use hamlyn_abi::kernel::well_known::{ULN_WELL_KNOWN_KEY, ULN_WELL_KNOWN_SLOTS};
+use hamlyn_abi::kernel::wire::UlnWire;
+use hamlyn_abi::uapi::{ULN_MAX_NAME, ULN_MAX_PRIVATE, UlnQuery};
 use hamlyn_driver_host::slots::{self, ENTRIES, METADATA_LENGTH, METADATA_OFFSET};
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
@@ -27,26 +27,26 @@ use crate::hamlyn::cursor::{Cursor, Look};
 
 /// Number of pages for a slot's page lists: a directory and a list.
 const LIST_PAGES: usize = 2;
-const HOSTS: usize = HAMLYN_WELL_KNOWN_SLOTS as usize;
+const HOSTS: usize = ULN_WELL_KNOWN_SLOTS as usize;
 
 /// Returns true if the card's memory has room for the operating system's part, and for one object
 /// of each kind for the program.
-fn has_memory(card: &HamlynQuery) -> bool {
+fn has_memory(card: &UlnQuery) -> bool {
     let HamlynSramQuery { room, .. } = card.of_card().unwrap_or_default();
     // Cards older than version 2.6 have one table per kind.
     let least =
-        (HAMLYN_WELL_KNOWN_SLOTS + 1) * HAMLYN_SRAM_SLOT + 2 * (HAMLYN_SRAM_TERMINUS + HAMLYN_SRAM_QUEUE);
+        (ULN_WELL_KNOWN_SLOTS + 1) * HAMLYN_SRAM_SLOT + 2 * (HAMLYN_SRAM_TERMINUS + HAMLYN_SRAM_QUEUE);
     room == 0 || room >= least
 }
 
 /// Returns true if the card has room for these and for at least one object of each kind for the
 /// program. A message must also fit into one packet, so that it cannot be lost in part.
-pub(super) fn has_room(card: &HamlynQuery) -> bool {
+pub(super) fn has_room(card: &UlnQuery) -> bool {
     card.termini > 1
         && card.queues > 1
-        && card.slots > HAMLYN_WELL_KNOWN_SLOTS
+        && card.slots > ULN_WELL_KNOWN_SLOTS
         && has_memory(card)
-        && card.packet_size >= HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE
+        && card.packet_size >= ULN_MAX_NAME + ULN_MAX_PRIVATE
 }
 
 /// The operating system's part of the card.
@@ -68,11 +68,11 @@ impl WellKnown {
     /// Opens them, before any other object.
     pub(super) fn open(card: &SocketAttachment) -> Result<Self> {
         let terminus = card.open_terminus(1, HAMLYN_TERMINUS_PRIVILEGED)?;
-        let queue = card.open_queue((2 * HAMLYN_WELL_KNOWN_SLOTS * ENTRIES).next_power_of_two())?;
+        let queue = card.open_queue((2 * ULN_WELL_KNOWN_SLOTS * ENTRIES).next_power_of_two())?;
         let (_, sleeper) = card.tables().sleeper(queue.queue)?;
         let memory = card.seat.lender.lend(HOSTS * (1 + LIST_PAGES) * PAGE)?;
         let own = Self { host: 0, terminus, tail: 0, queue, sleeper, cursor: Cursor::default(), memory };
-        for host in 0..HAMLYN_WELL_KNOWN_SLOTS {
+        for host in 0..ULN_WELL_KNOWN_SLOTS {
             own.open_slot(card, host)?;
         }
         Ok(own)
@@ -89,8 +89,8 @@ impl WellKnown {
         let body = HamlynOpenSlot {
             area,
             // The same page, at a higher offset.
-            metadata: HamlynArea { length: METADATA_LENGTH.into(), first: METADATA_OFFSET, ..area },
-            key: HAMLYN_WELL_KNOWN_KEY,
+            metadata: UlnArea { length: METADATA_LENGTH.into(), first: METADATA_OFFSET, ..area },
+            key: ULN_WELL_KNOWN_KEY,
             metadata_pointer: 0,
             metadata_entries: ENTRIES,
             mode: HAMLYN_MODE_PARANOID_ONE_SHOT,
@@ -111,7 +111,7 @@ impl Transport for WellKnown {
         self.host = host;
     }
 
-    fn post(&mut self, to: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> Result<bool> {
+    fn post(&mut self, to: u32, entry: u32, wire: &UlnWire, data: &[u8]) -> Result<bool> {
         if self.unfinished() >= HAMLYN_WORK_QUEUE_USABLE {
             return Ok(false);
         }
@@ -137,16 +137,16 @@ impl Transport for WellKnown {
                 Look::Lost(_) => continue,
             };
             let (host, entry) = (notification.slot, notification.metadata / u64::from(HAMLYN_METADATA_SIZE));
-            if host < HAMLYN_WELL_KNOWN_SLOTS && entry < ENTRIES.into() {
+            if host < ULN_WELL_KNOWN_SLOTS && entry < ENTRIES.into() {
                 return Some((host, entry as u32));
             }
         }
     }
 
-    fn read(&self, host: u32, entry: u32, place: &mut [u8]) -> Result<HamlynWire> {
-        let mut bytes = [0; size_of::<HamlynWire>()];
+    fn read(&self, host: u32, entry: u32, place: &mut [u8]) -> Result<UlnWire> {
+        let mut bytes = [0; size_of::<UlnWire>()];
         self.memory.read(entry_offset(host, entry), &mut bytes)?;
-        let wire = HamlynWire::read_from_bytes(&bytes).map_err(|_| Error::Invalid("a message has a size"))?;
+        let wire = UlnWire::read_from_bytes(&bytes).map_err(|_| Error::Invalid("a message has a size"))?;
         let place = &mut place[..slots::place_length(entry) as usize];
         self.memory.read(host as usize * PAGE + slots::place_offset(entry) as usize, place)?;
         Ok(wire)

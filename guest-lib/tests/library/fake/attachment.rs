@@ -56,14 +56,14 @@ fn map(length: usize) -> Result<Arc<Mapping>> {
 }
 
 impl CardAttachment for Fake {
-    fn query(&self) -> Result<HamlynQuery> {
+    fn query(&self) -> Result<UlnQuery> {
         let host = if self.0.lock().unwrap().link_down {
-            hamlyn_abi::family::link::HAMLYN_NO_HOST
+            hamlyn_abi::family::link::ULN_NO_HOST
         } else {
             self.host()
         };
         let ports = self.0.lock().unwrap().ports;
-        Ok(HamlynQuery { host, ports, packet_size: 1024, ..HamlynQuery::default() })
+        Ok(UlnQuery { host, ports, packet_size: 1024, ..UlnQuery::default() })
     }
 
     fn allocate(&self, length: usize) -> Result<Memory> {
@@ -112,7 +112,7 @@ impl CardAttachment for Fake {
         let question = FakeConnection::undecided(host);
         if let Some(reason) = answer {
             let mut asked = question.asked.lock().unwrap();
-            (asked.state, asked.reason) = (HAMLYN_CONNECTION_ENDED, reason);
+            (asked.state, asked.reason) = (ULN_CONNECTION_ENDED, reason);
             asked.theirs.write_all(b"news").unwrap();
         }
         Ok(Box::new(question))
@@ -126,9 +126,9 @@ impl CardAttachment for Fake {
         self.0.lock().unwrap().map_area(self.host(), host, area, key)
     }
 
-    fn query_express(&self, _host: u32) -> Result<HamlynExpressQuery> {
+    fn query_express(&self, _host: u32) -> Result<UlnExpressQuery> {
         let part = if self.0.lock().unwrap().has_express { 1 << 20 } else { 0 };
-        Ok(HamlynExpressQuery { part, ..FromZeros::new_zeroed() })
+        Ok(UlnExpressQuery { part, ..FromZeros::new_zeroed() })
     }
 
     fn destroy_express(&self, number: u32) -> Result<()> {
@@ -136,13 +136,13 @@ impl CardAttachment for Fake {
         Ok(())
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
+    fn statistics(&self) -> Result<UlnStatistics> {
         self.0.lock().unwrap().settled += 1;
-        Ok(HamlynStatistics::new_zeroed())
+        Ok(UlnStatistics::new_zeroed())
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
-        Ok(HamlynSelfTest::default())
+    fn self_test(&self) -> Result<UlnSelfTest> {
+        Ok(UlnSelfTest::default())
     }
 }
 

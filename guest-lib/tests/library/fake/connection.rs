@@ -31,16 +31,16 @@ impl FakeConnection {
         ours.set_nonblocking(true).unwrap();
         // A full socket is neither readable nor writable.
         while (&ours).write(&[0; 4096]).is_ok() {}
-        let asked = Arc::new(Mutex::new(Asked { state: HAMLYN_CONNECTION_CONNECTING, reason: 0, theirs }));
+        let asked = Arc::new(Mutex::new(Asked { state: ULN_CONNECTION_CONNECTING, reason: 0, theirs }));
         Self { host, asked, file: ours }
     }
 }
 
 impl ConnectionParts for FakeConnection {
-    fn state(&self) -> Result<HamlynConnectionState> {
+    fn state(&self) -> Result<UlnConnectionState> {
         let asked = self.asked.lock().unwrap();
         let (state, reason, host) = (asked.state, asked.reason, self.host);
-        Ok(HamlynConnectionState { state, reason, host, ..FromZeros::new_zeroed() })
+        Ok(UlnConnectionState { state, reason, host, ..FromZeros::new_zeroed() })
     }
 
     fn accept(&self, _: &[u8]) -> Result<()> {

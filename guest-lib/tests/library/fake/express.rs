@@ -70,7 +70,7 @@ fn key_of(area: u32) -> u64 {
 /// A connection with both sides: side 0 has asked, side 1 was asked.
 #[derive(Debug)]
 pub(super) struct Link {
-    states: [HamlynConnectionState; 2],
+    states: [UlnConnectionState; 2],
     /// The other ends of the sides' files.
     theirs: [UnixStream; 2],
 }
@@ -78,7 +78,7 @@ pub(super) struct Link {
 impl Link {
     fn tell(&mut self, side: usize, state: u32, reason: u32, private: &[u8]) {
         let told = &mut self.states[side];
-        if told.state == HAMLYN_CONNECTION_ENDED {
+        if told.state == ULN_CONNECTION_ENDED {
             return;
         }
         (told.state, told.reason) = (state, reason);
@@ -105,8 +105,8 @@ pub(super) fn request(from: u32, to: u32, private: &[u8]) -> (Side, Side) {
         while (&ours).write(&[0; 4096]).is_ok() {}
         (ours, theirs)
     });
-    let states = [to, from].map(|host| HamlynConnectionState {
-        state: HAMLYN_CONNECTION_CONNECTING,
+    let states = [to, from].map(|host| UlnConnectionState {
+        state: ULN_CONNECTION_CONNECTING,
         host,
         ..FromZeros::new_zeroed()
     });
@@ -118,25 +118,25 @@ pub(super) fn request(from: u32, to: u32, private: &[u8]) -> (Side, Side) {
 }
 
 impl ConnectionParts for Side {
-    fn state(&self) -> Result<HamlynConnectionState> {
+    fn state(&self) -> Result<UlnConnectionState> {
         Ok(self.link.lock().unwrap().states[self.side])
     }
 
     fn accept(&self, private: &[u8]) -> Result<()> {
         let mut link = self.link.lock().unwrap();
-        link.tell(0, HAMLYN_CONNECTION_ESTABLISHED, 0, private);
-        link.states[1].state = HAMLYN_CONNECTION_ESTABLISHED;
+        link.tell(0, ULN_CONNECTION_ESTABLISHED, 0, private);
+        link.states[1].state = ULN_CONNECTION_ESTABLISHED;
         Ok(())
     }
 
     fn reject(&self, private: &[u8]) -> Result<()> {
-        self.link.lock().unwrap().tell(0, HAMLYN_CONNECTION_ENDED, HAMLYN_END_REJECTED, private);
+        self.link.lock().unwrap().tell(0, ULN_CONNECTION_ENDED, ULN_END_REJECTED, private);
         Ok(())
     }
 
     fn close(&self, private: &[u8]) -> Result<()> {
         let mut link = self.link.lock().unwrap();
-        link.tell(1 - self.side, HAMLYN_CONNECTION_ENDED, HAMLYN_END_CLOSED, private);
+        link.tell(1 - self.side, ULN_CONNECTION_ENDED, ULN_END_CLOSED, private);
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl ConnectionParts for Side {
 impl Drop for Side {
     fn drop(&mut self) {
         let mut link = self.link.lock().unwrap();
-        link.tell(1 - self.side, HAMLYN_CONNECTION_ENDED, HAMLYN_END_DIED, b"");
+        link.tell(1 - self.side, ULN_CONNECTION_ENDED, ULN_END_DIED, b"");
     }
 }
 

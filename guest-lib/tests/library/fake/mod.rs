@@ -102,7 +102,7 @@ impl Fake {
     }
 
     /// Sets the number of ports, and enables questions. The given hosts answer them at once
-    /// (`HAMLYN_END_*`), the others never.
+    /// (`ULN_END_*`), the others never.
     pub(crate) fn say(&self, ports: u32, answers: &[(u32, u32)]) {
         let mut card = self.0.lock().unwrap();
         (card.ports, card.answers) = (ports, Some(answers.iter().copied().collect()));
@@ -114,11 +114,11 @@ impl Fake {
     }
 
     /// Sets a host's answer to all that have asked it: 0 accepts, any other value is the reason
-    /// (`HAMLYN_END_*`).
+    /// (`ULN_END_*`).
     pub(crate) fn answer(&self, host: u32, reason: u32) {
         for asked in self.0.lock().unwrap().asked.get(&host).into_iter().flatten().filter_map(Weak::upgrade) {
             let mut asked = asked.lock().unwrap();
-            asked.state = if reason == 0 { HAMLYN_CONNECTION_ESTABLISHED } else { HAMLYN_CONNECTION_ENDED };
+            asked.state = if reason == 0 { ULN_CONNECTION_ESTABLISHED } else { ULN_CONNECTION_ENDED };
             asked.reason = reason;
             asked.theirs.write_all(b"news").unwrap();
         }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use hamlyn::attach::{CardAttachment, Model, Node};
-use hamlyn_abi::family::link::HAMLYN_NO_HOST;
-use hamlyn_abi::uapi::HamlynQuery;
+use hamlyn_abi::family::link::ULN_NO_HOST;
+use hamlyn_abi::uapi::UlnQuery;
 use serde_json::Value;
 
 /// Description of a card.
@@ -26,9 +26,9 @@ pub(crate) type Fact = (&'static str, Value, &'static str);
 
 impl Facts {
     /// Returns the facts that any card's driver reports.
-    pub(crate) fn of(query: &HamlynQuery, counters: Vec<(&'static str, u64)>) -> Self {
+    pub(crate) fn of(query: &UlnQuery, counters: Vec<(&'static str, u64)>) -> Self {
         Self {
-            host: (query.host != HAMLYN_NO_HOST).then_some(query.host),
+            host: (query.host != ULN_NO_HOST).then_some(query.host),
             ports: (query.ports != 0).then_some(query.ports),
             interface: Some(query.uapi_version),
             abi_version: query.abi_version,
@@ -43,7 +43,7 @@ impl Facts {
 pub(crate) fn driven<M: Model>(
     name: &str,
     counters: &[&'static str],
-) -> hamlyn::Result<(HamlynQuery, Vec<(&'static str, u64)>)> {
+) -> hamlyn::Result<(UlnQuery, Vec<(&'static str, u64)>)> {
     let node = Node::<M>::open(Path::new(name))?;
     let counted = node.statistics()?;
     Ok((node.query()?, counters.iter().copied().zip(counted.values).collect()))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hamlyn::Card;
 use hamlyn::attach::{CardAttachment, DeviceAttachment};
-use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::ULN_MAX_AREA;
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
 use hamlyn_abi::hamlyn::notification::HAMLYN_QUEUE_MAX_ENTRIES;
 use hamlyn_abi::hamlyn::request::{HAMLYN_MAX_GATHER, HAMLYN_MAX_METADATA};
@@ -15,7 +15,7 @@ use crate::Outcome;
 
 /// Limits of all Hamlyn cards.
 const LIMITS: [(&str, u64, &str); 6] = [
-    ("max_area", HAMLYN_MAX_AREA, " bytes"),
+    ("max_area", ULN_MAX_AREA, " bytes"),
     ("max_queue_entries", HAMLYN_QUEUE_MAX_ENTRIES as u64, ""),
     ("max_metadata", HAMLYN_MAX_METADATA as u64, " bytes"),
     ("max_gather", HAMLYN_MAX_GATHER as u64, ""),

@@ -227,15 +227,15 @@ fn line(name: &str, value: impl std::fmt::Display) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hamlyn_abi::family::link::HAMLYN_NO_HOST;
-    use hamlyn_abi::uapi::HamlynQuery;
+    use hamlyn_abi::family::link::ULN_NO_HOST;
+    use hamlyn_abi::uapi::UlnQuery;
 
     use super::*;
 
     #[test]
     fn a_card_without_a_link_has_no_host() {
         let driver = Driver { pci_address: Some("0000:00:02.0".to_owned()), ..Driver::default() };
-        let query = HamlynQuery { host: HAMLYN_NO_HOST, abi_version: 0x0001_0002, ..HamlynQuery::default() };
+        let query = UlnQuery { host: ULN_NO_HOST, abi_version: 0x0001_0002, ..UlnQuery::default() };
         let mut facts = Facts::of(&query, vec![("lost", 7)]);
         facts.interface = None;
         facts.fields = vec![("snoops", false.into(), "")];

@@ -13,7 +13,7 @@ use hamlyn_abi::clan::dma::{CLAN_MIN_REQUESTS, CLAN_REQUEST_SIZE};
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::tripwire::*;
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_card::card::{Card, Progress};
 use hamlyn_card::ports::{Packet, VolatileSlice};
 use hamlyn_card_clan::{ClanCard, Options};
@@ -120,13 +120,13 @@ impl Serving {
         done(host.run(CLAN_COMMAND_OPEN_EVENTS, 0, &body))?;
         open_endpoints(&mut host, count, 0)?;
         open_windows(&mut host, count, 0)?;
-        let mut page = HamlynArea::default();
+        let mut page = UlnArea::default();
         for index in 0..count {
             let first = index % PIECES * LENGTH;
             if first == 0 {
                 page = area(&host, PAGE);
             }
-            let area = HamlynArea { length: LENGTH.into(), first, ..page };
+            let area = UlnArea { length: LENGTH.into(), first, ..page };
             let (key, owner, flags) = (KEY, OWNER, CLAN_APERTURE_WRITE);
             let body = ClanOpenAperture { area, key, owner, flags, ..Default::default() };
             done(host.run(CLAN_COMMAND_OPEN_APERTURE, index, &body))?;

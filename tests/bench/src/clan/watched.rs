@@ -12,7 +12,7 @@ use hamlyn_abi::clan::command::*;
 use hamlyn_abi::clan::dma::CLAN_MIN_REQUESTS;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::tripwire::*;
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_card::card::{Card, Progress};
 use hamlyn_card::ports::{Packet, VolatileSlice};
 use hamlyn_card_clan::{ClanCard, Options};
@@ -66,11 +66,11 @@ pub(crate) fn options() -> Options {
 }
 
 /// Allocates an area of consecutive pages. All endpoints share one, because nothing reads it.
-pub(crate) fn area(host: &Host<ClanCard>, length: u64) -> HamlynArea {
+pub(crate) fn area(host: &Host<ClanCard>, length: u64) -> UlnArea {
     area_at(host, host.pages(length.div_ceil(PAGE)), length)
 }
 
-pub(crate) fn area_at(host: &Host<ClanCard>, start: u64, length: u64) -> HamlynArea {
+pub(crate) fn area_at(host: &Host<ClanCard>, start: u64, length: u64) -> UlnArea {
     list_pages(length, 0, || host.pages(1), |index| start + index * PAGE, |at, bytes| host.put(at, bytes))
 }
 
@@ -105,7 +105,7 @@ fn open_endpoint_at(
     host: &mut Host<ClanCard>,
     index: u32,
     tripwires: u32,
-    memory: HamlynArea,
+    memory: UlnArea,
 ) -> anyhow::Result<()> {
     let requests = CLAN_MIN_REQUESTS;
     let events = CLAN_NO_EVENTS;

@@ -9,7 +9,7 @@ use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::fifo::DART_FIFO_SIZE;
 use hamlyn_abi::dart::registers::*;
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_card::card::{Card, Progress};
 use hamlyn_card::ports::VolatileSlice;
 use hamlyn_card_dart::{DartCard, Options, Policy};
@@ -168,7 +168,7 @@ impl End {
     }
 }
 
-fn area(host: &Host<DartCard>, length: u64) -> HamlynArea {
+fn area(host: &Host<DartCard>, length: u64) -> UlnArea {
     let start = host.pages(length.div_ceil(PAGE));
     list_pages(length, 0, || host.pages(1), |index| start + index * PAGE, |at, bytes| host.put(at, bytes))
 }

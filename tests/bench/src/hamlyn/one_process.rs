@@ -16,11 +16,11 @@ use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{
     Card, Error, Memory as LibraryMemory, Message, NotificationQueue, Result, Terminus, Ticket, random_key,
 };
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_abi::hamlyn::command::{HamlynOpenSlot, HamlynOpenTerminus};
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
-use hamlyn_abi::uapi::{HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics};
+use hamlyn_abi::uapi::{HamlynSendBuffer, HamlynSlotCreate, UlnQuery, UlnSelfTest, UlnStatistics};
 use hamlyn_bench_guest::pattern::{check_mark, mark};
 use hamlyn_card::card::Progress;
 use hamlyn_card::ports::VolatileSlice;
@@ -208,7 +208,7 @@ impl Local {
 impl Inner {
     /// Describes memory with consecutive pages for the card. The page lists exist as long as the
     /// card.
-    fn area(&self, address: u64, length: u64) -> HamlynArea {
+    fn area(&self, address: u64, length: u64) -> UlnArea {
         let first = address % PAGE;
         let (list, put) = (|| self.host.pages(1), |at, bytes: &[u8]| self.host.put(at, bytes));
         list_pages(length, first as u32, list, |index| address - first + index * PAGE, put)
@@ -222,8 +222,8 @@ fn done(action: &'static str, done: Done<InMemory>) -> Result<()> {
 }
 
 impl CardAttachment for Local {
-    fn query(&self) -> Result<HamlynQuery> {
-        Ok(HamlynQuery { host: self.number, packet_size: self.packet_size, ..Default::default() })
+    fn query(&self) -> Result<UlnQuery> {
+        Ok(UlnQuery { host: self.number, packet_size: self.packet_size, ..Default::default() })
     }
 
     fn allocate(&self, length: usize) -> Result<LibraryMemory> {
@@ -237,11 +237,11 @@ impl CardAttachment for Local {
         Ok(LibraryMemory::lent(mapping, length, Some(address), None))
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
+    fn statistics(&self) -> Result<UlnStatistics> {
         Err(Error::Unsupported("counters in one process"))
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
+    fn self_test(&self) -> Result<UlnSelfTest> {
         Err(Error::Unsupported("self-tests in one process"))
     }
 }

@@ -10,8 +10,8 @@ use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::{CLAN_EVENT_SIZE, CLAN_EVENT_TRIPWIRE, CLAN_EVENTS_HEAD, CLAN_EVENTS_TAKEN};
 use hamlyn_abi::clan::fifo::CLAN_FIFO_SIZE;
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_IN_USE};
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_LENGTH, ULN_STATUS_IN_USE};
+use hamlyn_abi::family::control::{ULN_CONTROL_RESET, ULN_REG_CONTROL};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::engine::area::Area;
@@ -405,7 +405,7 @@ impl World<Clan> {
         self.settle(host)?;
         self.note(|| format!("host {host} resets its card"));
         let machine = self.hosts[host].machine.clone();
-        machine.set(HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET)?;
+        machine.set(ULN_REG_CONTROL, ULN_CONTROL_RESET)?;
         self.settle_after_reset(host)?;
         let all = |keys: Vec<u32>| keys.into_iter();
         let ledger = &self.model.ledgers[host];
@@ -450,9 +450,9 @@ impl Ledger {
         };
         let left: BTreeSet<&Source> = queue.untaken().iter().filter(is_left).collect();
         if sources > queue.records {
-            Some(HAMLYN_STATUS_BAD_LENGTH)
+            Some(ULN_STATUS_BAD_LENGTH)
         } else {
-            (sources + left.len() as u32 > queue.records).then_some(HAMLYN_STATUS_IN_USE)
+            (sources + left.len() as u32 > queue.records).then_some(ULN_STATUS_IN_USE)
         }
     }
 }

@@ -139,8 +139,8 @@ impl Machine {
             return Ok(());
         }
         self.driver().next_beat = now + period / BEATS;
-        self.set(HAMLYN_REG_HANDSHAKE, 1)?;
-        self.set(HAMLYN_REG_CONTROL, HAMLYN_CONTROL_ENABLE)
+        self.set(ULN_REG_HANDSHAKE, 1)?;
+        self.set(ULN_REG_CONTROL, ULN_CONTROL_ENABLE)
     }
 
     /// Gives the card its tick if it is due.

@@ -438,7 +438,7 @@ impl World<Clan> {
     pub(super) fn command_nonsense(&mut self, host: usize) -> Result<(), Violation> {
         self.check_card(host)?;
         let machine = self.hosts[host].machine.clone();
-        let area = hamlyn_abi::family::area::HamlynArea { length: 64, ..Default::default() };
+        let area = hamlyn_abi::family::area::UlnArea { length: 64, ..Default::default() };
         let options = machine.options;
         let aperture = ClanOpenAperture { area, ..ClanOpenAperture::default() };
         let window = ClanOpenWindow { length: 64, endpoint: options.endpoints, ..ClanOpenWindow::default() };
@@ -446,7 +446,7 @@ impl World<Clan> {
         let refused = match which {
             0 => machine.command(CLAN_COMMAND_OPEN_APERTURE, options.apertures, &aperture)?,
             1 => {
-                let odd = hamlyn_abi::family::area::HamlynArea { first: 3, ..area };
+                let odd = hamlyn_abi::family::area::UlnArea { first: 3, ..area };
                 machine.command(
                     CLAN_COMMAND_OPEN_APERTURE,
                     15,

@@ -4,7 +4,7 @@ use hamlyn_abi::clan::event::CLAN_EVENT_TRIPWIRE;
 use hamlyn_abi::clan::fifo::{CLAN_FIFO_NUMBER_SHIFT, CLAN_FIFO_TRIPWIRE};
 use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
 use hamlyn_abi::clan::tripwire::*;
-use hamlyn_abi::family::area::HAMLYN_MAX_AREA;
+use hamlyn_abi::family::area::ULN_MAX_AREA;
 
 use crate::engine::world::World;
 
@@ -152,8 +152,8 @@ impl World<Clan> {
         if !is_remote && aperture.is_none() {
             wrong.push(CLAN_TRIPWIRE_NO_APERTURE);
         }
-        let most = aperture.map_or(HAMLYN_MAX_AREA, |one| one.area.length);
-        let most = if is_remote { HAMLYN_MAX_AREA } else { most };
+        let most = aperture.map_or(ULN_MAX_AREA, |one| one.area.length);
+        let most = if is_remote { ULN_MAX_AREA } else { most };
         let end = offset.checked_add(length);
         if length == 0 || end.is_none_or(|end| end > most) {
             wrong.push(CLAN_TRIPWIRE_BAD_RANGE);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::{DART_PAGE_REGISTERS, DART_PAGE_SIZE, DART_STATE_SIZE};
 use hamlyn_abi::dart::fifo::DART_FIFO_SIZE;
-use hamlyn_abi::family::command::HAMLYN_COMMAND_BODY;
+use hamlyn_abi::family::command::ULN_COMMAND_BODY;
 use hamlyn_card_dart::{DartCard, Options};
 use hamlyn_test_host::Commands;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
@@ -110,8 +110,7 @@ impl Machine {
     /// address space that they belong to.
     pub(super) fn misses(&self, index: u32) -> Result<(u32, Vec<(u64, bool)>), Violation> {
         self.run(DART_COMMAND_READ_MISSES, index, &0_u64)?;
-        let body =
-            self.memory.peek(self.command_page + u64::from(HAMLYN_COMMAND_BODY), size_of::<DartMisses>());
+        let body = self.memory.peek(self.command_page + u64::from(ULN_COMMAND_BODY), size_of::<DartMisses>());
         let misses =
             DartMisses::read_from_bytes(&body).map_err(|_| Violation::new("an answer is too short"))?;
         let page = |page: &u64| (page / PAGE, page & DART_PAGE_WRITES != 0);

@@ -8,7 +8,7 @@ use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::DartControl;
 use hamlyn_abi::dart::fifo::DART_FIFO_LEFT;
 use hamlyn_abi::dart::queue::*;
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::control::{ULN_CONTROL_RESET, ULN_REG_CONTROL};
 use zerocopy::FromZeros;
 
 use crate::engine::area::Area;
@@ -290,7 +290,7 @@ impl World<Dart> {
     pub(super) fn reset(&mut self, host: usize) -> Result<(), Violation> {
         self.note(|| format!("host {host} resets its card"));
         let machine = self.hosts[host].machine.clone();
-        machine.store(0, HAMLYN_REG_CONTROL.into(), 4, HAMLYN_CONTROL_RESET.into())?;
+        machine.store(0, ULN_REG_CONTROL.into(), 4, ULN_CONTROL_RESET.into())?;
         let old = std::mem::take(&mut self.model.ledgers[host]);
         self.forget(host, &old);
         machine.memory.take_writes();

@@ -139,12 +139,12 @@ impl Machine {
     }
 
     fn armed(mailbox: u32) -> u64 {
-        outbox(MAILBOXES) + u64::from(ECHO_CONTROL_ARMED + mailbox * HAMLYN_ARMED_STRIDE)
+        outbox(MAILBOXES) + u64::from(ECHO_CONTROL_ARMED + mailbox * ULN_ARMED_STRIDE)
     }
 
     /// Arms or disarms a mailbox as the driver: `sleeps` is whether its owner sleeps.
     pub(super) fn arm(&self, mailbox: u32, sleeps: bool) {
-        self.window().store(Self::armed(mailbox), if sleeps { HAMLYN_ARMED_YES } else { HAMLYN_ARMED_NO });
+        self.window().store(Self::armed(mailbox), if sleeps { ULN_ARMED_YES } else { ULN_ARMED_NO });
     }
 
     /// Handles the mailboxes' interrupt as the driver, if it was raised. Returns the mailboxes that
@@ -153,9 +153,9 @@ impl Machine {
         if !self.vectors.take().contains(&(ECHO_VECTOR as u16)) {
             return Vec::new();
         }
-        let pending = ECHO_CONTROL_PENDING + ECHO_VECTOR * HAMLYN_PENDING_STRIDE;
+        let pending = ECHO_CONTROL_PENDING + ECHO_VECTOR * ULN_PENDING_STRIDE;
         self.window().store(outbox(MAILBOXES) + u64::from(pending), 0);
-        let fired = |mailbox: &u32| self.window().load(Self::armed(*mailbox)) == HAMLYN_ARMED_FIRED;
+        let fired = |mailbox: &u32| self.window().load(Self::armed(*mailbox)) == ULN_ARMED_FIRED;
         (0..MAILBOXES).filter(fired).collect()
     }
 
@@ -167,8 +167,8 @@ impl Machine {
             return Ok(());
         }
         self.tables().next_beat = now + u64::from(self.handshake_ms) / BEATS;
-        self.store(0, HAMLYN_REG_HANDSHAKE.into(), 4, 1)?;
-        self.store(0, HAMLYN_REG_CONTROL.into(), 4, HAMLYN_CONTROL_ENABLE.into())
+        self.store(0, ULN_REG_HANDSHAKE.into(), 4, 1)?;
+        self.store(0, ULN_REG_CONTROL.into(), 4, ULN_CONTROL_ENABLE.into())
     }
 
     /// Gives the card its tick if it is due.

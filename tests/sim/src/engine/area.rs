@@ -1,6 +1,6 @@
 //! Areas of scattered pages, and the allocator of their pages.
 
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 
 use crate::engine::memory::{Memory, PAGE, Right};
 use crate::engine::rng::Rng;
@@ -92,8 +92,8 @@ impl Area {
         }
     }
 
-    pub(crate) fn abi(&self) -> HamlynArea {
-        HamlynArea { directory: self.directory, length: self.length, first: self.first as u32, reserved: 0 }
+    pub(crate) fn abi(&self) -> UlnArea {
+        UlnArea { directory: self.directory, length: self.length, first: self.first as u32, reserved: 0 }
     }
 
     pub(crate) fn pages(&self) -> &[u64] {

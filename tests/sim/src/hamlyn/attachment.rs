@@ -13,9 +13,9 @@ use hamlyn::attach::{
     QueueParts, QueueWait, TerminusParts,
 };
 use hamlyn::{Error, Result};
-use hamlyn_abi::family::identity::{HAMLYN_REG_ABI_VERSION, HAMLYN_REG_MODEL};
-use hamlyn_abi::family::link::HAMLYN_REG_HOST_ID;
-use hamlyn_abi::family::sleep::{HAMLYN_ARMED_NO, HAMLYN_ARMED_YES};
+use hamlyn_abi::family::identity::{ULN_REG_ABI_VERSION, ULN_REG_MODEL};
+use hamlyn_abi::family::link::ULN_REG_HOST_ID;
+use hamlyn_abi::family::sleep::{ULN_ARMED_NO, ULN_ARMED_YES};
 use hamlyn_abi::hamlyn::command::{HAMLYN_SLOT_FETCH, HAMLYN_SLOT_INTERRUPT};
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
@@ -164,15 +164,15 @@ impl Doorbell for TrappedDoorbell {
 }
 
 impl CardAttachment for SimAttachment {
-    fn query(&self) -> Result<HamlynQuery> {
+    fn query(&self) -> Result<UlnQuery> {
         let load = |register| self.machine.load(register).map_err(wrong);
-        Ok(HamlynQuery {
-            uapi_version: HAMLYN_UAPI_VERSION,
-            abi_version: load(HAMLYN_REG_ABI_VERSION)?,
-            model: load(HAMLYN_REG_MODEL)?,
-            host: load(HAMLYN_REG_HOST_ID)?,
+        Ok(UlnQuery {
+            uapi_version: ULN_UAPI_VERSION,
+            abi_version: load(ULN_REG_ABI_VERSION)?,
+            model: load(ULN_REG_MODEL)?,
+            host: load(ULN_REG_HOST_ID)?,
             packet_size: load(HAMLYN_REG_PACKET_SIZE)?,
-            ..HamlynQuery::default()
+            ..UlnQuery::default()
         })
     }
 
@@ -188,9 +188,9 @@ impl CardAttachment for SimAttachment {
         Ok(memory)
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
+    fn statistics(&self) -> Result<UlnStatistics> {
         let counters = self.machine.counters();
-        let mut statistics = HamlynStatistics { count: counters.len() as u32, reserved: 0, values: [0; 64] };
+        let mut statistics = UlnStatistics { count: counters.len() as u32, reserved: 0, values: [0; 64] };
         statistics.values.iter_mut().zip(counters).for_each(|(value, counter)| *value = counter);
         Ok(statistics)
     }
@@ -221,7 +221,7 @@ impl CardAttachment for SimAttachment {
         self.machine.give_end_back(self.pid, number)
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
+    fn self_test(&self) -> Result<UlnSelfTest> {
         Err(Error::Unsupported("the simulation checks more than that"))
     }
 }
@@ -293,14 +293,14 @@ impl Attachment for SimAttachment {
     }
 
     fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
-        self.machine.set_armed(wait.queue, HAMLYN_ARMED_YES);
+        self.machine.set_armed(wait.queue, ULN_ARMED_YES);
         let offset = u64::from(wait.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
         let tables = self.machine.tables();
         let queue = tables.queues.get(wait.queue as usize).and_then(Option::as_ref);
         let entry = queue.ok_or(Error::Unsupported("the queue is not open"))?.area.address(offset);
         let ready = wait.is_over(self.machine.memory.peek_u32(entry + 28));
         if ready {
-            self.machine.set_armed(wait.queue, HAMLYN_ARMED_NO);
+            self.machine.set_armed(wait.queue, ULN_ARMED_NO);
         }
         Ok(ready)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hamlyn_abi::family::sleep::HAMLYN_ARMED_NO;
+use hamlyn_abi::family::sleep::ULN_ARMED_NO;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::window::HamlynTerminusStatus;
 use hamlyn_sys::Mapping;
@@ -141,7 +141,7 @@ impl Machine {
             self.driver().must(format_args!("to close queue {index}"), |driver| driver.close_queue(index))?;
         }
         tables.sram.forget(Object::Queue, index);
-        self.set_armed(index, HAMLYN_ARMED_NO);
+        self.set_armed(index, ULN_ARMED_NO);
         if let Some(OpenQueue { area, .. }) = tables.queues[index as usize].take() {
             self.close_area(&mut tables.frames, &area, Right::Write);
             area.give_pages_back(&self.memory, &mut tables.frames);

@@ -1,6 +1,6 @@
 //! Filling a card's memory, and emptying it again.
 
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_abi::hamlyn::command::{HAMLYN_NO_QUEUE, HamlynOpenSlot};
 use hamlyn_test_host::hamlyn::HamlynCommands;
 
@@ -16,7 +16,7 @@ impl Machine {
     /// order. Nothing else happens meanwhile. Returns whether the memory was full.
     pub(crate) fn fill_memory(&self, rng: &mut Rng) -> Result<bool, Violation> {
         let mut tables = self.tables();
-        let area = HamlynArea { length: 1, ..HamlynArea::default() };
+        let area = UlnArea { length: 1, ..UlnArea::default() };
         let body = HamlynOpenSlot { area, queue: HAMLYN_NO_QUEUE, ..Default::default() };
         let mut own = Vec::new();
         let is_full = loop {

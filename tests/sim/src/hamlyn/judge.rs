@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use hamlyn_abi::family::sleep::HAMLYN_ARMED_YES;
+use hamlyn_abi::family::sleep::ULN_ARMED_YES;
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_NO_QUEUE};
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_MAX_METADATA};
 use hamlyn_abi::hamlyn::statistics::Statistic;
@@ -387,7 +387,7 @@ fn notification(machine: &Machine, header: &PacketHeader, slot: &OpenSlot) -> Op
     bytes.extend([0; 12]);
     bytes.extend((queue.wrap() | kind).to_le_bytes());
     let asks = slot.interrupt || header.flags & INTERRUPT != 0;
-    let sleeps = machine.armed(slot.queue) == HAMLYN_ARMED_YES && machine.pending(queue.vector) == 0;
+    let sleeps = machine.armed(slot.queue) == ULN_ARMED_YES && machine.pending(queue.vector) == 0;
     Some(Notification {
         queue: slot.queue,
         entry: Write { address: queue.next_entry(), bytes },

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hamlyn_abi::family::control::*;
-use hamlyn_abi::family::interrupts::HAMLYN_VECTOR_LINK;
+use hamlyn_abi::family::interrupts::ULN_VECTOR_LINK;
 use hamlyn_abi::family::sleep::*;
 use hamlyn_abi::hamlyn::window::*;
 use hamlyn_card::card::{BarKind, Card, Identity};
@@ -148,11 +148,11 @@ impl Machine {
         tables.next_beat = now + u64::from(self.options.handshake_ms) / BEATS;
         let enabled = tables.enabled;
         drop(tables);
-        self.store(0, HAMLYN_REG_HANDSHAKE.into(), 4, 1)?;
+        self.store(0, ULN_REG_HANDSHAKE.into(), 4, 1)?;
         if enabled {
             self.tables().lapse = self.next_lapse();
         } else {
-            self.store(0, HAMLYN_REG_CONTROL.into(), 4, HAMLYN_CONTROL_ENABLE.into())?;
+            self.store(0, ULN_REG_CONTROL.into(), 4, ULN_CONTROL_ENABLE.into())?;
             self.is_enabled_now();
             self.well_known().iter_mut().for_each(|own| own.lapsed = true);
         }
@@ -183,7 +183,7 @@ impl Machine {
 
     /// Resets the card. All its objects are closed; the processes learn it from the driver.
     pub(crate) fn reset(&self) -> Result<(), Violation> {
-        self.store(0, HAMLYN_REG_CONTROL.into(), 4, HAMLYN_CONTROL_RESET.into())?;
+        self.store(0, ULN_REG_CONTROL.into(), 4, ULN_CONTROL_RESET.into())?;
         let mut tables = self.tables();
         (tables.enabled, tables.running, tables.lapse) = (false, false, None);
         tables.was_reset = true;
@@ -221,13 +221,13 @@ impl Machine {
     fn armed_word(&self, queue: u32) -> u64 {
         self.queue_control()
             + u64::from(HAMLYN_QUEUE_CONTROL_ARMED)
-            + u64::from(queue) * u64::from(HAMLYN_ARMED_STRIDE)
+            + u64::from(queue) * u64::from(ULN_ARMED_STRIDE)
     }
 
     fn pending_word(&self, vector: u32) -> u64 {
         self.queue_control()
             + u64::from(HAMLYN_QUEUE_CONTROL_PENDING)
-            + u64::from(vector) * u64::from(HAMLYN_PENDING_STRIDE)
+            + u64::from(vector) * u64::from(ULN_PENDING_STRIDE)
     }
 
     pub(crate) fn armed(&self, queue: u32) -> u32 {
@@ -249,10 +249,10 @@ impl Machine {
     pub(crate) fn arm_terminus(&self, terminus: u32, wanted: u32) -> bool {
         let words = self.terminus_words(terminus);
         self.window().store(words + u64::from(HAMLYN_TERMINUS_WANTED), wanted);
-        self.window().store(words + u64::from(HAMLYN_TERMINUS_ARMED), HAMLYN_ARMED_YES);
+        self.window().store(words + u64::from(HAMLYN_TERMINUS_ARMED), ULN_ARMED_YES);
         let ready = self.completed(terminus).wrapping_sub(wanted) as i32 >= 0;
         if ready {
-            self.window().store(words + u64::from(HAMLYN_TERMINUS_ARMED), HAMLYN_ARMED_NO);
+            self.window().store(words + u64::from(HAMLYN_TERMINUS_ARMED), ULN_ARMED_NO);
         }
         ready
     }
@@ -260,9 +260,9 @@ impl Machine {
     /// Takes note if the card has fired for a sleeper on a terminus. Returns whether it has.
     fn take_fired(&self, terminus: u32) -> bool {
         let armed = self.terminus_words(terminus) + u64::from(HAMLYN_TERMINUS_ARMED);
-        let fired = self.window().load(armed) == HAMLYN_ARMED_FIRED;
+        let fired = self.window().load(armed) == ULN_ARMED_FIRED;
         if fired {
-            self.window().store(armed, HAMLYN_ARMED_NO);
+            self.window().store(armed, ULN_ARMED_NO);
         }
         fired
     }
@@ -275,15 +275,15 @@ impl Machine {
     /// and termini that fired. Returns `None` if there was no interrupt.
     pub(crate) fn handle_interrupts(&self) -> Option<Fired> {
         let vectors = self.vectors.take();
-        if vectors.iter().any(|vector| u32::from(*vector) == HAMLYN_VECTOR_LINK) {
+        if vectors.iter().any(|vector| u32::from(*vector) == ULN_VECTOR_LINK) {
             self.report_link();
         }
         let mut fired = Fired::default();
-        for vector in vectors.iter().map(|vector| u32::from(*vector)).filter(|v| *v != HAMLYN_VECTOR_LINK) {
+        for vector in vectors.iter().map(|vector| u32::from(*vector)).filter(|v| *v != ULN_VECTOR_LINK) {
             self.window().store(self.pending_word(vector), 0);
             for queue in self.tables().queues_on(vector) {
-                if self.armed(queue) == HAMLYN_ARMED_FIRED {
-                    self.set_armed(queue, HAMLYN_ARMED_NO);
+                if self.armed(queue) == ULN_ARMED_FIRED {
+                    self.set_armed(queue, ULN_ARMED_NO);
                     fired.queues.push(queue);
                 }
             }

@@ -1,8 +1,8 @@
 //! Whether a card has memory for the objects that a driver opens, and where it reports to have put
 //! them.
 
-use hamlyn_abi::family::area::HamlynArea;
-use hamlyn_abi::family::command::{HAMLYN_COMMAND_BODY, HAMLYN_STATUS_MEMORY_FULL};
+use hamlyn_abi::family::area::UlnArea;
+use hamlyn_abi::family::command::{ULN_COMMAND_BODY, ULN_STATUS_MEMORY_FULL};
 use hamlyn_abi::hamlyn::command::{HAMLYN_NO_QUEUE, HamlynOpenSlot, HamlynOpenTerminus};
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MIN_ENTRIES};
 use hamlyn_abi::hamlyn::registers::{HAMLYN_REG_SRAM_FREE, HAMLYN_REG_SRAM_LONGEST};
@@ -23,20 +23,20 @@ impl Machine {
             return Ok(true);
         }
         let mut driver = self.driver();
-        let area = HamlynArea { length: 1, ..HamlynArea::default() };
+        let area = UlnArea { length: 1, ..UlnArea::default() };
         let answer = match object {
             Object::Terminus => {
                 driver.open_terminus(index, &HamlynOpenTerminus { weight: 1, ..Default::default() })
             }
             Object::Queue => {
                 let entries = HAMLYN_QUEUE_MIN_ENTRIES;
-                let area = HamlynArea { length: (entries * HAMLYN_NOTIFICATION_SIZE).into(), ..area };
+                let area = UlnArea { length: (entries * HAMLYN_NOTIFICATION_SIZE).into(), ..area };
                 driver.open_queue(index, area, entries, 1)
             }
             Object::Slot => driver
                 .open_slot(index, &HamlynOpenSlot { area, queue: HAMLYN_NO_QUEUE, ..Default::default() }),
         }?;
-        let (status, limit) = (HAMLYN_STATUS_MEMORY_FULL, tables.sram.left().1.into());
+        let (status, limit) = (ULN_STATUS_MEMORY_FULL, tables.sram.left().1.into());
         let full = Refusal { status, value: object.bytes().into(), limit };
         ensure(answer == Err(full), || {
             format!("host {}: {object:?} {index} in full memory: {answer:?} (must be {full:?})", self.id)
@@ -51,7 +51,7 @@ impl Machine {
         object: Object,
         index: u32,
     ) -> Result<(), Violation> {
-        let at = self.command_page() + u64::from(HAMLYN_COMMAND_BODY);
+        let at = self.command_page() + u64::from(ULN_COMMAND_BODY);
         let (address, bytes) = (self.memory.peek_u32(at), self.memory.peek_u32(at + 4));
         tables.sram.enter(object, index, HamlynSramPlace { address, bytes })?;
         self.check_memory(tables)

@@ -1,6 +1,6 @@
 //! Actions of operating systems: entries, thresholds, resets. Also attempts of hostile ones.
 
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::control::{ULN_CONTROL_RESET, ULN_REG_CONTROL};
 use hamlyn_abi::shrimp::command::*;
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::registers::*;
@@ -168,7 +168,7 @@ impl World<Shrimp> {
         self.hear_vectors(host)?;
         self.note(|| format!("host {host} resets its card"));
         let machine = self.hosts[host].machine.clone();
-        machine.set(HAMLYN_REG_CONTROL, HAMLYN_CONTROL_RESET)?;
+        machine.set(ULN_REG_CONTROL, ULN_CONTROL_RESET)?;
         let options = machine.options;
         let fresh = Ledger::new(options.fifo.into(), options.merge_us.into());
         let mut old = std::mem::replace(&mut self.model.ledgers[host], fresh);

@@ -88,8 +88,8 @@ fn queue_without_room_refuses_endpoints() {
     let (_, mut other, ..) = queued();
     // Eleven sources take eleven of the sixteen records.
     let memory = other.endpoint(6, CLAN_NO_EVENTS);
-    assert_eq!(set_events(&mut other, 6, 4), Err(HAMLYN_STATUS_BAD_LENGTH));
-    assert_eq!(set_events(&mut other, 6, 5), Err(HAMLYN_STATUS_NOT_OPEN));
+    assert_eq!(set_events(&mut other, 6, 4), Err(ULN_STATUS_BAD_LENGTH));
+    assert_eq!(set_events(&mut other, 6, 5), Err(ULN_STATUS_NOT_OPEN));
     let second = other.events(5);
     assert_eq!(set_events(&mut other, 6, 5), Ok(()));
     assert_eq!(other.set((6, 0), (0, 8), 3, ALL, memory), CLAN_TRIPWIRE_OK);
@@ -129,7 +129,7 @@ fn records_left_behind_count_until_taken() {
     assert_eq!(other.counter("events"), 6);
     assert_eq!(set_events(&mut other, 1, CLAN_NO_EVENTS), Ok(()));
     other.endpoint(6, CLAN_NO_EVENTS);
-    assert_eq!(set_events(&mut other, 6, 4), Err(HAMLYN_STATUS_IN_USE));
+    assert_eq!(set_events(&mut other, 6, 4), Err(ULN_STATUS_IN_USE));
     // The endpoint may return to the queue that holds its own records.
     assert_eq!(set_events(&mut other, 1, 4), Ok(()));
     assert_eq!(set_events(&mut other, 1, CLAN_NO_EVENTS), Ok(()));
@@ -162,7 +162,7 @@ fn refused_endpoint_leaves_its_memory_unchanged() {
     };
     let before = other.everything();
     let refused = other.run(CLAN_COMMAND_OPEN_ENDPOINT, 6, &body).unwrap_err();
-    assert_eq!(refused.status, HAMLYN_STATUS_BAD_LENGTH);
+    assert_eq!(refused.status, ULN_STATUS_BAD_LENGTH);
     let after = other.everything();
     let changed = (0..).zip(before.iter().zip(&after)).filter(|(_, (was, is))| was != is);
     // Only the command page has changed.

@@ -6,7 +6,7 @@ use hamlyn_abi::clan::command::CLAN_NO_EVENTS;
 use hamlyn_abi::clan::dma::{CLAN_DMA_DONE, CLAN_DMA_TIMEOUT, ClanRequest};
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_REG_JOIN;
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::control::{ULN_CONTROL_ENABLE, ULN_REG_CONTROL};
 use hamlyn_card::card::Card;
 
 use crate::support::*;
@@ -208,10 +208,10 @@ fn new_card_asks_for_group_members() {
 #[test]
 fn enabling_an_enabled_card_announces_nothing() {
     let mut host = Host::new(0);
-    host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
+    host.write_register(ULN_REG_CONTROL, 4, ULN_CONTROL_ENABLE.into());
     assert!(host.sent().is_empty());
-    host.write_register(HAMLYN_REG_CONTROL, 4, 0);
-    host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
+    host.write_register(ULN_REG_CONTROL, 4, 0);
+    host.write_register(ULN_REG_CONTROL, 4, ULN_CONTROL_ENABLE.into());
     assert_eq!(host.sent().iter().map(|(to, packet)| (*to, packet[0])).collect::<Vec<_>>(), [ALL_CARDS]);
 }
 

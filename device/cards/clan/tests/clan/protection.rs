@@ -123,7 +123,7 @@ fn operating_system_reaches_only_its_privileged_part() {
         ..Default::default()
     };
     let refused = one.run(CLAN_COMMAND_OPEN_WINDOW, 20, &window).unwrap_err();
-    assert_eq!(refused.status, HAMLYN_STATUS_BAD_VALUE, "its endpoint is not privileged");
+    assert_eq!(refused.status, ULN_STATUS_BAD_VALUE, "its endpoint is not privileged");
     let (memory, _) = one.area(4096 + 16 * 64, 0);
     let body = ClanOpenEndpoint {
         memory,
@@ -169,17 +169,17 @@ fn invalid_bodies_are_refused_with_reason() {
         ClanOpenAperture { area, key: KEY, owner: OWNER, flags: CLAN_APERTURE_READ, ..Default::default() };
     let (odd, _) = host.area(64, 4);
     let bad = [
-        (ClanOpenAperture { flags: 32, ..good }, HAMLYN_STATUS_BAD_VALUE, 32),
-        (ClanOpenAperture { reserved: 1, ..good }, HAMLYN_STATUS_BAD_VALUE, 1),
-        (ClanOpenAperture { group: 1, ..good }, HAMLYN_STATUS_BAD_VALUE, 1),
-        (ClanOpenAperture { flags: CLAN_APERTURE_GROUP, ..good }, HAMLYN_STATUS_BAD_VALUE, 16),
-        (ClanOpenAperture { area: odd, ..good }, HAMLYN_STATUS_BAD_ADDRESS, 4),
+        (ClanOpenAperture { flags: 32, ..good }, ULN_STATUS_BAD_VALUE, 32),
+        (ClanOpenAperture { reserved: 1, ..good }, ULN_STATUS_BAD_VALUE, 1),
+        (ClanOpenAperture { group: 1, ..good }, ULN_STATUS_BAD_VALUE, 1),
+        (ClanOpenAperture { flags: CLAN_APERTURE_GROUP, ..good }, ULN_STATUS_BAD_VALUE, 16),
+        (ClanOpenAperture { area: odd, ..good }, ULN_STATUS_BAD_ADDRESS, 4),
     ];
     for (body, status, value) in bad {
         let refused = host.try_aperture(1, &body).unwrap_err();
         assert_eq!((refused.status, refused.value), (status, value), "{body:?}");
     }
     host.try_aperture(1, &good).unwrap();
-    assert_eq!(host.try_aperture(1, &good).unwrap_err().status, HAMLYN_STATUS_IN_USE);
-    assert_eq!(host.try_aperture(16, &good).unwrap_err().status, HAMLYN_STATUS_BAD_INDEX);
+    assert_eq!(host.try_aperture(1, &good).unwrap_err().status, ULN_STATUS_IN_USE);
+    assert_eq!(host.try_aperture(16, &good).unwrap_err().status, ULN_STATUS_BAD_INDEX);
 }

@@ -11,7 +11,7 @@ use hamlyn_abi::clan::event::*;
 use hamlyn_abi::clan::fifo::*;
 use hamlyn_abi::clan::registers::*;
 use hamlyn_abi::clan::tripwire::*;
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_card::card::{Card, Progress, Reading};
 use hamlyn_card::ports::{Packet, Ports, VolatileSlice};
 use hamlyn_card_clan::{ClanCard, Options};
@@ -75,7 +75,7 @@ impl Host {
     }
 
     /// Returns an area of fresh pages, and its address.
-    pub(crate) fn area(&self, length: u64, first: u32) -> (HamlynArea, u64) {
+    pub(crate) fn area(&self, length: u64, first: u32) -> (UlnArea, u64) {
         let start = self.pages((length + u64::from(first)).div_ceil(PAGE));
         let page = |index| start + index * PAGE;
         (

@@ -81,16 +81,16 @@ fn windows_do_not_overlap_and_their_endpoint_stays() {
     let mut open = |first, length, endpoint| {
         one.run(CLAN_COMMAND_OPEN_WINDOW, first, &body(length, endpoint)).map_err(|refusal| refusal.status)
     };
-    assert_eq!(open(4, PAGE + 1, 2), Err(HAMLYN_STATUS_IN_USE));
-    assert_eq!(open(5, 1, 2), Err(HAMLYN_STATUS_IN_USE));
-    assert_eq!(open(63, PAGE + 1, 2), Err(HAMLYN_STATUS_BAD_LENGTH));
-    assert_eq!(open(64, 1, 2), Err(HAMLYN_STATUS_BAD_INDEX));
-    assert_eq!(open(6, 1, 3), Err(HAMLYN_STATUS_NOT_OPEN));
+    assert_eq!(open(4, PAGE + 1, 2), Err(ULN_STATUS_IN_USE));
+    assert_eq!(open(5, 1, 2), Err(ULN_STATUS_IN_USE));
+    assert_eq!(open(63, PAGE + 1, 2), Err(ULN_STATUS_BAD_LENGTH));
+    assert_eq!(open(64, 1, 2), Err(ULN_STATUS_BAD_INDEX));
+    assert_eq!(open(6, 1, 3), Err(ULN_STATUS_NOT_OPEN));
     assert_eq!(open(6, 58 * PAGE, 2), Ok(()));
     let close =
         |one: &mut Host, what, index| one.run(what, index, &[0_u64; 1]).map_err(|refusal| refusal.status);
-    assert_eq!(close(&mut one, CLAN_COMMAND_CLOSE_ENDPOINT, 2), Err(HAMLYN_STATUS_IN_USE));
-    assert_eq!(close(&mut one, CLAN_COMMAND_CLOSE_WINDOW, 7), Err(HAMLYN_STATUS_NOT_OPEN));
+    assert_eq!(close(&mut one, CLAN_COMMAND_CLOSE_ENDPOINT, 2), Err(ULN_STATUS_IN_USE));
+    assert_eq!(close(&mut one, CLAN_COMMAND_CLOSE_WINDOW, 7), Err(ULN_STATUS_NOT_OPEN));
     for window in [5, 6] {
         close(&mut one, CLAN_COMMAND_CLOSE_WINDOW, window).unwrap();
     }

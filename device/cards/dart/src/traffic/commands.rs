@@ -3,7 +3,7 @@
 use hamlyn_abi::dart::command::{DART_PAGE_WRITES, DartBreak, DartConnect, DartMisses};
 use hamlyn_abi::dart::connection::DART_BROKEN_LINK;
 use hamlyn_abi::dart::fifo::DART_FIFO_LEFT;
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_INDEX, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_INDEX, ULN_STATUS_BAD_VALUE, ULN_STATUS_IN_USE};
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::Ports;
 use zerocopy::FromZeros;
@@ -40,13 +40,13 @@ impl Traffic {
         Refusal::unless_zero(body.reserved.into())?;
         let connection = self.connections.opened(index)?;
         if body.peer >= CONNECTIONS {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_INDEX, body.peer, CONNECTIONS));
+            return Err(Refusal::new(ULN_STATUS_BAD_INDEX, body.peer, CONNECTIONS));
         }
         if connection.is_system {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, body.peer, CONNECTIONS));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, body.peer, CONNECTIONS));
         }
         if let Some(peer) = connection.peer {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, peer.number, CONNECTIONS));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, peer.number, CONNECTIONS));
         }
         connection.peer = Some(Peer { number: body.peer, key: body.key });
         self.stir(index);
@@ -63,10 +63,10 @@ impl Traffic {
         Refusal::unless_zero(body.reserved.into())?;
         let connection = self.connections.opened(index)?;
         if connection.is_system {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, body.why, 0_u32));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, body.why, 0_u32));
         }
         if body.why == 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.why, 1_u32));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.why, 1_u32));
         }
         connection.break_off(ports, &mut self.backlog, telling, body.why);
         Ok(())

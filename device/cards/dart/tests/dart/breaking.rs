@@ -60,7 +60,7 @@ fn break_without_reason_is_refused() {
     let (_, mut other, [_, state]) = pair(PAGE, END);
     for body in [DartBreak::default(), DartBreak { why: DART_BROKEN_GONE, reserved: 1 }] {
         let refused = other.run(DART_COMMAND_BREAK, 1, &body).unwrap_err();
-        assert_eq!((refused.status, broken(&other, state)), (HAMLYN_STATUS_BAD_VALUE, 0));
+        assert_eq!((refused.status, broken(&other, state)), (ULN_STATUS_BAD_VALUE, 0));
     }
 }
 

@@ -17,45 +17,45 @@ fn invalid_commands_are_refused_and_change_nothing() {
     let (mut one, mut other, _) = pair(PAGE, END);
     let endpoint = DartOpenEndpoint { base: BASE, length: 8, ..DartOpenEndpoint::new_zeroed() };
     for (body, status) in [
-        (DartOpenEndpoint { base: 2, ..endpoint }, HAMLYN_STATUS_BAD_ADDRESS),
-        (DartOpenEndpoint { length: 0, ..endpoint }, HAMLYN_STATUS_BAD_LENGTH),
-        (DartOpenEndpoint { length: u64::MAX, ..endpoint }, HAMLYN_STATUS_BAD_LENGTH),
-        (DartOpenEndpoint { flags: 2, ..endpoint }, HAMLYN_STATUS_BAD_VALUE),
-        (DartOpenEndpoint { flags: 1, ..endpoint }, HAMLYN_STATUS_BAD_VALUE),
+        (DartOpenEndpoint { base: 2, ..endpoint }, ULN_STATUS_BAD_ADDRESS),
+        (DartOpenEndpoint { length: 0, ..endpoint }, ULN_STATUS_BAD_LENGTH),
+        (DartOpenEndpoint { length: u64::MAX, ..endpoint }, ULN_STATUS_BAD_LENGTH),
+        (DartOpenEndpoint { flags: 2, ..endpoint }, ULN_STATUS_BAD_VALUE),
+        (DartOpenEndpoint { flags: 1, ..endpoint }, ULN_STATUS_BAD_VALUE),
     ] {
         assert_eq!(refused(&mut one, DART_COMMAND_OPEN_ENDPOINT, 5, &body), status, "{body:?}");
     }
-    assert_eq!(refused(&mut one, DART_COMMAND_OPEN_ENDPOINT, 0, &endpoint), HAMLYN_STATUS_IN_USE);
-    assert_eq!(refused(&mut one, DART_COMMAND_OPEN_ENDPOINT, 128, &endpoint), HAMLYN_STATUS_BAD_INDEX);
-    assert_eq!(refused(&mut one, DART_COMMAND_CLOSE_ENDPOINT, 0, &0_u64), HAMLYN_STATUS_IN_USE);
+    assert_eq!(refused(&mut one, DART_COMMAND_OPEN_ENDPOINT, 0, &endpoint), ULN_STATUS_IN_USE);
+    assert_eq!(refused(&mut one, DART_COMMAND_OPEN_ENDPOINT, 128, &endpoint), ULN_STATUS_BAD_INDEX);
+    assert_eq!(refused(&mut one, DART_COMMAND_CLOSE_ENDPOINT, 0, &0_u64), ULN_STATUS_IN_USE);
 
     let (state, _) = one.area(DART_STATE_SIZE.into());
     let none = DART_NO_QUEUE;
     let connection =
         DartOpenConnection { state, events: none, exceptions: none, ..DartOpenConnection::new_zeroed() };
     for (body, status) in [
-        (DartOpenConnection { endpoint: 9, ..connection }, HAMLYN_STATUS_NOT_OPEN),
-        (DartOpenConnection { register_base: 250, register_bound: 7, ..connection }, HAMLYN_STATUS_BAD_INDEX),
-        (DartOpenConnection { register_bound: 257, ..connection }, HAMLYN_STATUS_BAD_LENGTH),
-        (DartOpenConnection { program_base: 32, program_bound: 1, ..connection }, HAMLYN_STATUS_BAD_INDEX),
-        (DartOpenConnection { events: 3, ..connection }, HAMLYN_STATUS_NOT_OPEN),
-        (DartOpenConnection { host: 65536, ..connection }, HAMLYN_STATUS_BAD_VALUE),
-        (DartOpenConnection { flags: 8, ..connection }, HAMLYN_STATUS_BAD_VALUE),
-        (DartOpenConnection { reserved: 1, ..connection }, HAMLYN_STATUS_BAD_VALUE),
+        (DartOpenConnection { endpoint: 9, ..connection }, ULN_STATUS_NOT_OPEN),
+        (DartOpenConnection { register_base: 250, register_bound: 7, ..connection }, ULN_STATUS_BAD_INDEX),
+        (DartOpenConnection { register_bound: 257, ..connection }, ULN_STATUS_BAD_LENGTH),
+        (DartOpenConnection { program_base: 32, program_bound: 1, ..connection }, ULN_STATUS_BAD_INDEX),
+        (DartOpenConnection { events: 3, ..connection }, ULN_STATUS_NOT_OPEN),
+        (DartOpenConnection { host: 65536, ..connection }, ULN_STATUS_BAD_VALUE),
+        (DartOpenConnection { flags: 8, ..connection }, ULN_STATUS_BAD_VALUE),
+        (DartOpenConnection { reserved: 1, ..connection }, ULN_STATUS_BAD_VALUE),
     ] {
         assert_eq!(refused(&mut one, DART_COMMAND_OPEN_CONNECTION, 5, &body), status, "{body:?}");
     }
     let connect = DartConnect { key: KEY, peer: 3, reserved: 0 };
-    assert_eq!(refused(&mut one, DART_COMMAND_CONNECT, 1, &connect), HAMLYN_STATUS_IN_USE);
-    assert_eq!(refused(&mut one, DART_COMMAND_CONNECT, 2, &connect), HAMLYN_STATUS_NOT_OPEN);
+    assert_eq!(refused(&mut one, DART_COMMAND_CONNECT, 1, &connect), ULN_STATUS_IN_USE);
+    assert_eq!(refused(&mut one, DART_COMMAND_CONNECT, 2, &connect), ULN_STATUS_NOT_OPEN);
     let queue = DartOpenQueue { records: 17, ..DartOpenQueue::new_zeroed() };
-    assert_eq!(refused(&mut one, DART_COMMAND_OPEN_QUEUE, 3, &queue), HAMLYN_STATUS_BAD_LENGTH);
-    assert_eq!(refused(&mut one, DART_COMMAND_BREAK, 1, &DartBreak::default()), HAMLYN_STATUS_BAD_VALUE);
+    assert_eq!(refused(&mut one, DART_COMMAND_OPEN_QUEUE, 3, &queue), ULN_STATUS_BAD_LENGTH);
+    assert_eq!(refused(&mut one, DART_COMMAND_BREAK, 1, &DartBreak::default()), ULN_STATUS_BAD_VALUE);
     let gone = DartBreak { why: DART_BROKEN_GONE, reserved: 0 };
-    assert_eq!(refused(&mut one, DART_COMMAND_BREAK, 2, &gone), HAMLYN_STATUS_NOT_OPEN);
+    assert_eq!(refused(&mut one, DART_COMMAND_BREAK, 2, &gone), ULN_STATUS_NOT_OPEN);
     let values = DartValues { count: 2, ..DartValues::new_zeroed() };
-    assert_eq!(refused(&mut one, DART_COMMAND_SET_REGISTERS, 255, &values), HAMLYN_STATUS_BAD_INDEX);
-    assert_eq!(refused(&mut one, 99, 0, &0_u64), HAMLYN_STATUS_BAD_OPCODE);
+    assert_eq!(refused(&mut one, DART_COMMAND_SET_REGISTERS, 255, &values), ULN_STATUS_BAD_INDEX);
+    assert_eq!(refused(&mut one, 99, 0, &0_u64), ULN_STATUS_BAD_OPCODE);
     // The refused commands have had no effect.
     one.send(1, control(0, 0), 0, 0);
     exchange(&mut one, &mut other);

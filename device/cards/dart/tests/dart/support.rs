@@ -10,8 +10,8 @@ use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::fifo::*;
 use hamlyn_abi::dart::queue::*;
 use hamlyn_abi::dart::registers::*;
-use hamlyn_abi::family::area::HamlynArea;
-use hamlyn_abi::family::command::HAMLYN_COMMAND_BODY;
+use hamlyn_abi::family::area::UlnArea;
+use hamlyn_abi::family::command::ULN_COMMAND_BODY;
 use hamlyn_card::card::{Card, Place, Progress};
 use hamlyn_card::ports::{Packet, Ports, VolatileSlice};
 use hamlyn_card_dart::{DartCard, Options, Policy};
@@ -105,7 +105,7 @@ impl Host {
     }
 
     /// Returns an area of fresh pages, and its address.
-    pub(crate) fn area(&self, length: u64) -> (HamlynArea, u64) {
+    pub(crate) fn area(&self, length: u64) -> (UlnArea, u64) {
         let start = self.host.pages(length.div_ceil(PAGE));
         let page = |index| start + index * PAGE;
         (list_pages(length, 0, || self.host.pages(1), page, |at, bytes| self.put(at, bytes)), start)
@@ -252,7 +252,7 @@ impl Host {
     /// Returns the pages that a connection waits for.
     pub(crate) fn misses(&mut self, connection: u32) -> Vec<u64> {
         self.run(DART_COMMAND_READ_MISSES, connection, &0_u64).unwrap();
-        let body = self.command_page() + u64::from(HAMLYN_COMMAND_BODY);
+        let body = self.command_page() + u64::from(ULN_COMMAND_BODY);
         let misses = DartMisses::read_from_bytes(&self.bytes(body, size_of::<DartMisses>())).unwrap();
         misses.pages[..misses.count as usize].to_vec()
     }

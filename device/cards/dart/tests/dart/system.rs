@@ -5,7 +5,7 @@ use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::control::*;
 use hamlyn_abi::dart::fifo::*;
 use hamlyn_abi::dart::registers::{DART_FRAME_WRITABLE, DART_REG_ARM_LEFT};
-use hamlyn_abi::family::command::HAMLYN_STATUS_IN_USE;
+use hamlyn_abi::family::command::ULN_STATUS_IN_USE;
 use hamlyn_card::card::Place;
 use hamlyn_test_host::Commands;
 use zerocopy::FromZeros;
@@ -131,6 +131,6 @@ fn system_connection_is_neither_connected_nor_broken() {
     let (mut one, _, _, _) = systems(END);
     let connect = DartConnect { key: KEY, peer: 3, reserved: 0 };
     let gone = DartBreak { why: DART_BROKEN_GONE, reserved: 0 };
-    assert_eq!(one.run(DART_COMMAND_CONNECT, 1, &connect).unwrap_err().status, HAMLYN_STATUS_IN_USE);
-    assert_eq!(one.run(DART_COMMAND_BREAK, 1, &gone).unwrap_err().status, HAMLYN_STATUS_IN_USE);
+    assert_eq!(one.run(DART_COMMAND_CONNECT, 1, &connect).unwrap_err().status, ULN_STATUS_IN_USE);
+    assert_eq!(one.run(DART_COMMAND_BREAK, 1, &gone).unwrap_err().status, ULN_STATUS_IN_USE);
 }

@@ -1,7 +1,7 @@
 //! The driver's commands on slots and queues. Each is carried out completely, or refused without
 //! any change.
 
-use hamlyn_abi::family::command::{HAMLYN_STATUS_BAD_LENGTH, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE};
+use hamlyn_abi::family::command::{ULN_STATUS_BAD_LENGTH, ULN_STATUS_BAD_VALUE, ULN_STATUS_IN_USE};
 use hamlyn_abi::hamlyn::command::{
     HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_NO_QUEUE, HAMLYN_SLOT_FETCH, HAMLYN_SLOT_FLAGS,
     HAMLYN_SLOT_INTERRUPT, HAMLYN_SLOT_PRIVILEGED, HamlynOpenQueue, HamlynOpenSlot,
@@ -33,7 +33,7 @@ impl Receiving {
     ) -> Result<HamlynSramPlace, Refusal> {
         self.queues.check_vacant(index)?;
         if !(HAMLYN_QUEUE_MIN_ENTRIES..=HAMLYN_QUEUE_MAX_ENTRIES).contains(&body.entries) {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_LENGTH, body.entries, HAMLYN_QUEUE_MAX_ENTRIES));
+            return Err(Refusal::new(ULN_STATUS_BAD_LENGTH, body.entries, HAMLYN_QUEUE_MAX_ENTRIES));
         }
         let sleeper = control.of_queue(index, body.vector)?;
         let area = Area::table(&body.area, body.entries, HAMLYN_NOTIFICATION_SIZE)?;
@@ -47,7 +47,7 @@ impl Receiving {
     pub(crate) fn close_queue(&mut self, sram: &mut Sram, index: u32) -> Result<(), Refusal> {
         let users = self.slots.all_open().filter(|slot| slot.queue == Some(index)).count();
         if users != 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, users as u64, 0_u32));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, users as u64, 0_u32));
         }
         sram.give(self.queues.vacate(index)?.into_place());
         Ok(())
@@ -61,13 +61,13 @@ impl Receiving {
     ) -> Result<HamlynSramPlace, Refusal> {
         self.slots.check_vacant(index)?;
         let mode = Mode::from_abi(body.mode).ok_or(Refusal::new(
-            HAMLYN_STATUS_BAD_VALUE,
+            ULN_STATUS_BAD_VALUE,
             body.mode,
             HAMLYN_MODE_PARANOID_ONE_SHOT,
         ))?;
         let flags = HAMLYN_SLOT_FLAGS | HAMLYN_SLOT_PRIVILEGED;
         if body.flags & !flags != 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, flags));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.flags, flags));
         }
         let privileged = privileged(body)?;
         let queue = (body.queue != HAMLYN_NO_QUEUE).then_some(body.queue);
@@ -108,7 +108,7 @@ fn privileged(body: &HamlynOpenSlot) -> Result<Option<u16>, Refusal> {
         return Refusal::unless_zero(body.source.into()).map(|()| None);
     }
     let source = u16::try_from(body.source);
-    source.map(Some).map_err(|_| Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.source, u16::MAX))
+    source.map(Some).map_err(|_| Refusal::new(ULN_STATUS_BAD_VALUE, body.source, u16::MAX))
 }
 
 /// Returns the metadata area and the number of its entries, or `None` if the slot has no entries.

@@ -1,7 +1,7 @@
 //! The driver's commands on termini. Each is carried out completely, or refused without any change.
 
 use hamlyn_abi::family::command::{
-    HAMLYN_STATUS_BAD_ADDRESS, HAMLYN_STATUS_BAD_VALUE, HAMLYN_STATUS_IN_USE, HAMLYN_STATUS_NOT_OPEN,
+    ULN_STATUS_BAD_ADDRESS, ULN_STATUS_BAD_VALUE, ULN_STATUS_IN_USE, ULN_STATUS_NOT_OPEN,
 };
 use hamlyn_abi::hamlyn::command::{
     HAMLYN_MAX_WEIGHT, HAMLYN_TERMINUS_PRIVILEGED, HAMLYN_TERMINUS_WAKES, HamlynOpenTerminus,
@@ -34,15 +34,15 @@ impl Sending {
         self.termini.check_vacant(index)?;
         let flags = HAMLYN_TERMINUS_PRIVILEGED | HAMLYN_TERMINUS_WAKES;
         if body.flags & !flags != 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.flags, flags));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.flags, flags));
         }
         let wakes = body.flags & HAMLYN_TERMINUS_WAKES != 0;
         let sleeper = wakes.then(|| control.of_terminus(index, body.vector)).transpose()?;
         if !(1..=HAMLYN_MAX_WEIGHT).contains(&body.weight) {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_VALUE, body.weight, HAMLYN_MAX_WEIGHT));
+            return Err(Refusal::new(ULN_STATUS_BAD_VALUE, body.weight, HAMLYN_MAX_WEIGHT));
         }
         if body.status % 4096 != 0 {
-            return Err(Refusal::new(HAMLYN_STATUS_BAD_ADDRESS, body.status, 4096_u32));
+            return Err(Refusal::new(ULN_STATUS_BAD_ADDRESS, body.status, 4096_u32));
         }
         let place = sram.take(Kind::Terminus)?;
         let answer = place.abi();
@@ -79,7 +79,7 @@ impl Sending {
         Refusal::unless_zero(body.reserved.into())?;
         let buffer = self.send_buffer(index, body.tag)?;
         if buffer.is_some() {
-            return Err(Refusal::new(HAMLYN_STATUS_IN_USE, body.tag, HAMLYN_SEND_BUFFERS));
+            return Err(Refusal::new(ULN_STATUS_IN_USE, body.tag, HAMLYN_SEND_BUFFERS));
         }
         *buffer = Some(area);
         Ok(())
@@ -91,13 +91,13 @@ impl Sending {
         body: &HamlynSetSendBuffer,
     ) -> Result<(), Refusal> {
         let buffer = self.send_buffer(index, body.tag)?;
-        buffer.take().map(drop).ok_or(Refusal::new(HAMLYN_STATUS_NOT_OPEN, body.tag, HAMLYN_SEND_BUFFERS))
+        buffer.take().map(drop).ok_or(Refusal::new(ULN_STATUS_NOT_OPEN, body.tag, HAMLYN_SEND_BUFFERS))
     }
 
     fn send_buffer(&mut self, index: u32, tag: u32) -> Result<&mut Option<Area>, Refusal> {
         let terminus = self.termini.opened(index)?;
         terminus.buffers.get_mut(tag as usize).ok_or(Refusal::new(
-            HAMLYN_STATUS_BAD_VALUE,
+            ULN_STATUS_BAD_VALUE,
             tag,
             HAMLYN_SEND_BUFFERS - 1,
         ))

@@ -2,8 +2,8 @@
 //! number.
 
 use crate::support::{Host, request};
-use hamlyn_abi::family::command::HAMLYN_STATUS_BAD_VALUE;
-use hamlyn_abi::family::sleep::{HAMLYN_ARMED_FIRED, HAMLYN_ARMED_YES, HAMLYN_PENDING_STRIDE};
+use hamlyn_abi::family::command::ULN_STATUS_BAD_VALUE;
+use hamlyn_abi::family::sleep::{ULN_ARMED_FIRED, ULN_ARMED_YES, ULN_PENDING_STRIDE};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::*;
@@ -37,7 +37,7 @@ fn open(host: &mut Host, flags: u32, vector: u32) -> Result<(), Refusal> {
 /// Does the driver's part: reports that its process sleeps until `wanted` requests are finished.
 fn arm(host: &Host, wanted: u32) {
     host.window.store(control(HAMLYN_TERMINUS_WANTED), wanted);
-    host.window.store(control(HAMLYN_TERMINUS_ARMED), HAMLYN_ARMED_YES);
+    host.window.store(control(HAMLYN_TERMINUS_ARMED), ULN_ARMED_YES);
 }
 
 fn send(host: &mut Host) -> Vec<u16> {
@@ -50,12 +50,12 @@ fn send(host: &mut Host) -> Vec<u16> {
 fn sender_is_interrupted_once_when_request_finishes() {
     let mut host = host();
     let pending = 64 * u64::from(HAMLYN_WINDOW_SIZE)
-        + u64::from(HAMLYN_QUEUE_CONTROL_PENDING + VECTOR * HAMLYN_PENDING_STRIDE);
+        + u64::from(HAMLYN_QUEUE_CONTROL_PENDING + VECTOR * ULN_PENDING_STRIDE);
     assert!(send(&mut host).is_empty(), "awake");
     arm(&host, 3);
     assert!(send(&mut host).is_empty(), "the second is not what it waits for");
     assert_eq!(send(&mut host), [VECTOR as u16], "the third is");
-    assert_eq!(host.window.load(control(HAMLYN_TERMINUS_ARMED)), HAMLYN_ARMED_FIRED);
+    assert_eq!(host.window.load(control(HAMLYN_TERMINUS_ARMED)), ULN_ARMED_FIRED);
     assert_eq!(host.window.load(pending), 1);
     assert_eq!(send(&mut host).len(), 1, "fired already");
     arm(&host, 1);
@@ -96,10 +96,7 @@ fn invalid_vector_is_refused() {
     let mut host = Host::new(0, HamlynOptions::default());
     for vector in [0, 8, u32::MAX] {
         let refusal = open(&mut host, HAMLYN_TERMINUS_WAKES, vector).unwrap_err();
-        assert_eq!(
-            (refusal.status, refusal.value, refusal.limit),
-            (HAMLYN_STATUS_BAD_VALUE, vector.into(), 7)
-        );
+        assert_eq!((refusal.status, refusal.value, refusal.limit), (ULN_STATUS_BAD_VALUE, vector.into(), 7));
     }
     assert!(open(&mut host, 1 << 2, 1).is_err(), "no such flag");
 }

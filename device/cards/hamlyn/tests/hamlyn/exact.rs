@@ -1,8 +1,8 @@
 //! Checks of every bit, and checks that a mode does not have (sections 2.2 and 2.7).
 
 use crate::support::{AREA, KEY, Two, request};
-use hamlyn_abi::family::command::{HAMLYN_REG_COMMAND_PAGE, HAMLYN_STATUS_NOT_OPEN};
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::command::{ULN_REG_COMMAND_PAGE, ULN_STATUS_NOT_OPEN};
+use hamlyn_abi::family::control::{ULN_CONTROL_ENABLE, ULN_CONTROL_RESET, ULN_REG_CONTROL};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_ONE_SHOT_LOCKED, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::request::HamlynRequest;
@@ -70,11 +70,11 @@ fn reset_closes_everything() {
     let mut two = two(HAMLYN_MODE_NORMAL);
     let receiver = &mut two.receiver;
     receiver.open_terminus(0);
-    receiver.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
-    receiver.write_register(HAMLYN_REG_COMMAND_PAGE, 8, 4096);
-    receiver.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
+    receiver.write_register(ULN_REG_CONTROL, 4, ULN_CONTROL_RESET.into());
+    receiver.write_register(ULN_REG_COMMAND_PAGE, 8, 4096);
+    receiver.write_register(ULN_REG_CONTROL, 4, ULN_CONTROL_ENABLE.into());
     for opcode in [HAMLYN_COMMAND_CLOSE_TERMINUS, HAMLYN_COMMAND_CLOSE_QUEUE] {
-        assert_eq!(receiver.command(opcode, 0, 0_u64).unwrap_err().status, HAMLYN_STATUS_NOT_OPEN);
+        assert_eq!(receiver.command(opcode, 0, 0_u64).unwrap_err().status, ULN_STATUS_NOT_OPEN);
     }
     let before = receiver.memory_image();
     two.sender.post(0, request(0, 4), b"late");

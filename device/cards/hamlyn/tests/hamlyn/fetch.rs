@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::support::{AREA, Host, KEY, SLOT, TestArea, Two, request};
-use hamlyn_abi::family::control::HAMLYN_REG_CONTROL;
+use hamlyn_abi::family::control::ULN_REG_CONTROL;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_ONE_SHOT_LOCKED, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::request::*;
@@ -255,8 +255,8 @@ fn answer_from_before_reset_is_refused() {
     pair.two.receiver.deliver(0, first);
     sender.pass(Duration::from_secs(1));
     sender.with_card(|card, ports, _| card.reset(ports));
-    sender.write_register(hamlyn_abi::family::command::HAMLYN_REG_COMMAND_PAGE, 8, 4096);
-    sender.write_register(HAMLYN_REG_CONTROL, 4, 1);
+    sender.write_register(hamlyn_abi::family::command::ULN_REG_COMMAND_PAGE, 8, 4096);
+    sender.write_register(ULN_REG_CONTROL, 4, 1);
     sender.open_terminus(1);
     ask(sender);
     pair.two.receiver.transmit_all();
@@ -295,7 +295,7 @@ fn closed_terminus_waits_for_no_answer() {
     pair.carry();
     assert_eq!(pair.two.sender.counter(Statistic::RefusedAnswer), 1);
     // Only the handshake timer is left.
-    pair.two.sender.write_register(HAMLYN_REG_CONTROL, 4, 0);
+    pair.two.sender.write_register(ULN_REG_CONTROL, 4, 0);
     assert_eq!(pair.two.sender.card.alarm(), None);
 }
 

@@ -23,10 +23,10 @@ fn send(two: &mut Two) {
 #[test]
 fn card_discards_after_handshake_lapse() {
     let mut two = two();
-    assert_eq!(two.receiver.read_register(HAMLYN_REG_HANDSHAKE_TIMEOUT, 4), 3000);
+    assert_eq!(two.receiver.read_register(ULN_REG_HANDSHAKE_TIMEOUT, 4), 3000);
     for _ in 0..5 {
         two.receiver.pass(2 * SECOND);
-        two.receiver.write_register(HAMLYN_REG_HANDSHAKE, 4, 1);
+        two.receiver.write_register(ULN_REG_HANDSHAKE, 4, 1);
     }
     two.receiver.pass(3 * SECOND - Duration::from_millis(1));
     send(&mut two);
@@ -34,7 +34,7 @@ fn card_discards_after_handshake_lapse() {
     assert_eq!(two.receiver.counter(Statistic::HandshakeLapses), 0);
 
     two.receiver.pass(Duration::from_millis(1));
-    assert_eq!(two.receiver.read_register(HAMLYN_REG_CONTROL, 4), 0);
+    assert_eq!(two.receiver.read_register(ULN_REG_CONTROL, 4), 0);
     let before = two.receiver.memory_image();
     send(&mut two);
     assert!(two.receiver.memory_image() == before, "nothing is written to a host that has stopped");
@@ -43,10 +43,10 @@ fn card_discards_after_handshake_lapse() {
 
     // A late handshake does not enable the card again: the driver must learn that something was
     // lost.
-    two.receiver.write_register(HAMLYN_REG_HANDSHAKE, 4, 1);
+    two.receiver.write_register(ULN_REG_HANDSHAKE, 4, 1);
     send(&mut two);
     assert_eq!(two.receiver.counter(Statistic::Discarded), 2);
-    two.receiver.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
+    two.receiver.write_register(ULN_REG_CONTROL, 4, ULN_CONTROL_ENABLE.into());
     send(&mut two);
     assert!(two.receiver.receive(0).is_some(), "its slots are still open");
     two.receiver.pass(3 * SECOND);
@@ -56,11 +56,11 @@ fn card_discards_after_handshake_lapse() {
 #[test]
 fn timer_runs_only_while_card_is_enabled() {
     let mut two = two();
-    two.receiver.write_register(HAMLYN_REG_CONTROL, 4, 0);
+    two.receiver.write_register(ULN_REG_CONTROL, 4, 0);
     assert_eq!(two.receiver.card.alarm(), None);
-    two.receiver.write_register(HAMLYN_REG_HANDSHAKE, 4, 1);
+    two.receiver.write_register(ULN_REG_HANDSHAKE, 4, 1);
     assert_eq!(two.receiver.card.alarm(), None);
-    two.receiver.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
+    two.receiver.write_register(ULN_REG_CONTROL, 4, ULN_CONTROL_ENABLE.into());
     assert_eq!(two.receiver.card.alarm(), Some(3 * SECOND));
     two.receiver.with_card(|card, ports, _| card.reset(ports));
     assert_eq!(two.receiver.card.alarm(), None);
@@ -72,7 +72,7 @@ fn card_without_timer_never_lapses() {
     assert_eq!(host.card.alarm(), None);
     host.pass(1000 * SECOND);
     host.with_card(|card, ports, _| card.tick(ports));
-    assert_eq!(host.read_register(HAMLYN_REG_CONTROL, 4), u64::from(HAMLYN_CONTROL_ENABLE));
+    assert_eq!(host.read_register(ULN_REG_CONTROL, 4), u64::from(ULN_CONTROL_ENABLE));
 }
 
 #[test]
@@ -81,5 +81,5 @@ fn early_tick_changes_nothing() {
     two.receiver.clock.0.set(SECOND);
     two.receiver.with_card(|card, ports, _| card.tick(ports));
     assert_eq!(two.receiver.card.alarm(), Some(3 * SECOND));
-    assert_eq!(two.receiver.read_register(HAMLYN_REG_CONTROL, 4), u64::from(HAMLYN_CONTROL_ENABLE));
+    assert_eq!(two.receiver.read_register(ULN_REG_CONTROL, 4), u64::from(ULN_CONTROL_ENABLE));
 }

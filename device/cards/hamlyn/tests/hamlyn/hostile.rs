@@ -3,12 +3,10 @@
 //! it.
 
 use crate::support::Host;
-use hamlyn_abi::family::area::HamlynArea;
-use hamlyn_abi::family::command::{
-    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_GO, HAMLYN_REG_COMMAND_PAGE, HamlynCommand,
-};
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
-use hamlyn_abi::family::identity::{HAMLYN_MAGIC, HAMLYN_REG_MAGIC};
+use hamlyn_abi::family::area::UlnArea;
+use hamlyn_abi::family::command::{ULN_COMMAND_BODY, ULN_REG_COMMAND_GO, ULN_REG_COMMAND_PAGE, UlnCommand};
+use hamlyn_abi::family::control::{ULN_CONTROL_RESET, ULN_REG_CONTROL};
+use hamlyn_abi::family::identity::{ULN_MAGIC, ULN_REG_MAGIC};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::request::{HAMLYN_FAST_MODE, HAMLYN_REQUEST_DMA, HamlynRequest};
 use hamlyn_abi::hamlyn::window::*;
@@ -69,9 +67,9 @@ fn mostly(good: impl Strategy<Value = u32> + 'static) -> impl Strategy<Value = u
 }
 
 /// Mostly an area of `length` bytes.
-fn area(length: u32) -> impl Strategy<Value = HamlynArea> {
+fn area(length: u32) -> impl Strategy<Value = UlnArea> {
     let directory = prop_oneof![12 => Just(DIRECTORY), 1 => word()];
-    (directory, mostly(Just(length)), mostly(Just(0))).prop_map(|(directory, length, first)| HamlynArea {
+    (directory, mostly(Just(length)), mostly(Just(0))).prop_map(|(directory, length, first)| UlnArea {
         directory,
         length: length.into(),
         first,
@@ -172,9 +170,9 @@ fn take(host: &mut Host, step: Step) {
             let mut page = [0_u8; 128];
             page[..body.len()].copy_from_slice(&body);
             // If a register has moved the command page, the card finds another command, or none.
-            host.write(4096, HamlynCommand { opcode, index, ..Default::default() });
-            host.write(4096 + u64::from(HAMLYN_COMMAND_BODY), page);
-            host.write_register(HAMLYN_REG_COMMAND_GO, 4, 1);
+            host.write(4096, UlnCommand { opcode, index, ..Default::default() });
+            host.write(4096 + u64::from(ULN_COMMAND_BODY), page);
+            host.write_register(ULN_REG_COMMAND_GO, 4, 1);
         }
         Step::Register { bar, offset, width, value } => {
             host.with_card(|card, ports, _| card.register_write(ports, bar, offset, width, value));
@@ -225,14 +223,14 @@ proptest! {
         for step in steps {
             take(&mut host, step);
         }
-        host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
-        prop_assert_eq!(host.read_register(HAMLYN_REG_MAGIC, 4), u64::from(HAMLYN_MAGIC));
+        host.write_register(ULN_REG_CONTROL, 4, ULN_CONTROL_RESET.into());
+        prop_assert_eq!(host.read_register(ULN_REG_MAGIC, 4), u64::from(ULN_MAGIC));
         prop_assert!(host.card.counters().iter().all(|(_, count)| *count == 0));
         // The card takes back what was half sent, and then sleeps.
         (host.wire.sent, host.wire.room) = (Vec::new(), None);
         prop_assert_eq!(host.transmit_all(), Progress::Idle);
         prop_assert!(host.wire.sent.iter().all(|(_, packet)| packet.len() == 40 && packet[32] & 32 != 0));
-        host.write_register(HAMLYN_REG_COMMAND_PAGE, 8, 4096);
+        host.write_register(ULN_REG_COMMAND_PAGE, 8, 4096);
         for terminus in 0..OPTIONS.termini {
             host.open_terminus(terminus);
         }

@@ -292,7 +292,7 @@ fn invalid_packets_change_no_byte() {
 #[test]
 fn card_discards_at_power_on() {
     let mut two = two();
-    two.receiver.write_register(hamlyn_abi::family::control::HAMLYN_REG_CONTROL, 4, 0);
+    two.receiver.write_register(hamlyn_abi::family::control::ULN_REG_CONTROL, 4, 0);
     let before = two.receiver.memory_image();
     two.sender.post(0, request(0, 16), &[0xff; 16]);
     two.carry();

@@ -3,10 +3,9 @@
 
 use crate::support::Host;
 use hamlyn_abi::family::command::{
-    HAMLYN_COMMAND_BODY, HAMLYN_REG_COMMAND_PAGE, HAMLYN_STATUS_DMA_FAULT, HAMLYN_STATUS_IN_USE,
-    HAMLYN_STATUS_MEMORY_FULL,
+    ULN_COMMAND_BODY, ULN_REG_COMMAND_PAGE, ULN_STATUS_DMA_FAULT, ULN_STATUS_IN_USE, ULN_STATUS_MEMORY_FULL,
 };
-use hamlyn_abi::family::control::{HAMLYN_CONTROL_ENABLE, HAMLYN_CONTROL_RESET, HAMLYN_REG_CONTROL};
+use hamlyn_abi::family::control::{ULN_CONTROL_ENABLE, ULN_CONTROL_RESET, ULN_REG_CONTROL};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::registers::*;
 use hamlyn_abi::hamlyn::sram::*;
@@ -26,11 +25,11 @@ fn open_slot(host: &mut Host, index: u32) -> Result<HamlynSramPlace, Refusal> {
     let area = host.area(64, 0).abi;
     let slot = HamlynOpenSlot { area, queue: HAMLYN_NO_QUEUE, ..Default::default() };
     host.command(HAMLYN_COMMAND_OPEN_SLOT, index, slot)?;
-    Ok(host.read(host.command_page() + u64::from(HAMLYN_COMMAND_BODY)))
+    Ok(host.read(host.command_page() + u64::from(ULN_COMMAND_BODY)))
 }
 
 fn full(needs: u32, free: u32) -> Refusal {
-    Refusal { status: HAMLYN_STATUS_MEMORY_FULL, value: needs.into(), limit: free.into() }
+    Refusal { status: ULN_STATUS_MEMORY_FULL, value: needs.into(), limit: free.into() }
 }
 
 #[test]
@@ -69,10 +68,10 @@ fn reset_frees_all_memory() {
     host.open_queue(4);
     open_slot(&mut host, 3).unwrap();
     let page = host.command_page();
-    host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_RESET.into());
+    host.write_register(ULN_REG_CONTROL, 4, ULN_CONTROL_RESET.into());
     assert_eq!(left(&mut host), (ROOM.into(), ROOM.into()));
-    host.write_register(HAMLYN_REG_COMMAND_PAGE, 8, page);
-    host.write_register(HAMLYN_REG_CONTROL, 4, HAMLYN_CONTROL_ENABLE.into());
+    host.write_register(ULN_REG_COMMAND_PAGE, 8, page);
+    host.write_register(ULN_REG_CONTROL, 4, ULN_CONTROL_ENABLE.into());
     assert_eq!(open_slot(&mut host, 0).unwrap().address, 192);
 }
 
@@ -84,7 +83,7 @@ fn close_frees_exactly_what_open_took() {
     host.open_terminus(1);
     host.command(HAMLYN_COMMAND_CLOSE_TERMINUS, 1, 0_u64).unwrap();
     open_slot(&mut host, 7).unwrap();
-    let in_use = Refusal { status: HAMLYN_STATUS_IN_USE, value: 7, limit: 30 };
+    let in_use = Refusal { status: ULN_STATUS_IN_USE, value: 7, limit: 30 };
     assert_eq!(open_slot(&mut host, 7), Err(in_use));
     assert_eq!(left(&mut host).1, u64::from(ROOM - HAMLYN_SRAM_SLOT));
     host.command(HAMLYN_COMMAND_CLOSE_SLOT, 7, 0_u64).unwrap();
@@ -96,6 +95,6 @@ fn refused_terminus_keeps_no_memory() {
     let mut host = Host::new(0, OPTIONS);
     let body = HamlynOpenTerminus { status: 1 << 40, weight: 1, ..Default::default() };
     let refused = host.command(HAMLYN_COMMAND_OPEN_TERMINUS, 0, body).unwrap_err();
-    assert_eq!(refused.status, HAMLYN_STATUS_DMA_FAULT);
+    assert_eq!(refused.status, ULN_STATUS_DMA_FAULT);
     assert_eq!(left(&mut host), (ROOM.into(), ROOM.into()));
 }

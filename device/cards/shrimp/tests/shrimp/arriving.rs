@@ -114,7 +114,7 @@ fn disabled_card_or_missing_memory_deposits_nothing() {
     host.map_in(20, 0);
     host.map_in(1 << 19, 0);
     is_refused(&mut host, 0, &packet(0, 1, PAGE << 19, b"abcd"), "discarded");
-    let Ok(()) = host.store(hamlyn_abi::family::control::HAMLYN_REG_CONTROL, 4, 0);
+    let Ok(()) = host.store(hamlyn_abi::family::control::ULN_REG_CONTROL, 4, 0);
     is_refused(&mut host, 0, &packet(0, 1, 20 * PAGE, b"abcd"), "discarded");
 }
 

@@ -1,6 +1,6 @@
 //! Deliberate update: compare and exchange on command pages (sections 4.2 and 4.3).
 
-use hamlyn_abi::family::command::HAMLYN_STATUS_IN_USE;
+use hamlyn_abi::family::command::ULN_STATUS_IN_USE;
 use hamlyn_abi::shrimp::command::SHRIMP_COMMAND_SET_ENTRY;
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::memory::*;
@@ -278,7 +278,7 @@ fn unless_busy_entry_is_refused_during_transfer() {
     for page in [10, 11] {
         let refused =
             host.run(SHRIMP_COMMAND_SET_ENTRY, page, &gentle(SHRIMP_ENTRY_WITHHOLD_0, 20)).unwrap_err();
-        assert_eq!(refused.status, HAMLYN_STATUS_IN_USE, "one is under way, the other waits");
+        assert_eq!(refused.status, ULN_STATUS_IN_USE, "one is under way, the other waits");
     }
     assert_eq!(host.sent().len(), 32);
     host.run(SHRIMP_COMMAND_SET_ENTRY, 10, &gentle(SHRIMP_ENTRY_WITHHOLD_0, 20)).unwrap();
@@ -313,7 +313,7 @@ fn transfer_continues_while_its_part_is_unchanged() {
     ] {
         let gentle = ShrimpEntry { flags: ended.flags | SHRIMP_ENTRY_UNLESS_BUSY, ..ended };
         let refused = host.run(SHRIMP_COMMAND_SET_ENTRY, 10, &gentle).unwrap_err();
-        assert_eq!(refused.status, HAMLYN_STATUS_IN_USE, "{ended:?}");
+        assert_eq!(refused.status, ULN_STATUS_IN_USE, "{ended:?}");
     }
     let sent: usize = host.sent_data().iter().map(|(_, _, data)| data.len()).sum();
     assert_eq!((sent, host.counter("transfers_done")), (2048, 1));

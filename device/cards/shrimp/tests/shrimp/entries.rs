@@ -38,10 +38,10 @@ fn all_entries_of_a_command_are_set() {
 fn one_bad_entry_of_a_command_changes_nothing() {
     let mut host = Host::new(0);
     let cases: [Case; 4] = [
-        (|one| one.page = PAGES, HAMLYN_STATUS_BAD_INDEX, PAGES.into(), PAGES.into()),
-        (|one| one.page = 10, HAMLYN_STATUS_BAD_VALUE, 10, 1),
-        (|one| one.reserved = 7, HAMLYN_STATUS_BAD_VALUE, 7, 0),
-        (|one| one.entry.split_in = 4097, HAMLYN_STATUS_BAD_VALUE, 4097, 4096),
+        (|one| one.page = PAGES, ULN_STATUS_BAD_INDEX, PAGES.into(), PAGES.into()),
+        (|one| one.page = 10, ULN_STATUS_BAD_VALUE, 10, 1),
+        (|one| one.reserved = 7, ULN_STATUS_BAD_VALUE, 7, 0),
+        (|one| one.entry.split_in = 4097, ULN_STATUS_BAD_VALUE, 4097, 4096),
     ];
     for (spoil, status, value, limit) in cases {
         let mut entries = many(3, SHRIMP_MODE_SINGLE);
@@ -67,7 +67,7 @@ fn number_of_entries_is_checked() {
     for count in [0, SHRIMP_MAX_ENTRIES + 1, u32::MAX] {
         let refused = host.run(SHRIMP_COMMAND_SET_ENTRIES, count, &many(1, SHRIMP_MODE_SINGLE));
         let (value, limit) = (count.into(), SHRIMP_MAX_ENTRIES.into());
-        assert_eq!(refused, Err(Refusal { status: HAMLYN_STATUS_BAD_LENGTH, value, limit }));
+        assert_eq!(refused, Err(Refusal { status: ULN_STATUS_BAD_LENGTH, value, limit }));
     }
 }
 
@@ -95,7 +95,7 @@ fn busy_entry_is_skipped_and_reported() {
 impl Host {
     /// Returns what the card has written to the body of the command.
     fn skipped(&self) -> u64 {
-        let body = self.command_page() + u64::from(HAMLYN_COMMAND_BODY);
+        let body = self.command_page() + u64::from(ULN_COMMAND_BODY);
         u64::from_le_bytes(self.bytes(body, 8).try_into().unwrap())
     }
 }

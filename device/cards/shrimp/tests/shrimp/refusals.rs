@@ -22,7 +22,7 @@ fn invalid_entry_is_refused_and_old_one_stays() {
         change(&mut entry);
         entry
     };
-    let bad = HAMLYN_STATUS_BAD_VALUE;
+    let bad = ULN_STATUS_BAD_VALUE;
     for (entry, value, limit) in [
         (with(|entry| entry.split_out = 4097), 4097, 4096),
         (with(|entry| entry.split_in = 5000), 5000, 4096),
@@ -40,7 +40,7 @@ fn invalid_entry_is_refused_and_old_one_stays() {
         assert_eq!(host.run(SHRIMP_COMMAND_SET_ENTRY, 10, &entry), refused(bad, value, limit));
     }
     let beyond = host.run(SHRIMP_COMMAND_SET_ENTRY, PAGES, &good);
-    assert_eq!(beyond, refused(HAMLYN_STATUS_BAD_INDEX, PAGES.into(), PAGES.into()));
+    assert_eq!(beyond, refused(ULN_STATUS_BAD_INDEX, PAGES.into(), PAGES.into()));
     host.store_seen(10 * PAGE, b"a");
     assert_eq!(host.sent_data(), [(1, 20 * PAGE, b"a".to_vec())]);
 }
@@ -51,10 +51,10 @@ fn invalid_system_page_is_refused() {
     let mut set = |host_id, page, mapped, reserved| {
         host.run(SHRIMP_COMMAND_SET_SYSTEM_PAGE, host_id, &ShrimpSystemPage { page, mapped, reserved })
     };
-    assert_eq!(set(65536, 1, 1, 0), refused(HAMLYN_STATUS_BAD_INDEX, 65536, 65535));
-    assert_eq!(set(1, PAGES.into(), 1, 0), refused(HAMLYN_STATUS_BAD_ADDRESS, PAGES.into(), PAGES.into()));
-    assert_eq!(set(1, 1, 2, 0), refused(HAMLYN_STATUS_BAD_VALUE, 2, 1));
-    assert_eq!(set(1, 1, 1, 7), refused(HAMLYN_STATUS_BAD_VALUE, 7, 0));
+    assert_eq!(set(65536, 1, 1, 0), refused(ULN_STATUS_BAD_INDEX, 65536, 65535));
+    assert_eq!(set(1, PAGES.into(), 1, 0), refused(ULN_STATUS_BAD_ADDRESS, PAGES.into(), PAGES.into()));
+    assert_eq!(set(1, 1, 2, 0), refused(ULN_STATUS_BAD_VALUE, 2, 1));
+    assert_eq!(set(1, 1, 1, 7), refused(ULN_STATUS_BAD_VALUE, 7, 0));
 }
 
 #[test]
@@ -64,11 +64,11 @@ fn arrival_queue_opens_once_with_valid_size() {
         let body = ShrimpOpenArrivals { records, ..Default::default() };
         let limit = SHRIMP_MAX_ARRIVALS.into();
         let result = host.run(SHRIMP_COMMAND_OPEN_ARRIVALS, 0, &body);
-        assert_eq!(result, refused(HAMLYN_STATUS_BAD_LENGTH, records.into(), limit));
+        assert_eq!(result, refused(ULN_STATUS_BAD_LENGTH, records.into(), limit));
     }
     host.open_arrivals();
     let again = host.run(SHRIMP_COMMAND_OPEN_ARRIVALS, 0, &ShrimpOpenArrivals::default());
-    assert_eq!(again, refused(HAMLYN_STATUS_IN_USE, 0, 1));
+    assert_eq!(again, refused(ULN_STATUS_IN_USE, 0, 1));
     host.run(SHRIMP_COMMAND_CLOSE_ARRIVALS, 0, &0_u64).unwrap();
     host.open_arrivals();
 }
@@ -77,5 +77,5 @@ fn arrival_queue_opens_once_with_valid_size() {
 fn unknown_operation_is_refused() {
     let mut host = Host::new(0);
     let result = host.run(999, 0, &0_u64);
-    assert_eq!(result.unwrap_err().status, HAMLYN_STATUS_BAD_OPCODE);
+    assert_eq!(result.unwrap_err().status, ULN_STATUS_BAD_OPCODE);
 }

@@ -43,7 +43,7 @@ impl Files {
             // Draining the bytes that fill the program's end makes it writable.
             while read(&*file, &mut [0_u8; 64]).is_ok_and(|length| length != 0) {}
         }
-        if system.describe(number).state == HAMLYN_CONNECTION_ENDED {
+        if system.describe(number).state == ULN_CONNECTION_ENDED {
             *file = None;
         }
     }
@@ -178,7 +178,7 @@ impl Connection {
 }
 
 impl ConnectionParts for Connection {
-    fn state(&self) -> Result<HamlynConnectionState> {
+    fn state(&self) -> Result<UlnConnectionState> {
         Ok(self.shared.call(|system, _, _| system.describe(self.number)))
     }
 
@@ -210,7 +210,7 @@ impl Drop for Connection {
 
 #[cfg(test)]
 mod tests {
-    use hamlyn_abi::kernel::wire::HamlynWire;
+    use hamlyn_abi::kernel::wire::UlnWire;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::*;
@@ -223,13 +223,13 @@ mod tests {
 
     /// A card that returns all messages to itself, one at a time.
     #[derive(Default)]
-    struct Mirror(Vec<(u32, HamlynWire, Vec<u8>)>, Vec<(u32, HamlynWire, Vec<u8>)>);
+    struct Mirror(Vec<(u32, UlnWire, Vec<u8>)>, Vec<(u32, UlnWire, Vec<u8>)>);
 
     impl Ports for Mirror {
         fn now(&self) -> u64 {
             0
         }
-        fn post(&mut self, _: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> bool {
+        fn post(&mut self, _: u32, entry: u32, wire: &UlnWire, data: &[u8]) -> bool {
             self.0.push((entry, *wire, data.to_vec()));
             true
         }
@@ -241,7 +241,7 @@ mod tests {
         fn more(&mut self) -> bool {
             false
         }
-        fn read(&mut self, _: u32, entry: u32, place: &mut [u8]) -> HamlynWire {
+        fn read(&mut self, _: u32, entry: u32, place: &mut [u8]) -> UlnWire {
             let (_, wire, data) = self.1.iter().rfind(|(of, ..)| *of == entry).unwrap();
             place[..data.len()].copy_from_slice(data);
             *wire

@@ -13,10 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hamlyn_abi::family::link::{
-    HAMLYN_REG_HOST_ID, HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES, HAMLYN_REG_PORTS,
-};
-use hamlyn_abi::kernel::wire::HamlynWire;
+use hamlyn_abi::family::link::{ULN_REG_HOST_ID, ULN_REG_LINK, ULN_REG_LINK_CHANGES, ULN_REG_PORTS};
+use hamlyn_abi::kernel::wire::UlnWire;
 use hamlyn_driver_host::{Ports, System};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, write};
@@ -39,7 +37,7 @@ pub(crate) trait Transport: Debug + Send {
 
     /// Posts one message to the operating system of a host. Returns `false` if there is no space
     /// for it.
-    fn post(&mut self, to: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> Result<bool>;
+    fn post(&mut self, to: u32, entry: u32, wire: &UlnWire, data: &[u8]) -> Result<bool>;
 
     /// Returns the number of messages that the card has not completed.
     fn unfinished(&self) -> u32;
@@ -49,7 +47,7 @@ pub(crate) trait Transport: Debug + Send {
     fn take(&mut self) -> Option<(u32, u32)>;
 
     /// Reads a message: returns its header, and copies name and private data into `place`.
-    fn read(&self, host: u32, entry: u32, place: &mut [u8]) -> Result<HamlynWire>;
+    fn read(&self, host: u32, entry: u32, place: &mut [u8]) -> Result<UlnWire>;
 
     /// Makes an entry available for another message.
     fn reopen(&self, host: u32, entry: u32);
@@ -277,13 +275,13 @@ impl State {
 
     /// Reads the state of the link and the number of its changes.
     fn look_at_link(&mut self, client: &Client) -> io::Result<()> {
-        let changes = client.read_u32(REGION_BAR0, HAMLYN_REG_LINK_CHANGES)?;
-        let up = client.read_u32(REGION_BAR0, HAMLYN_REG_LINK)? == 1;
-        let host = client.read_u32(REGION_BAR0, HAMLYN_REG_HOST_ID)?;
+        let changes = client.read_u32(REGION_BAR0, ULN_REG_LINK_CHANGES)?;
+        let up = client.read_u32(REGION_BAR0, ULN_REG_LINK)? == 1;
+        let host = client.read_u32(REGION_BAR0, ULN_REG_HOST_ID)?;
         if let Some(transport) = &mut self.transport {
             transport.host_is(host);
         }
-        let hosts = client.read_u32(REGION_BAR0, HAMLYN_REG_PORTS)?;
+        let hosts = client.read_u32(REGION_BAR0, ULN_REG_PORTS)?;
         self.call(|system, _, ports| {
             system.link_is(ports, up.then_some(host), changes);
             system.set_hosts(ports, hosts);
@@ -310,7 +308,7 @@ impl Ports for CardPorts<'_> {
     }
 
     // A message without space, or without a card, is sent again later.
-    fn post(&mut self, host: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> bool {
+    fn post(&mut self, host: u32, entry: u32, wire: &UlnWire, data: &[u8]) -> bool {
         self.transport
             .as_mut()
             .is_some_and(|transport| transport.post(host, entry, wire, data).unwrap_or(false))
@@ -324,7 +322,7 @@ impl Ports for CardPorts<'_> {
         self.transport.as_ref().is_some_and(|transport| transport.arm())
     }
 
-    fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> HamlynWire {
+    fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> UlnWire {
         let read = self.transport.as_ref().and_then(|transport| transport.read(host, entry, place).ok());
         read.unwrap_or_default()
     }

@@ -4,9 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hamlyn::attach::uapi::{
-    HamlynQuery, HamlynSelfTest, HamlynSendBuffer, HamlynSlotCreate, HamlynStatistics,
-};
+use hamlyn::attach::uapi::{HamlynSendBuffer, HamlynSlotCreate, UlnQuery, UlnSelfTest, UlnStatistics};
 use hamlyn::attach::window::{QueueEntries, StatusWords, Window};
 use hamlyn::attach::{
     Attachment, CardAttachment, Doorbell, Mapping, QueueFile, QueueParts, QueueWait, TerminusParts,
@@ -82,19 +80,19 @@ fn system(source: std::io::Error) -> Error {
 const NEVER: Error = Error::Unsupported("this card wakes no sleeper");
 
 impl CardAttachment for NullCard {
-    fn query(&self) -> Result<HamlynQuery> {
-        Ok(HamlynQuery { packet_size: 4096, ..HamlynQuery::default() })
+    fn query(&self) -> Result<UlnQuery> {
+        Ok(UlnQuery { packet_size: 4096, ..UlnQuery::default() })
     }
 
     fn allocate(&self, length: usize) -> Result<Memory> {
         Ok(Memory::local(memory(length)?, length))
     }
 
-    fn statistics(&self) -> Result<HamlynStatistics> {
+    fn statistics(&self) -> Result<UlnStatistics> {
         Err(NEVER)
     }
 
-    fn self_test(&self) -> Result<HamlynSelfTest> {
+    fn self_test(&self) -> Result<UlnSelfTest> {
         Err(NEVER)
     }
 }

@@ -1,7 +1,7 @@
 //! A host in memory with a Hamlyn card and its open objects.
 
 use anyhow::{Context, anyhow, ensure};
-use hamlyn_abi::family::area::HamlynArea;
+use hamlyn_abi::family::area::UlnArea;
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HamlynOpenSlot, HamlynOpenTerminus};
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
 use hamlyn_abi::hamlyn::notification::HAMLYN_NOTIFICATION_SIZE;
@@ -38,7 +38,7 @@ impl Host {
     }
 
     /// Allocates an area. Returns it with the start of its pages, which are consecutive.
-    fn area(&self, length: u64) -> (HamlynArea, u64) {
+    fn area(&self, length: u64) -> (UlnArea, u64) {
         let (start, list) = (self.host.pages(length.div_ceil(PAGE)), || self.host.pages(1));
         let put = |address, bytes: &[u8]| self.host.put(address, bytes);
         (list_pages(length, 0, list, |index| start + index * PAGE, put), start)

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use hamlyn::attach::{ConnectionParts, ListenerParts};
 use hamlyn::{Error, Result};
-use hamlyn_abi::uapi::HamlynConnectionState;
+use hamlyn_abi::uapi::UlnConnectionState;
 use hamlyn_driver_host::{Ports, System};
 use rustix::io::Errno;
 use zerocopy::FromZeros;
@@ -106,8 +106,8 @@ impl ConnectionHandle {
 }
 
 impl ConnectionParts for ConnectionHandle {
-    fn state(&self) -> Result<HamlynConnectionState> {
-        let mut state = HamlynConnectionState::new_zeroed();
+    fn state(&self) -> Result<UlnConnectionState> {
+        let mut state = UlnConnectionState::new_zeroed();
         self.call(|system, _| {
             state = system.describe(self.number);
             Ok(())

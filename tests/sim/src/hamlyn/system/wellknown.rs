@@ -9,14 +9,14 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use hamlyn::attach::QueueWait;
-use hamlyn_abi::family::link::{HAMLYN_REG_LINK, HAMLYN_REG_LINK_CHANGES};
-use hamlyn_abi::family::sleep::{HAMLYN_ARMED_NO, HAMLYN_ARMED_YES};
+use hamlyn_abi::family::link::{ULN_REG_LINK, ULN_REG_LINK_CHANGES};
+use hamlyn_abi::family::sleep::{ULN_ARMED_NO, ULN_ARMED_YES};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_PARANOID_ONE_SHOT, HAMLYN_TERMINUS_PRIVILEGED};
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HAMLYN_ONE_SHOT_OPEN};
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HamlynNotification};
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
-use hamlyn_abi::kernel::well_known::HAMLYN_WELL_KNOWN_KEY;
-use hamlyn_abi::kernel::wire::HamlynWire;
+use hamlyn_abi::kernel::well_known::ULN_WELL_KNOWN_KEY;
+use hamlyn_abi::kernel::wire::UlnWire;
 use hamlyn_driver_host::slots::{self, ENTRIES, METADATA_LENGTH, METADATA_OFFSET};
 use hamlyn_driver_host::{Ports, Sizes, System};
 use rustix::io::Errno;
@@ -126,7 +126,7 @@ impl Ports for CardPorts<'_> {
         self.machine.clock.milliseconds()
     }
 
-    fn post(&mut self, host: u32, entry: u32, wire: &HamlynWire, data: &[u8]) -> bool {
+    fn post(&mut self, host: u32, entry: u32, wire: &UlnWire, data: &[u8]) -> bool {
         let (machine, own) = (self.machine, &mut *self.own);
         if own.tail.wrapping_sub(machine.completed(own.terminus)) >= HAMLYN_WORK_QUEUE_USABLE {
             return false;
@@ -148,13 +148,13 @@ impl Ports for CardPorts<'_> {
         self.machine.arm(self.own)
     }
 
-    fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> HamlynWire {
+    fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> UlnWire {
         let memory = &self.machine.memory;
-        let Some(address) = self.own.entry(host, entry) else { return HamlynWire::default() };
+        let Some(address) = self.own.entry(host, entry) else { return UlnWire::default() };
         let (offset, length) = (slots::place_offset(entry), slots::place_length(entry));
         let bytes = self.own.slots[host as usize].area.peek(memory, offset.into(), length.into());
         place[..bytes.len()].copy_from_slice(&bytes);
-        HamlynWire::read_from_bytes(&memory.peek(address, size_of::<HamlynWire>())).unwrap_or_default()
+        UlnWire::read_from_bytes(&memory.peek(address, size_of::<UlnWire>())).unwrap_or_default()
     }
 
     fn withdraw(&mut self, number: u32) {
@@ -224,7 +224,7 @@ impl Machine {
             metadata: Some(Area::over(&self.memory, frames, vec![page], offset, length)),
             entries: ENTRIES,
             pointer: 0,
-            key: HAMLYN_WELL_KNOWN_KEY,
+            key: ULN_WELL_KNOWN_KEY,
             mode: HAMLYN_MODE_PARANOID_ONE_SHOT,
             queue: own.queue,
             notification_index: 0,
@@ -270,10 +270,10 @@ impl Machine {
 
     /// Returns whether the next notification is there. If not, the card will interrupt for it.
     fn arm(&self, own: &Own) -> bool {
-        self.set_armed(own.queue, HAMLYN_ARMED_YES);
+        self.set_armed(own.queue, ULN_ARMED_YES);
         let ready = self.next_notification(own).is_some();
         if ready {
-            self.set_armed(own.queue, HAMLYN_ARMED_NO);
+            self.set_armed(own.queue, ULN_ARMED_NO);
         }
         ready
     }
@@ -326,8 +326,8 @@ impl Machine {
 
     /// Checks whether the card has a link, and whether it has had it all the time.
     pub(crate) fn report_link(&self) {
-        let changes = self.load(HAMLYN_REG_LINK_CHANGES).unwrap_or_default();
-        let up = self.load(HAMLYN_REG_LINK).is_ok_and(|link| link == 1);
+        let changes = self.load(ULN_REG_LINK_CHANGES).unwrap_or_default();
+        let up = self.load(ULN_REG_LINK).is_ok_and(|link| link == 1);
         let _ = self.system_call(|system, ports| {
             system.link_is(ports, up.then_some(self.id.into()), changes);
             Ok(())

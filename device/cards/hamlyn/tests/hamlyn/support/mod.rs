@@ -6,8 +6,8 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use hamlyn_abi::family::area::HamlynArea;
-use hamlyn_abi::family::command::{HAMLYN_REG_COMMAND_STATUS, HAMLYN_STATUS_OK};
+use hamlyn_abi::family::area::UlnArea;
+use hamlyn_abi::family::command::{ULN_REG_COMMAND_STATUS, ULN_STATUS_OK};
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::metadata::{HAMLYN_METADATA_SIZE, HamlynMetadataEntry};
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_SIZE, HamlynNotification};
@@ -51,7 +51,7 @@ struct Reader {
 /// An area of scattered pages.
 #[derive(Debug, Clone, Copy)]
 pub struct TestArea {
-    pub abi: HamlynArea,
+    pub abi: UlnArea,
 }
 
 impl Host {
@@ -83,8 +83,8 @@ impl Host {
         body: impl IntoBytes + Immutable,
     ) -> Result<(), Refusal> {
         let done = self.run(opcode, index, &body);
-        let status = done.map_or_else(|refusal| refusal.status, |()| HAMLYN_STATUS_OK);
-        assert_eq!(u64::from(status), self.read_register(HAMLYN_REG_COMMAND_STATUS, 4));
+        let status = done.map_or_else(|refusal| refusal.status, |()| ULN_STATUS_OK);
+        assert_eq!(u64::from(status), self.read_register(ULN_REG_COMMAND_STATUS, 4));
         done
     }
 

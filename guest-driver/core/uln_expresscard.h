@@ -5,11 +5,11 @@
  *   expressmemory.c  PCI functions that have it, and the cards they belong to
  *   expressfile.c    areas and views as objects of a file, and the calls for them
  */
-#ifndef _HAMLYN_CORE_EXPRESS_H
-#define _HAMLYN_CORE_EXPRESS_H
+#ifndef _ULN_EXPRESSCARD_H
+#define _ULN_EXPRESSCARD_H
 
-#include "hamlyn_core.h"
-#include "hamlyn_express.h"
+#include "uln_core.h"
+#include "uln_express.h"
 
 /* A part: its bus address, and its address in the kernel. */
 struct express_place {
@@ -17,21 +17,21 @@ struct express_place {
 	void *memory;
 };
 
-struct hamlyn_express_memory {
-	struct hamlyn_card *card;
-	const struct hamlyn_express_ops *ops;
+struct uln_express_memory {
+	struct uln_card *card;
+	const struct uln_express_ops *ops;
 	struct list_head on_cards;
 	/* Threads that wait for other hosts' answers. */
 	wait_queue_head_t wait;
 	/* Number of answers so far. */
 	u32 news;
-	struct express_place parts[HAMLYN_EXPRESS_HOSTS];
+	struct express_place parts[ULN_EXPRESS_HOSTS];
 };
 
 /* An area or a view of a file. */
 struct express_object {
 	struct card_object object;
-	struct hamlyn_express_end end;
+	struct uln_express_end end;
 };
 
 #define express_object(of) container_of(of, struct express_object, end)
@@ -40,7 +40,7 @@ struct express_object {
  * Holds all parts in place, so that the kernel may access them. No other lock is above it; cards'
  * locks are below it.
  */
-void hamlyn_express_hold(void);
-void hamlyn_express_let_go(void);
+void uln_express_hold(void);
+void uln_express_let_go(void);
 
-#endif /* _HAMLYN_CORE_EXPRESS_H */
+#endif /* _ULN_EXPRESSCARD_H */

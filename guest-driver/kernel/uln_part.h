@@ -3,12 +3,12 @@
  * The pages of a part of express memory, and the state of each. This host assigns one half of them,
  * the other host the other half.
  */
-#ifndef _HAMLYN_PART_H
-#define _HAMLYN_PART_H
+#ifndef _ULN_PART_H
+#define _ULN_PART_H
 
 #include <linux/types.h>
 
-#include "hamlyn_wire.h"
+#include "uln_wire.h"
 
 struct express_part {
 	/* Which memory; 0: there is none, and all is 0. */
@@ -26,25 +26,25 @@ struct express_part {
 };
 
 /* Starts with this host's pages astray. @lower: this host has the lower id of the two. */
-int hamlyn_part_open(struct express_part *part, u64 memory, u32 pages, bool lower);
-void hamlyn_part_close(struct express_part *part);
+int uln_part_open(struct express_part *part, u64 memory, u32 pages, bool lower);
+void uln_part_close(struct express_part *part);
 /* Returns how many pages can be taken. */
-u32 hamlyn_part_free(const struct express_part *part);
+u32 uln_part_free(const struct express_part *part);
 /* Takes @count of this host's pages. -ENOSPC: fewer are free, or in too many pieces. */
-int hamlyn_part_take(struct express_part *part, u32 count, struct hamlyn_express_pages *pages);
+int uln_part_take(struct express_part *part, u32 count, struct uln_express_pages *pages);
 /* Releases pages that were taken, but that the other host may still see. */
-void hamlyn_part_leave(struct express_part *part, const struct hamlyn_express_pages *pages);
+void uln_part_leave(struct express_part *part, const struct uln_express_pages *pages);
 /* The same, if it is unknown for how long. */
-void hamlyn_part_lose(struct express_part *part, const struct hamlyn_express_pages *pages);
+void uln_part_lose(struct express_part *part, const struct uln_express_pages *pages);
 /* Frees pages that the other host no longer sees. */
-void hamlyn_part_give(struct express_part *part, const struct hamlyn_express_pages *pages);
+void uln_part_give(struct express_part *part, const struct uln_express_pages *pages);
 /* Frees what was astray, as the other host no longer sees it. */
-void hamlyn_part_settle(struct express_part *part);
+void uln_part_settle(struct express_part *part);
 /*
  * Gives a view pages of the other host, which that has named, and returns their number. -EPROTO: it
  * named others, or pages of another view.
  */
-int hamlyn_part_view(struct express_part *part, const struct hamlyn_express_pages *pages);
-void hamlyn_part_unview(struct express_part *part, const struct hamlyn_express_pages *pages);
+int uln_part_view(struct express_part *part, const struct uln_express_pages *pages);
+void uln_part_unview(struct express_part *part, const struct uln_express_pages *pages);
 
-#endif /* _HAMLYN_PART_H */
+#endif /* _ULN_PART_H */

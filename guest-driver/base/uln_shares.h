@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The shares of all users of a card. The card's lock guards them. */
-#ifndef _HAMLYN_SHARES_H
-#define _HAMLYN_SHARES_H
+#ifndef _ULN_SHARES_H
+#define _ULN_SHARES_H
 
 #include <linux/mutex.h>
 #include <linux/uidgid.h>
 #include <linux/xarray.h>
 
-#include "hamlyn_kernel.h"
-#include "hamlyn_share.h"
+#include "uln_kernel.h"
+#include "uln_share.h"
 
-struct hamlyn_shares {
+struct uln_shares {
 	/* The card's lock. */
 	struct mutex *lock;
 	/* Returns how many of the card's own objects of a kind processes can use. */
-	u32 (*total)(const struct hamlyn_shares *all, unsigned int kind);
+	u32 (*total)(const struct uln_shares *all, unsigned int kind);
 	/* Users' shares by user id, and the sum of what they hold. */
 	struct xarray users;
-	u32 held[HAMLYN_KINDS];
+	u32 held[ULN_KINDS];
 };
 
 /* What a user holds of a card, through any number of files in any processes. */
-struct hamlyn_share {
-	struct hamlyn_shares *all;
+struct uln_share {
+	struct uln_shares *all;
 	kuid_t user;
 	/* Held by one call at a time; taken before the card's lock. */
 	struct mutex gate;
 	/* Number of files and connections, and of objects by kind. */
 	unsigned int users;
-	u32 held[HAMLYN_KINDS];
+	u32 held[ULN_KINDS];
 	/* The user's messages that wait for each host (kernel/peer.c). */
-	u16 said[HAMLYN_WELL_KNOWN_SLOTS];
+	u16 said[ULN_WELL_KNOWN_SLOTS];
 	/*
 	 * Pages of express memory by host: those of areas, including the ones that are leaving
 	 * (kernel/express.c).
 	 */
-	u32 express[HAMLYN_WELL_KNOWN_SLOTS];
+	u32 express[ULN_WELL_KNOWN_SLOTS];
 };
 
-void hamlyn_shares_init(struct hamlyn_shares *all, struct mutex *lock,
-			u32 (*total)(const struct hamlyn_shares *all, unsigned int kind));
-struct hamlyn_share *hamlyn_share_alloc(void);
-int hamlyn_share_join(struct hamlyn_shares *all, struct hamlyn_share **spare,
-		      struct hamlyn_share **joined);
-u32 hamlyn_share_limit(const struct hamlyn_share *of, unsigned int kind, bool privileged);
+void uln_shares_init(struct uln_shares *all, struct mutex *lock,
+		     u32 (*total)(const struct uln_shares *all, unsigned int kind));
+struct uln_share *uln_share_alloc(void);
+int uln_share_join(struct uln_shares *all, struct uln_share **spare,
+		   struct uln_share **joined);
+u32 uln_share_limit(const struct uln_share *of, unsigned int kind, bool privileged);
 
-#endif /* _HAMLYN_SHARES_H */
+#endif /* _ULN_SHARES_H */

@@ -3,7 +3,7 @@
  * Operating systems that reach each other (sections 6.3 and 6.4 of the paper), from the bottom up.
  * No file uses one that is listed below it:
  *
- *   hamlyn_transport.h  how messages get from one to the other: each card has its own way
+ *   uln_transport.h  how messages get from one to the other: each card has its own way
  *   service.c      what is arranged with others over these messages, by the kinds of messages
  *   peer.c         a remote operating system: messages to and from it, each once and in order,
  *                  whether it is alive, and whether it is still the same
@@ -32,10 +32,10 @@
  *   kzalloc and kfree, wait queues that are woken, work and delayed work on system_highpri_wq,
  *   jiffies, get_random_u32, bit operations, module_param, array_index_nospec;
  *
- * and of this module hamlyn_share.h, and the tracepoint of connections.
+ * and of this module uln_share.h, and the tracepoint of connections.
  */
-#ifndef _HAMLYN_PEER_H
-#define _HAMLYN_PEER_H
+#ifndef _ULN_PEER_H
+#define _ULN_PEER_H
 
 #include <linux/jiffies.h>
 #include <linux/list.h>
@@ -43,41 +43,41 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-#include "hamlyn_family_uapi.h"
-#include "hamlyn_service.h"
-#include "hamlyn_share.h"
-#include "hamlyn_system.h"
-#include "hamlyn_transport.h"
-#include "hamlyn_wire.h"
+#include "uln_service.h"
+#include "uln_share.h"
+#include "uln_system.h"
+#include "uln_transport.h"
+#include "uln_uapi.h"
+#include "uln_wire.h"
 
-#define HAMLYN_PEER_PLACES HAMLYN_WELL_KNOWN_PLACES
+#define ULN_PEER_PLACES ULN_WELL_KNOWN_PLACES
 
-struct hamlyn_message;
+struct uln_message;
 
 /* What the owner of a message, which is a part of a larger structure, is asked and told. */
-struct hamlyn_message_ops {
+struct uln_message_ops {
 	/* Returns whether it may be sent to the peer's next incarnation. NULL: never. */
-	bool (*lasts)(const struct hamlyn_message *message);
+	bool (*lasts)(const struct uln_message *message);
 	/* It no longer waits for the peer. */
-	void (*done)(struct hamlyn_message *message);
+	void (*done)(struct uln_message *message);
 };
 
 /* A message to a remote operating system, kept until that has acknowledged it. */
-struct hamlyn_message {
+struct uln_message {
 	struct list_head on_peer;
 	/* NULL: it was allocated for itself, and is freed once it no longer waits. */
-	const struct hamlyn_message_ops *ops;
+	const struct uln_message_ops *ops;
 	/* The share of the user that sent it, if it was allocated and belongs to a user. */
-	struct hamlyn_share *share;
+	struct uln_share *share;
 	/* It may have arrived. */
 	bool flown;
-	struct hamlyn_wire wire;
-	u8 data[HAMLYN_MAX_NAME + HAMLYN_MAX_PRIVATE];
+	struct uln_wire wire;
+	u8 data[ULN_MAX_NAME + ULN_MAX_PRIVATE];
 };
 
 /* A remote operating system, or this one, which is reached in the same way. */
-struct hamlyn_peer {
-	struct hamlyn_system *system;
+struct uln_peer {
+	struct uln_system *system;
 	u32 host;
 
 	/* Incarnations of this side and of the other, which is 0 while unknown. */
@@ -104,9 +104,9 @@ struct hamlyn_peer {
 	unsigned long moved;
 };
 
-struct hamlyn_system {
+struct uln_system {
 	/* The card, which its connections' files hold. */
-	struct hamlyn_card *card;
+	struct uln_card *card;
 	/* The card's lock. */
 	struct mutex *lock;
 	int number;
@@ -132,20 +132,20 @@ struct hamlyn_system {
 	/* Incarnations consist of a random number, and of a count. */
 	u32 origin;
 	u32 incarnations;
-	struct hamlyn_peer peers[HAMLYN_WELL_KNOWN_SLOTS];
+	struct uln_peer peers[ULN_WELL_KNOWN_SLOTS];
 };
 
-void hamlyn_peer_init(struct hamlyn_system *system, u32 host);
-void hamlyn_peer_open(struct hamlyn_peer *peer);
-void hamlyn_peer_arrived(struct hamlyn_peer *peer, u32 entry);
-void hamlyn_peer_answer(struct hamlyn_peer *peer);
-void hamlyn_peer_send(struct hamlyn_peer *peer, struct hamlyn_message *message);
-int hamlyn_peer_say(struct hamlyn_peer *peer, struct hamlyn_share *share,
-		    const struct hamlyn_wire *wire, const void *data);
-bool hamlyn_peer_withdraw(struct hamlyn_peer *peer, struct hamlyn_message *message);
-void hamlyn_peer_watch(struct hamlyn_peer *peer);
-void hamlyn_peer_lost(struct hamlyn_peer *peer, u32 reason);
-unsigned long hamlyn_peer_patience(void);
-void hamlyn_peers_tick(struct work_struct *work);
+void uln_peer_init(struct uln_system *system, u32 host);
+void uln_peer_open(struct uln_peer *peer);
+void uln_peer_arrived(struct uln_peer *peer, u32 entry);
+void uln_peer_answer(struct uln_peer *peer);
+void uln_peer_send(struct uln_peer *peer, struct uln_message *message);
+int uln_peer_say(struct uln_peer *peer, struct uln_share *share,
+		 const struct uln_wire *wire, const void *data);
+bool uln_peer_withdraw(struct uln_peer *peer, struct uln_message *message);
+void uln_peer_watch(struct uln_peer *peer);
+void uln_peer_lost(struct uln_peer *peer, u32 reason);
+unsigned long uln_peer_patience(void);
+void uln_peers_tick(struct work_struct *work);
 
-#endif /* _HAMLYN_PEER_H */
+#endif /* _ULN_PEER_H */

@@ -4,8 +4,8 @@
  *
  * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
-#ifndef _HAMLYN_FAMILY_UAPI_H
-#define _HAMLYN_FAMILY_UAPI_H
+#ifndef _ULN_UAPI_H
+#define _ULN_UAPI_H
 
 #include <linux/ioctl.h>
 #include <linux/types.h>
@@ -23,38 +23,38 @@
  * Version of this contract. The major version is in the upper half, the minor version in the
  * lower.
  */
-#define HAMLYN_UAPI_VERSION 0x00020000
+#define ULN_UAPI_VERSION 0x00020000
 
 /* First call number of the later models. */
-#define HAMLYN_FIRST_CARD_CALL 64
+#define ULN_FIRST_CARD_CALL 64
 
 /* Number of calls of each later model. */
-#define HAMLYN_CARD_CALLS 16
+#define ULN_CARD_CALLS 16
 
 /* The first model that has call numbers of its own. */
-#define HAMLYN_FIRST_LATER_MODEL 2
+#define ULN_FIRST_LATER_MODEL 2
 
 /* The last model that call numbers are reserved for. */
-#define HAMLYN_LAST_MODEL 13
+#define ULN_LAST_MODEL 13
 
 /* The number of a call, 0 to 15, of a later model. */
-#define HAMLYN_CARD_CALL(model, number) \
-	(HAMLYN_FIRST_CARD_CALL + \
-	 ((model) - HAMLYN_FIRST_LATER_MODEL) * HAMLYN_CARD_CALLS + (number))
+#define ULN_CARD_CALL(model, number) \
+	(ULN_FIRST_CARD_CALL + \
+	 ((model) - ULN_FIRST_LATER_MODEL) * ULN_CARD_CALLS + (number))
 
 /* Counters and self-tests of a card. */
 
-/* Reads the card's counters. Argument: hamlyn_statistics. */
-#define HAMLYN_IOC_STATISTICS _IOWR('H', 12, struct hamlyn_statistics)
+/* Reads the card's counters. Argument: uln_statistics. */
+#define ULN_IOC_STATISTICS _IOWR('H', 12, struct uln_statistics)
 
 /*
  * Runs the card's self-tests. Fails with EPERM without CAP_SYS_ADMIN. Argument:
- * hamlyn_self_test.
+ * uln_self_test.
  */
-#define HAMLYN_IOC_SELF_TEST _IOWR('H', 13, struct hamlyn_self_test)
+#define ULN_IOC_SELF_TEST _IOWR('H', 13, struct uln_self_test)
 
 /* The card's counters. */
-struct hamlyn_statistics {
+struct uln_statistics {
 	/* Out: number of values that the card has. */
 	__u32 count;
 	/* Zero. */
@@ -64,7 +64,7 @@ struct hamlyn_statistics {
 };
 
 /* Results of the self-tests: 0 for passed, otherwise what failed. */
-struct hamlyn_self_test {
+struct uln_self_test {
 	/* Out: register access. */
 	__u32 access;
 	/*
@@ -83,131 +83,131 @@ struct hamlyn_self_test {
 
 /*
  * Takes a name, under which processes of any host may connect, and returns a listener, a file of
- * its own. Argument: hamlyn_listen. Fails with EADDRINUSE if the name is taken. EACCES: the
+ * its own. Argument: uln_listen. Fails with EADDRINUSE if the name is taken. EACCES: the
  * name begins with system/, and the caller lacks CAP_NET_BIND_SERVICE. EOPNOTSUPP: the
- * driver lacks HAMLYN_CAPABILITY_CONNECTIONS.
+ * driver lacks ULN_CAPABILITY_CONNECTIONS.
  */
-#define HAMLYN_IOC_LISTEN _IOWR('H', 14, struct hamlyn_listen)
+#define ULN_IOC_LISTEN _IOWR('H', 14, struct uln_listen)
 
 /*
  * Requests a connection, and returns it at once, as a file of its own. Argument:
- * hamlyn_connect. Fails with EHOSTUNREACH if the host id is 64 or more, or the switch has no
- * port for it. Fails with EOPNOTSUPP without HAMLYN_CAPABILITY_CONNECTIONS.
+ * uln_connect. Fails with EHOSTUNREACH if the host id is 64 or more, or the switch has no
+ * port for it. Fails with EOPNOTSUPP without ULN_CAPABILITY_CONNECTIONS.
  */
-#define HAMLYN_IOC_CONNECT _IOWR('H', 15, struct hamlyn_connect)
+#define ULN_IOC_CONNECT _IOWR('H', 15, struct uln_connect)
 
 /*
  * On a listener: returns the next requested connection, as a file of its own. Argument:
- * hamlyn_object, zero. Fails with EAGAIN if there is none.
+ * uln_object, zero. Fails with EAGAIN if there is none.
  */
-#define HAMLYN_IOC_NEXT_REQUEST _IOWR('H', 16, struct hamlyn_object)
+#define ULN_IOC_NEXT_REQUEST _IOWR('H', 16, struct uln_object)
 
-/* On a connection: returns its state. Argument: hamlyn_connection_state. */
-#define HAMLYN_IOC_CONNECTION_QUERY _IOWR('H', 17, struct hamlyn_connection_state)
+/* On a connection: returns its state. Argument: uln_connection_state. */
+#define ULN_IOC_CONNECTION_QUERY _IOWR('H', 17, struct uln_connection_state)
 
 /*
- * On a requested connection: accepts it. Argument: hamlyn_private. Fails with ENOTCONN if it
+ * On a requested connection: accepts it. Argument: uln_private. Fails with ENOTCONN if it
  * has ended.
  */
-#define HAMLYN_IOC_ACCEPT _IOWR('H', 18, struct hamlyn_private)
+#define ULN_IOC_ACCEPT _IOWR('H', 18, struct uln_private)
 
 /*
- * On a requested connection: rejects it. Argument: hamlyn_private. Fails with ENOTCONN if it
+ * On a requested connection: rejects it. Argument: uln_private. Fails with ENOTCONN if it
  * has ended.
  */
-#define HAMLYN_IOC_REJECT _IOWR('H', 19, struct hamlyn_private)
+#define ULN_IOC_REJECT _IOWR('H', 19, struct uln_private)
 
 /*
- * On a connection: ends it gracefully (section 6.4). Argument: hamlyn_private. Fails with
+ * On a connection: ends it gracefully (section 6.4). Argument: uln_private. Fails with
  * ENOTCONN if it has ended.
  */
-#define HAMLYN_IOC_CLOSE _IOWR('H', 20, struct hamlyn_private)
+#define ULN_IOC_CLOSE _IOWR('H', 20, struct uln_private)
 
 /*
  * Asks whether a process listens under a name. Returns the question at once, as a file of its own,
- * which has a state and is polled like a connection. Argument: hamlyn_connect without private
+ * which has a state and is polled like a connection. Argument: uln_connect without private
  * data.
  *
- * The question ends with the answer: HAMLYN_END_LISTENING or HAMLYN_END_NOBODY. Without
- * an answer, its end reports the reason (HAMLYN_END_NO_NAME: that host's driver is too old to
- * support questions). Errors are those of HAMLYN_IOC_CONNECT, and ENOTTY without
- * HAMLYN_CAPABILITY_QUESTIONS.
+ * The question ends with the answer: ULN_END_LISTENING or ULN_END_NOBODY. Without
+ * an answer, its end reports the reason (ULN_END_NO_NAME: that host's driver is too old to
+ * support questions). Errors are those of ULN_IOC_CONNECT, and ENOTTY without
+ * ULN_CAPABILITY_QUESTIONS.
  */
-#define HAMLYN_IOC_ASK _IOWR('H', 24, struct hamlyn_connect)
+#define ULN_IOC_ASK _IOWR('H', 24, struct uln_connect)
 
 /* The longest name of a listener, in bytes. */
-#define HAMLYN_MAX_NAME 64
+#define ULN_MAX_NAME 64
 
 /* Maximum private data in a request, its answer or a close, in bytes. */
-#define HAMLYN_MAX_PRIVATE 256
+#define ULN_MAX_PRIVATE 256
 
 /* Maximum backlog of a listener. */
-#define HAMLYN_MAX_BACKLOG 1024
+#define ULN_MAX_BACKLOG 1024
 
 /* Maximum number of connections and listeners of a card's driver. */
-#define HAMLYN_MAX_CONNECTIONS 16384
+#define ULN_MAX_CONNECTIONS 16384
 
 /* State of a connection: requested by this side; the other side has not answered. */
-#define HAMLYN_CONNECTION_CONNECTING 1
+#define ULN_CONNECTION_CONNECTING 1
 
 /* State of a connection: requested by the other side; this side has not answered. */
-#define HAMLYN_CONNECTION_REQUESTED 2
+#define ULN_CONNECTION_REQUESTED 2
 
 /* State of a connection: accepted. */
-#define HAMLYN_CONNECTION_ESTABLISHED 3
+#define ULN_CONNECTION_ESTABLISHED 3
 
 /* State of a connection: ended. */
-#define HAMLYN_CONNECTION_ENDED 4
+#define ULN_CONNECTION_ENDED 4
 
 /* Why a connection ended: the peer closed it gracefully. */
-#define HAMLYN_END_CLOSED 1
+#define ULN_END_CLOSED 1
 
 /*
  * Why a connection ended: the peer's process died, or released the connection without closing it.
  */
-#define HAMLYN_END_DIED 2
+#define ULN_END_DIED 2
 
 /* Why a connection ended: the peer's host does not respond. */
-#define HAMLYN_END_HOST_LOST 3
+#define ULN_END_HOST_LOST 3
 
 /*
  * Why a connection ended: the peer's host or its card has restarted, or was stopped for a while,
  * and lost the connection.
  */
-#define HAMLYN_END_HOST_RESET 4
+#define ULN_END_HOST_RESET 4
 
 /* Why a connection ended: this host's link went down. */
-#define HAMLYN_END_LINK_LOST 5
+#define ULN_END_LINK_LOST 5
 
 /*
  * Why a connection ended: this host was stopped for a while, and its card discarded what arrived
  * (section 2.8).
  */
-#define HAMLYN_END_LAPSED 6
+#define ULN_END_LAPSED 6
 
 /* Why a connection ended: this host's card was reset, removed, or failed. */
-#define HAMLYN_END_CARD_RESET 7
+#define ULN_END_CARD_RESET 7
 
 /* Why a connection was refused: no process listens under that name. */
-#define HAMLYN_END_NO_NAME 8
+#define ULN_END_NO_NAME 8
 
 /* Why a connection was refused: the listener's backlog is full. */
-#define HAMLYN_END_BACKLOG 9
+#define ULN_END_BACKLOG 9
 
 /* Why a connection was refused: the listener rejected it. */
-#define HAMLYN_END_REJECTED 10
+#define ULN_END_REJECTED 10
 
 /* How a question ended: a process listens under that name. */
-#define HAMLYN_END_LISTENING 11
+#define ULN_END_LISTENING 11
 
 /* How a question ended: no process listens under that name. */
-#define HAMLYN_END_NOBODY 12
+#define ULN_END_NOBODY 12
 
 /* A name to listen under. */
-struct hamlyn_listen {
-	/* In: bytes of the name, 1 to HAMLYN_MAX_NAME. */
+struct uln_listen {
+	/* In: bytes of the name, 1 to ULN_MAX_NAME. */
 	__u32 name_length;
-	/* In: maximum number of waiting requests, 1 to HAMLYN_MAX_BACKLOG. */
+	/* In: maximum number of waiting requests, 1 to ULN_MAX_BACKLOG. */
 	__u32 backlog;
 	/* Zero. */
 	__u64 reserved[2];
@@ -216,12 +216,12 @@ struct hamlyn_listen {
 };
 
 /* Destination of a connection or question. */
-struct hamlyn_connect {
+struct uln_connect {
 	/* In: the host id. */
 	__u32 host;
-	/* In: bytes of the name, 1 to HAMLYN_MAX_NAME. */
+	/* In: bytes of the name, 1 to ULN_MAX_NAME. */
 	__u32 name_length;
-	/* In: bytes of private data, 0 to HAMLYN_MAX_PRIVATE. */
+	/* In: bytes of private data, 0 to ULN_MAX_PRIVATE. */
 	__u32 private_length;
 	/* Zero. */
 	__u32 reserved0;
@@ -234,10 +234,10 @@ struct hamlyn_connect {
 };
 
 /* State of a connection. */
-struct hamlyn_connection_state {
-	/* Out: HAMLYN_CONNECTION_*. */
+struct uln_connection_state {
+	/* Out: ULN_CONNECTION_*. */
 	__u32 state;
-	/* Out: HAMLYN_END_* if the connection has ended, otherwise zero. */
+	/* Out: ULN_END_* if the connection has ended, otherwise zero. */
 	__u32 reason;
 	/* Out: the peer's host id. */
 	__u32 host;
@@ -255,8 +255,8 @@ struct hamlyn_connection_state {
 };
 
 /* Private data for the peer. */
-struct hamlyn_private {
-	/* In: bytes, 0 to HAMLYN_MAX_PRIVATE. */
+struct uln_private {
+	/* In: bytes, 0 to ULN_MAX_PRIVATE. */
 	__u32 length;
 	/* Zero. */
 	__u32 reserved;
@@ -274,33 +274,33 @@ struct hamlyn_private {
  */
 
 /*
- * Makes a zeroed area of express memory for a host. Argument: hamlyn_express_create. Fails with
+ * Makes a zeroed area of express memory for a host. Argument: uln_express_create. Fails with
  * EHOSTUNREACH if the two hosts share no express memory. Fails with ENOSPC if too few pages
  * are free. EDQUOT: the user's share of the pages is too small. EOPNOTSUPP: the driver lacks
- * HAMLYN_CAPABILITY_EXPRESS.
+ * ULN_CAPABILITY_EXPRESS.
  */
-#define HAMLYN_IOC_EXPRESS_CREATE _IOWR('H', 25, struct hamlyn_express_create)
+#define ULN_IOC_EXPRESS_CREATE _IOWR('H', 25, struct uln_express_create)
 
 /*
  * Maps an area that a process of another host has made for this host, as a view. Argument:
- * hamlyn_express_map. Waits for that host's answer. Fails with EHOSTUNREACH if there is no
+ * uln_express_map. Waits for that host's answer. Fails with EHOSTUNREACH if there is no
  * express memory with that host, or that host has other memory. EACCES: the area does not exist,
  * or has another key. EBUSY: it already has a view. EHOSTDOWN: the host does not respond.
  * EINTR: a signal arrived.
  */
-#define HAMLYN_IOC_EXPRESS_MAP _IOWR('H', 26, struct hamlyn_express_map)
+#define ULN_IOC_EXPRESS_MAP _IOWR('H', 26, struct uln_express_map)
 
 /*
  * Gives an area or a view back. Its mappings stay, and show memory that no other process sees.
- * Argument: hamlyn_object.
+ * Argument: uln_object.
  */
-#define HAMLYN_IOC_EXPRESS_DESTROY _IOWR('H', 27, struct hamlyn_object)
+#define ULN_IOC_EXPRESS_DESTROY _IOWR('H', 27, struct uln_object)
 
-/* Returns the state of the express memory with a host. Argument: hamlyn_express_query. */
-#define HAMLYN_IOC_EXPRESS_QUERY _IOWR('H', 28, struct hamlyn_express_query)
+/* Returns the state of the express memory with a host. Argument: uln_express_query. */
+#define ULN_IOC_EXPRESS_QUERY _IOWR('H', 28, struct uln_express_query)
 
 /* A new area. */
-struct hamlyn_express_create {
+struct uln_express_create {
 	/* In: the host that the area is for. */
 	__u32 host;
 	/* Out: the area's number, for calls of this file and for the other host. */
@@ -316,7 +316,7 @@ struct hamlyn_express_create {
 };
 
 /* A new view. */
-struct hamlyn_express_map {
+struct uln_express_map {
 	/* In: the host that has made the area. */
 	__u32 host;
 	/* In: the area's number on that host. */
@@ -336,7 +336,7 @@ struct hamlyn_express_map {
 };
 
 /* State of the express memory with a host. */
-struct hamlyn_express_query {
+struct uln_express_query {
 	/* In: the host. */
 	__u32 host;
 	/* Zero. */
@@ -371,10 +371,10 @@ struct hamlyn_express_query {
 /* Arguments that calls of all cards share: an object of the file, and a time-out. */
 
 /* timeout_ns of the calls that wait: no time-out. */
-#define HAMLYN_WAIT_FOREVER (-1)
+#define ULN_WAIT_FOREVER (-1)
 
 /* Names an object of the file: for a Hamlyn card a terminus, queue or slot. */
-struct hamlyn_object {
+struct uln_object {
 	/* In: its number. */
 	__u32 index;
 	/* Zero. */
@@ -385,20 +385,20 @@ struct hamlyn_object {
 
 /* What a card is, and the numbers of its resources. */
 
-/* Describes the card. Argument: hamlyn_query. */
-#define HAMLYN_IOC_QUERY _IOWR('H', 1, struct hamlyn_query)
+/* Describes the card. Argument: uln_query. */
+#define ULN_IOC_QUERY _IOWR('H', 1, struct uln_query)
 
-/* hamlyn_query.capabilities: listening and connecting. */
-#define HAMLYN_CAPABILITY_CONNECTIONS 1ULL
+/* uln_query.capabilities: listening and connecting. */
+#define ULN_CAPABILITY_CONNECTIONS 1ULL
 
-/* hamlyn_query.capabilities: shares of users. */
-#define HAMLYN_CAPABILITY_SHARES 2ULL
+/* uln_query.capabilities: shares of users. */
+#define ULN_CAPABILITY_SHARES 2ULL
 
-/* hamlyn_query.capabilities: asking whether a process listens under a name. */
-#define HAMLYN_CAPABILITY_QUESTIONS 8ULL
+/* uln_query.capabilities: asking whether a process listens under a name. */
+#define ULN_CAPABILITY_QUESTIONS 8ULL
 
-/* hamlyn_query.capabilities: express memory (express) with at least one host. */
-#define HAMLYN_CAPABILITY_EXPRESS 16ULL
+/* uln_query.capabilities: express memory (express) with at least one host. */
+#define ULN_CAPABILITY_EXPRESS 16ULL
 
 /*
  * What the card is, and the numbers of its resources: fields that all cards have, and a union with
@@ -406,18 +406,18 @@ struct hamlyn_object {
  *
  * The Hamlyn card has five words in the middle, from the time when it was the only model. They are
  * zero for all other models. Every model has card for a structure of its own
- * (hamlyn_query.of_card).
+ * (uln_query.of_card).
  */
-struct hamlyn_query {
-	/* Out: HAMLYN_UAPI_VERSION of the driver. */
+struct uln_query {
+	/* Out: ULN_UAPI_VERSION of the driver. */
 	__u32 uapi_version;
 	/* Out: the version of the model's contract that the card implements. */
 	__u32 abi_version;
-	/* Out: the card's model (HAMLYN_MODEL_*). */
+	/* Out: the card's model (*_MODEL). */
 	__u32 model;
-	/* Out: the card's host id, or HAMLYN_NO_HOST while its link is down. */
+	/* Out: the card's host id, or ULN_NO_HOST while its link is down. */
 	__u32 host;
-	/* Out: additions to version 2 that the driver and card have: HAMLYN_CAPABILITY_* bits. */
+	/* Out: additions to version 2 that the driver and card have: ULN_CAPABILITY_* bits. */
 	__u64 capabilities;
 	/* Out, for a Hamlyn card: maximum user data in a packet, in bytes. */
 	__u32 packet_size;
@@ -450,18 +450,16 @@ struct hamlyn_query {
 
 /*
  * Returns how much of the card the user that opened the file holds, and may hold. Argument:
- * hamlyn_share_query.
+ * uln_share_query.
  */
-#define HAMLYN_IOC_SHARE _IOWR('H', 21, struct hamlyn_share_query)
+#define ULN_IOC_SHARE _IOWR('H', 21, struct uln_share_query)
 
-/* Index into hamlyn_share_query: connections that have not ended, and listeners. */
-#define HAMLYN_SHARE_CONNECTIONS 3
+/* Index into uln_share_query: connections that have not ended, and listeners. */
+#define ULN_SHARE_CONNECTIONS 3
 
 /* Usage of the card by the user that opened the file, through all of this user's files. */
-struct hamlyn_share_query {
-	/*
-	 * Out: numbers that the user holds, by HAMLYN_SHARE_*. The model defines the first three.
-	 */
+struct uln_share_query {
+	/* Out: numbers that the user holds, by ULN_SHARE_*. The model defines the first three. */
 	__u32 held[4];
 	/*
 	 * Out: numbers that the user may hold at present: a share of what other users leave. It
@@ -479,4 +477,4 @@ struct hamlyn_share_query {
 	__u64 reserved1[3];
 };
 
-#endif /* _HAMLYN_FAMILY_UAPI_H */
+#endif /* _ULN_UAPI_H */

@@ -6,28 +6,28 @@
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM hamlyn
 
-#if !defined(_HAMLYN_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
-#define _HAMLYN_TRACE_H
+#if !defined(_ULN_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _ULN_TRACE_H
 
 #include <linux/tracepoint.h>
 
-#include "hamlyn_family_uapi.h"
+#include "uln_uapi.h"
 
 /* Size of the longest command name, with its terminating NUL. */
-#define HAMLYN_TRACE_NAME 24
+#define ULN_TRACE_NAME 24
 
 TRACE_EVENT(hamlyn_command,
 	TP_PROTO(int card, const char *command, u32 index, u32 status),
 	TP_ARGS(card, command, index, status),
 	TP_STRUCT__entry(
 		__field(int, card)
-		__array(char, command, HAMLYN_TRACE_NAME)
+		__array(char, command, ULN_TRACE_NAME)
 		__field(u32, index)
 		__field(u32, status)
 	),
 	TP_fast_assign(
 		__entry->card = card;
-		strscpy(__entry->command, command, HAMLYN_TRACE_NAME);
+		strscpy(__entry->command, command, ULN_TRACE_NAME);
 		__entry->index = index;
 		__entry->status = status;
 	),
@@ -86,18 +86,18 @@ TRACE_EVENT(hamlyn_connection,
 	TP_printk("card=%d connection=%u host=%u state=%s reason=%u", __entry->card,
 		  __entry->number, __entry->host,
 		  __print_symbolic(__entry->state,
-			{ HAMLYN_CONNECTION_CONNECTING, "connecting" },
-			{ HAMLYN_CONNECTION_REQUESTED, "requested" },
-			{ HAMLYN_CONNECTION_ESTABLISHED, "established" },
-			{ HAMLYN_CONNECTION_ENDED, "ended" }),
+			{ ULN_CONNECTION_CONNECTING, "connecting" },
+			{ ULN_CONNECTION_REQUESTED, "requested" },
+			{ ULN_CONNECTION_ESTABLISHED, "established" },
+			{ ULN_CONNECTION_ENDED, "ended" }),
 		  __entry->reason)
 );
 
-#endif /* _HAMLYN_TRACE_H */
+#endif /* _ULN_TRACE_H */
 
 /* Outside the include guard: tracing reads this file several times. */
 #undef TRACE_INCLUDE_PATH
 #define TRACE_INCLUDE_PATH .
 #undef TRACE_INCLUDE_FILE
-#define TRACE_INCLUDE_FILE hamlyn_trace
+#define TRACE_INCLUDE_FILE uln_trace
 #include <trace/define_trace.h>

@@ -4,13 +4,13 @@
  *
  * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
-#ifndef _HAMLYN_KERNEL_H
-#define _HAMLYN_KERNEL_H
+#ifndef _ULN_KERNEL_H
+#define _ULN_KERNEL_H
 
 #include <linux/types.h>
 
 /*
- * Messages between operating systems about express memory, of kind HAMLYN_WIRE_EXPRESS. reason
+ * Messages between operating systems about express memory, of kind ULN_WIRE_EXPRESS. reason
  * is the message's kind. A structure of this file follows the head, as the message's private data.
  * The protocol is in docs/express.md.
  *
@@ -20,62 +20,62 @@
 
 /*
  * Requests a view of the receiver's area to. from is the sender's number for the view.
- * Followed by hamlyn_express_ask.
+ * Followed by uln_express_ask.
  */
-#define HAMLYN_EXPRESS_SAY_MAP 1
+#define ULN_EXPRESS_SAY_MAP 1
 
 /*
  * Grants the receiver's view to: area from has these pages. Followed by
- * hamlyn_express_pages.
+ * uln_express_pages.
  */
-#define HAMLYN_EXPRESS_SAY_PAGES 2
+#define ULN_EXPRESS_SAY_PAGES 2
 
-/* Refuses the receiver's view to. Followed by hamlyn_express_refused. */
-#define HAMLYN_EXPRESS_SAY_REFUSED 3
+/* Refuses the receiver's view to. Followed by uln_express_refused. */
+#define ULN_EXPRESS_SAY_REFUSED 3
 
 /*
  * The sender's area from has gone. The receiver must remove its view to of the area, and
  * confirm that.
  */
-#define HAMLYN_EXPRESS_SAY_GONE 4
+#define ULN_EXPRESS_SAY_GONE 4
 
 /*
  * The sender's view from has gone: no process there sees pages of area to. Sent once for each
  * view that may have existed.
  */
-#define HAMLYN_EXPRESS_SAY_UNMAP 5
+#define ULN_EXPRESS_SAY_UNMAP 5
 
 /* Asks a host that was lost whether all its earlier views have gone. */
-#define HAMLYN_EXPRESS_SAY_SETTLE 6
+#define ULN_EXPRESS_SAY_SETTLE 6
 
 /*
  * Confirms that they have gone. The sender had to forget them before it could receive the
  * question.
  */
-#define HAMLYN_EXPRESS_SAY_SETTLED 7
+#define ULN_EXPRESS_SAY_SETTLED 7
 
 /* Refused: the area does not exist, is not for this host, or has another key. */
-#define HAMLYN_EXPRESS_REFUSED_ACCESS 1
+#define ULN_EXPRESS_REFUSED_ACCESS 1
 
 /* Refused: the area already has a view. */
-#define HAMLYN_EXPRESS_REFUSED_BUSY 2
+#define ULN_EXPRESS_REFUSED_BUSY 2
 
 /* Refused: the sender has other memory, or none with this host. */
-#define HAMLYN_EXPRESS_REFUSED_MEMORY 3
+#define ULN_EXPRESS_REFUSED_MEMORY 3
 
 /* Maximum number of runs of pages in an area, because a message has no space for more. */
-#define HAMLYN_EXPRESS_RUNS 30
+#define ULN_EXPRESS_RUNS 30
 
 /* Asks for a view. */
-struct hamlyn_express_ask {
+struct uln_express_ask {
 	/* The area's key. */
 	__u64 key;
-	/* The memory that the sender has with the receiver: HAMLYN_EXPRESS_REG_MEMORY. */
+	/* The memory that the sender has with the receiver: ULN_EXPRESS_REG_MEMORY. */
 	__u64 memory;
 };
 
 /* Consecutive pages. */
-struct hamlyn_express_run {
+struct uln_express_run {
 	/* The first page, counted from the part's beginning. */
 	__u32 first;
 	/* Number of pages, at least 1. */
@@ -83,18 +83,18 @@ struct hamlyn_express_run {
 };
 
 /* Pages of an area. */
-struct hamlyn_express_pages {
-	/* Number of runs, 1 to HAMLYN_EXPRESS_RUNS. */
+struct uln_express_pages {
+	/* Number of runs, 1 to ULN_EXPRESS_RUNS. */
 	__u32 runs;
 	/* Zero. */
 	__u32 reserved;
 	/* The runs, in their order in the area; zero behind the last. */
-	struct hamlyn_express_run run[30];
+	struct uln_express_run run[30];
 };
 
 /* Why a view is refused. */
-struct hamlyn_express_refused {
-	/* HAMLYN_EXPRESS_REFUSED_*. */
+struct uln_express_refused {
+	/* ULN_EXPRESS_REFUSED_*. */
 	__u32 why;
 	/* Zero. */
 	__u32 reserved;
@@ -104,77 +104,77 @@ struct hamlyn_express_refused {
  * Well-known slots (section 6.3), through which the operating systems of two hosts communicate, to
  * set connections up and monitor them.
  *
- * Slot h of every host, for h below HAMLYN_WELL_KNOWN_SLOTS, is privileged and accepts
+ * Slot h of every host, for h below ULN_WELL_KNOWN_SLOTS, is privileged and accepts
  * only packets of the operating system of host h. It is in paranoid one-shot mode, so a message
- * stays unchanged until it has been read. Its message area has HAMLYN_WELL_KNOWN_PLACES places
+ * stays unchanged until it has been read. Its message area has ULN_WELL_KNOWN_PLACES places
  * for messages. It has that many metadata entries for messages, and as many again for
  * acknowledgements, which have no data. A message with sequence number s goes to place and entry
- * s % HAMLYN_WELL_KNOWN_PLACES. Its metadata is a hamlyn_wire; its data is name and private
+ * s % ULN_WELL_KNOWN_PLACES. Its metadata is a uln_wire; its data is name and private
  * data. The card never looks at any of this. The protocol is in docs/connections.md.
  */
 
 /* Number of hosts whose operating systems can communicate: those with ids below it. */
-#define HAMLYN_WELL_KNOWN_SLOTS 64
+#define ULN_WELL_KNOWN_SLOTS 64
 
 /*
  * Places for messages in a well-known slot: the maximum number in flight without acknowledgement.
  */
-#define HAMLYN_WELL_KNOWN_PLACES 4
+#define ULN_WELL_KNOWN_PLACES 4
 
 /* Bytes of a place. */
-#define HAMLYN_WELL_KNOWN_PLACE_SIZE 512
+#define ULN_WELL_KNOWN_PLACE_SIZE 512
 
 /*
  * The key of every entry. It is not a secret, because the slots accept only packets of operating
  * systems.
  */
-#define HAMLYN_WELL_KNOWN_KEY 0x6b6e6f776e6c6c65ULL
+#define ULN_WELL_KNOWN_KEY 0x6b6e6f776e6c6c65ULL
 
 /*
  * Messages between operating systems: requests for connections, their ends, and acknowledgements.
  */
 
 /* Acknowledges messages, by expected. It goes to one of the entries behind those for messages. */
-#define HAMLYN_WIRE_ACK 1
+#define ULN_WIRE_ACK 1
 
-/* Like HAMLYN_WIRE_ACK, and requests one. */
-#define HAMLYN_WIRE_PROBE 2
+/* Like ULN_WIRE_ACK, and requests one. */
+#define ULN_WIRE_PROBE 2
 
 /*
  * Requests a connection to the listener name; from is its number at the sender. Carries
  * private data. Without a name it is a question whether a process listens under the name in its
- * private data. The answer is a refusal with HAMLYN_END_LISTENING or HAMLYN_END_NOBODY. An
- * operating system without support for questions answers with HAMLYN_END_NO_NAME.
+ * private data. The answer is a refusal with ULN_END_LISTENING or ULN_END_NOBODY. An
+ * operating system without support for questions answers with ULN_END_NO_NAME.
  */
-#define HAMLYN_WIRE_REQUEST 3
+#define ULN_WIRE_REQUEST 3
 
 /* Accepts connection to; from is its number at the sender. Carries private data. */
-#define HAMLYN_WIRE_ACCEPT 4
+#define ULN_WIRE_ACCEPT 4
 
 /* Refuses connection to for reason. Carries private data. */
-#define HAMLYN_WIRE_REJECT 5
+#define ULN_WIRE_REJECT 5
 
 /*
  * Ends connection to for reason. If to is 0, ends the connection with number from at the
  * sender. Carries private data.
  */
-#define HAMLYN_WIRE_CLOSE 6
+#define ULN_WIRE_CLOSE 6
 
 /*
  * From one card's own part of the driver to the other's. That card defines the meaning of from,
  * to, reason and the private data. An operating system whose card has no such messages skips
  * it.
  */
-#define HAMLYN_WIRE_CARD 7
+#define ULN_WIRE_CARD 7
 
 /*
- * About express memory: reason is a HAMLYN_EXPRESS_SAY_* (express). An operating
+ * About express memory: reason is a ULN_EXPRESS_SAY_* (express). An operating
  * system without express memory skips it.
  */
-#define HAMLYN_WIRE_EXPRESS 8
+#define ULN_WIRE_EXPRESS 8
 
 /* Head of a message between operating systems. */
-struct hamlyn_wire {
+struct uln_wire {
 	/* The sender's incarnation, never 0. The receiver forgets the state of an earlier one. */
 	__u64 incarnation;
 	/*
@@ -186,13 +186,13 @@ struct hamlyn_wire {
 	__u32 sequence;
 	/* The sequence number that the sender expects next: it has received all before it. */
 	__u32 expected;
-	/* HAMLYN_WIRE_*. */
+	/* ULN_WIRE_*. */
 	__u32 kind;
 	/* The sender's number for the connection, from 1. */
 	__u32 from;
 	/* The receiver's number for the connection. */
 	__u32 to;
-	/* HAMLYN_END_*, in a refusal or a close. */
+	/* ULN_END_*, in a refusal or a close. */
 	__u32 reason;
 	/* Bytes of name at the start of the data, in a request. */
 	__u32 name_length;
@@ -212,11 +212,11 @@ struct hamlyn_wire {
 
 /*
  * A message in the receiver's memory, written by the sender's card, for cards that have no other
- * means. A host has 2 * HAMLYN_WELL_KNOWN_PLACES places for each other host. Neither side waits
+ * means. A host has 2 * ULN_WELL_KNOWN_PLACES places for each other host. Neither side waits
  * for the other. A record may be overwritten, and may be read while the card writes it. So it is
  * complete only if the checksum matches.
  */
-struct hamlyn_record {
+struct uln_record {
 	/* CRC-32 of everything behind it, up to the end of the message's data. */
 	__u32 checksum;
 	/*
@@ -225,9 +225,9 @@ struct hamlyn_record {
 	 */
 	__u32 serial;
 	/* The message. */
-	struct hamlyn_wire wire;
+	struct uln_wire wire;
 	/* Name and private data of the message. */
 	__u8 data[320];
 };
 
-#endif /* _HAMLYN_KERNEL_H */
+#endif /* _ULN_KERNEL_H */

@@ -6,26 +6,26 @@
  * A service registers with the system, which then passes it the messages of its kinds. Messages of
  * a kind that no service has are ignored. The card's lock is held in all functions.
  */
-#ifndef _HAMLYN_SERVICE_H
-#define _HAMLYN_SERVICE_H
+#ifndef _ULN_SERVICE_H
+#define _ULN_SERVICE_H
 
 #include <linux/list.h>
 #include <linux/types.h>
 
-struct hamlyn_system;
-struct hamlyn_wire;
+struct uln_system;
+struct uln_wire;
 struct peer_service;
 
 /**
  * struct peer_service_ops - functions of a service. All but @message and @lost may be NULL
- * @kinds: the kinds of its messages: bits by HAMLYN_WIRE_*
+ * @kinds: the kinds of its messages: bits by ULN_WIRE_*
  * @named: its messages may have a name. Of other services, such messages are ignored
  * @message: handles a message. Each comes once and in order; the answer may be sent at once. Its
  *	lengths have been checked, and nothing else
  * @lost: a host is lost, has restarted (@restarted), or may have forgotten this one: nothing is
  *	arranged with it now, and messages that waited for it have been dropped. It may be called
  *	for a host with which nothing was arranged. Must not send anything
- * @dropped: a message of hamlyn_peer_say() is dropped, as its host is lost; it may have arrived.
+ * @dropped: a message of uln_peer_say() is dropped, as its host is lost; it may have arrived.
  *	Must not send anything
  * @depends: returns whether something is arranged with a host, which is watched then
  * @tick: a quarter of a second has passed for a host that is watched
@@ -35,10 +35,10 @@ struct peer_service;
 struct peer_service_ops {
 	unsigned long kinds;
 	bool named;
-	void (*message)(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+	void (*message)(struct peer_service *service, u32 host, const struct uln_wire *wire,
 			const u8 *data);
 	void (*lost)(struct peer_service *service, u32 host, u32 reason, bool restarted);
-	void (*dropped)(struct peer_service *service, u32 host, const struct hamlyn_wire *wire,
+	void (*dropped)(struct peer_service *service, u32 host, const struct uln_wire *wire,
 			const u8 *data);
 	bool (*depends)(const struct peer_service *service, u32 host);
 	void (*tick)(struct peer_service *service, u32 host);
@@ -54,24 +54,24 @@ struct peer_service_ops {
  */
 struct peer_service {
 	const struct peer_service_ops *ops;
-	struct hamlyn_system *system;
+	struct uln_system *system;
 	struct list_head on_system;
 };
 
 /**
- * hamlyn_service_register() - register a service, unless it is registered already
+ * uln_service_register() - register a service, unless it is registered already
  * @system: the system
  * @service: the service, whose functions are known
  */
-void hamlyn_service_register(struct hamlyn_system *system, struct peer_service *service);
+void uln_service_register(struct uln_system *system, struct peer_service *service);
 
 /**
- * hamlyn_service_find() - find a service
+ * uln_service_find() - find a service
  * @system: the system
- * @kind: a kind of its messages, HAMLYN_WIRE_*
+ * @kind: a kind of its messages, ULN_WIRE_*
  *
  * Return: the service, or NULL.
  */
-struct peer_service *hamlyn_service_find(const struct hamlyn_system *system, u32 kind);
+struct peer_service *uln_service_find(const struct uln_system *system, u32 kind);
 
-#endif /* _HAMLYN_SERVICE_H */
+#endif /* _ULN_SERVICE_H */

@@ -3,8 +3,8 @@
  * The cards that the driver supports: the PCI device id and the operations of each. The core knows
  * cards by name only here.
  */
-#ifndef _HAMLYN_CARDS_H
-#define _HAMLYN_CARDS_H
+#ifndef _ULN_CARDS_H
+#define _ULN_CARDS_H
 
 #include "clan_card.h"
 #include "dart_card.h"
@@ -12,7 +12,7 @@
 #include "hamlyn_card.h"
 #include "shrimp_card.h"
 
-#define HAMLYN_CARDS(CARD) \
+#define ULN_CARDS(CARD) \
 	CARD(HAMLYN_PCI_DEVICE, hamlyn_card_ops) \
 	CARD(SHRIMP_PCI_DEVICE, shrimp_card_ops) \
 	CARD(CLAN_PCI_DEVICE, clan_card_ops) \
@@ -20,7 +20,7 @@
 	CARD(ECHO_PCI_DEVICE, echo_card_ops)
 
 struct card_ops;
-#define HAMLYN_CARD_DECLARATION(device, operations) extern const struct card_ops operations;
-HAMLYN_CARDS(HAMLYN_CARD_DECLARATION)
+#define ULN_CARD_DECLARATION(device, operations) extern const struct card_ops operations;
+ULN_CARDS(ULN_CARD_DECLARATION)
 
-#endif /* _HAMLYN_CARDS_H */
+#endif /* _ULN_CARDS_H */

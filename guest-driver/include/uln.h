@@ -4,15 +4,15 @@
  *
  * Made from device/abi by cargo run -p hamlyn-headers: do not edit.
  */
-#ifndef _HAMLYN_FAMILY_H
-#define _HAMLYN_FAMILY_H
+#ifndef _ULN_H
+#define _ULN_H
 
 #include <linux/types.h>
 
 /* Page lists, by which a driver names a piece of host memory that need not be contiguous. */
 
 /* The largest area, in bytes: the reach of a page of pointers to pages of page addresses. */
-#define HAMLYN_MAX_AREA 1073741824ULL
+#define ULN_MAX_AREA 1073741824ULL
 
 /*
  * A piece of host memory that need not be contiguous.
@@ -22,10 +22,10 @@
  * laid end to end. (On the paper's machine, an I/O memory-management unit did this, section 4.)
  * The pages of the directory and lists belong to the driver.
  */
-struct hamlyn_area {
+struct uln_area {
 	/* Address of the directory page, 4,096-byte aligned. */
 	__u64 directory;
-	/* Bytes, 1 to HAMLYN_MAX_AREA minus first. */
+	/* Bytes, 1 to ULN_MAX_AREA minus first. */
 	__u64 length;
 	/* Offset of the area's start in the first page, 0 to 4,095. */
 	__u32 first;
@@ -36,80 +36,80 @@ struct hamlyn_area {
 /*
  * The command page, by which the driver changes what only the operating system may change.
  *
- * The driver fills the command page with a hamlyn_command, followed by the operation's own
- * structure at HAMLYN_COMMAND_BODY. It then stores to HAMLYN_REG_COMMAND_GO. The card
+ * The driver fills the command page with a uln_command, followed by the operation's own
+ * structure at ULN_COMMAND_BODY. It then stores to ULN_REG_COMMAND_GO. The card
  * executes the command completely or not at all, and writes status, value and limit back.
  * When the store has completed, no deposit or gather that only an earlier state allowed is in
  * flight. So memory that a closed object named may be unpinned.
  */
 
 /* RW, 8 bytes. Address of the command page in host memory, 4,096-byte aligned. */
-#define HAMLYN_REG_COMMAND_PAGE 0x040
+#define ULN_REG_COMMAND_PAGE 0x040
 
 /*
  * WO. Any value: executes the command in the command page. The write completes when the command
  * has.
  */
-#define HAMLYN_REG_COMMAND_GO 0x048
+#define ULN_REG_COMMAND_GO 0x048
 
 /* RO. Status of the last command, even if the command page itself was not accessible. */
-#define HAMLYN_REG_COMMAND_STATUS 0x04c
+#define ULN_REG_COMMAND_STATUS 0x04c
 
 /* Size and alignment of the command page, in bytes. */
-#define HAMLYN_COMMAND_PAGE_SIZE 4096
+#define ULN_COMMAND_PAGE_SIZE 4096
 
 /* Offset in the command page of the operation's own structure. */
-#define HAMLYN_COMMAND_BODY 64
+#define ULN_COMMAND_BODY 64
 
 /*
  * Writes the card's counters, a u64 each in the model's order, to the body. All models have this
  * operation.
  */
-#define HAMLYN_COMMAND_READ_STATISTICS 9
+#define ULN_COMMAND_READ_STATISTICS 9
 
-/* Self-test of DMA. Body: hamlyn_test_dma. All models have this operation. */
-#define HAMLYN_COMMAND_TEST_DMA 10
+/* Self-test of DMA. Body: uln_test_dma. All models have this operation. */
+#define ULN_COMMAND_TEST_DMA 10
 
 /* Status: done. */
-#define HAMLYN_STATUS_OK 0
+#define ULN_STATUS_OK 0
 
 /* Status: no such operation; value is its code. */
-#define HAMLYN_STATUS_BAD_OPCODE 1
+#define ULN_STATUS_BAD_OPCODE 1
 
 /* Status: index is out of range; limit is the size of the table. */
-#define HAMLYN_STATUS_BAD_INDEX 2
+#define ULN_STATUS_BAD_INDEX 2
 
 /* Status: the object is open already, or in use. */
-#define HAMLYN_STATUS_IN_USE 3
+#define ULN_STATUS_IN_USE 3
 
 /* Status: the object, or one that the body names, is not open. */
-#define HAMLYN_STATUS_NOT_OPEN 4
+#define ULN_STATUS_NOT_OPEN 4
 
 /* Status: a length is zero or over limit. */
-#define HAMLYN_STATUS_BAD_LENGTH 5
+#define ULN_STATUS_BAD_LENGTH 5
 
 /* Status: an address or offset is misaligned or out of range. */
-#define HAMLYN_STATUS_BAD_ADDRESS 6
+#define ULN_STATUS_BAD_ADDRESS 6
 
 /* Status: a mode, flag, tag, vector or reserved field has an invalid value. */
-#define HAMLYN_STATUS_BAD_VALUE 7
+#define ULN_STATUS_BAD_VALUE 7
 
 /* Status: host memory was not accessible; value is the address. */
-#define HAMLYN_STATUS_DMA_FAULT 8
+#define ULN_STATUS_DMA_FAULT 8
 
 /* Status: the command page was not set, or bus mastering is off. */
-#define HAMLYN_STATUS_NO_PAGE 9
+#define ULN_STATUS_NO_PAGE 9
 
 /* Status: the card's memory has no free block of value bytes; limit bytes are free in total. */
-#define HAMLYN_STATUS_MEMORY_FULL 10
+#define ULN_STATUS_MEMORY_FULL 10
 
 /* Head of the command page. */
-struct hamlyn_command {
-	/* HAMLYN_COMMAND_* of the family or of the model. */
+struct uln_command {
+	/* ULN_COMMAND_* of the family or of the model. */
 	__u32 opcode;
 	/* The object's number. */
 	__u32 index;
-	/* Written by the card: HAMLYN_STATUS_*. */
+	/* Written by the card: ULN_STATUS_*. */
 	__u32 status;
 	/* Zero. */
 	__u32 reserved;
@@ -119,8 +119,8 @@ struct hamlyn_command {
 	__u64 limit;
 };
 
-/* Body of HAMLYN_COMMAND_TEST_DMA: the card copies length bytes from from to to. */
-struct hamlyn_test_dma {
+/* Body of ULN_COMMAND_TEST_DMA: the card copies length bytes from from to to. */
+struct uln_test_dma {
 	/* Address to read. */
 	__u64 from;
 	/* Address to write. */
@@ -131,30 +131,30 @@ struct hamlyn_test_dma {
 
 /* The enable bit, and the handshake timer that clears it if the host has died (section 2.8). */
 
-/* RW. Control bits: HAMLYN_CONTROL_ENABLE. Writing HAMLYN_CONTROL_RESET resets the card. */
-#define HAMLYN_REG_CONTROL 0x020
+/* RW. Control bits: ULN_CONTROL_ENABLE. Writing ULN_CONTROL_RESET resets the card. */
+#define ULN_REG_CONTROL 0x020
 
 /*
  * RO. The handshake timer's period, in milliseconds (section 2.8); 0 if the card has no such
  * timer.
  */
-#define HAMLYN_REG_HANDSHAKE_TIMEOUT 0x050
+#define ULN_REG_HANDSHAKE_TIMEOUT 0x050
 
 /*
  * WO. Any value: restarts the handshake timer. If the host does not restart it for a whole period,
- * the card clears HAMLYN_CONTROL_ENABLE. It then discards arriving packets until the host sets
+ * the card clears ULN_CONTROL_ENABLE. It then discards arriving packets until the host sets
  * the bit again.
  */
-#define HAMLYN_REG_HANDSHAKE 0x054
+#define ULN_REG_HANDSHAKE 0x054
 
 /*
  * The card sends and receives packets. Until the bit is set, and after the handshake timer has
  * expired, the card discards every arriving packet (section 2.8).
  */
-#define HAMLYN_CONTROL_ENABLE 1
+#define ULN_CONTROL_ENABLE 1
 
 /* Resets the card: closes every object and clears the enable bit. */
-#define HAMLYN_CONTROL_RESET 2
+#define ULN_CONTROL_RESET 2
 
 /*
  * Express memory: memory that two hosts share, and no other host. A PCI function of its own
@@ -171,73 +171,73 @@ struct hamlyn_test_dma {
  */
 
 /* PCI device id of a function with express memory, for a card of any model. */
-#define HAMLYN_PCI_EXPRESS 0x4845
+#define ULN_PCI_EXPRESS 0x4845
 
 /* PCI class code of such a function: memory controller, other. */
-#define HAMLYN_PCI_EXPRESS_CLASS 0x058000
+#define ULN_PCI_EXPRESS_CLASS 0x058000
 
-/* Value of HAMLYN_EXPRESS_REG_MAGIC: the letters HEXP. */
-#define HAMLYN_EXPRESS_MAGIC 0x50584548
+/* Value of ULN_EXPRESS_REG_MAGIC: the letters HEXP. */
+#define ULN_EXPRESS_MAGIC 0x50584548
 
 /*
- * Value of HAMLYN_EXPRESS_REG_VERSION. The major version (incompatible changes) is in the
+ * Value of ULN_EXPRESS_REG_VERSION. The major version (incompatible changes) is in the
  * upper half, the minor version (additions) in the lower.
  */
-#define HAMLYN_EXPRESS_VERSION 0x00010000
+#define ULN_EXPRESS_VERSION 0x00010000
 
-/* RO, 4 bytes. HAMLYN_EXPRESS_MAGIC. */
-#define HAMLYN_EXPRESS_REG_MAGIC 0x000
+/* RO, 4 bytes. ULN_EXPRESS_MAGIC. */
+#define ULN_EXPRESS_REG_MAGIC 0x000
 
-/* RO, 4 bytes. HAMLYN_EXPRESS_VERSION. */
-#define HAMLYN_EXPRESS_REG_VERSION 0x004
+/* RO, 4 bytes. ULN_EXPRESS_VERSION. */
+#define ULN_EXPRESS_REG_VERSION 0x004
 
 /*
  * RO, 4 bytes. The host id that this side has in the parts. It never changes. If the card moves to
  * another port of its switch, the memory is useless.
  */
-#define HAMLYN_EXPRESS_REG_HOST 0x008
+#define ULN_EXPRESS_REG_HOST 0x008
 
 /*
  * RO, 4 bytes. Upper bound of the host ids that parts can exist for, at most
- * HAMLYN_EXPRESS_HOSTS.
+ * ULN_EXPRESS_HOSTS.
  */
-#define HAMLYN_EXPRESS_REG_HOSTS 0x00c
+#define ULN_EXPRESS_REG_HOSTS 0x00c
 
 /*
- * RO, 8 bytes. Size of each part in bytes: a power of two from HAMLYN_EXPRESS_LEAST_PART to
- * HAMLYN_EXPRESS_MOST_PART.
+ * RO, 8 bytes. Size of each part in bytes: a power of two from ULN_EXPRESS_LEAST_PART to
+ * ULN_EXPRESS_MOST_PART.
  */
-#define HAMLYN_EXPRESS_REG_PART 0x010
+#define ULN_EXPRESS_REG_PART 0x010
 
 /*
  * RO, 8 bytes. Identifies the memory: a random number, never 0. Two hosts share a part if their
  * numbers are equal.
  */
-#define HAMLYN_EXPRESS_REG_MEMORY 0x018
+#define ULN_EXPRESS_REG_MEMORY 0x018
 
 /*
- * RO, 4 bytes. The complement of the last value written to the card's HAMLYN_REG_SCRATCH, so
+ * RO, 4 bytes. The complement of the last value written to the card's ULN_REG_SCRATCH, so
  * that a driver can tell which card the function belongs to.
  */
-#define HAMLYN_EXPRESS_REG_SCRATCH 0x020
+#define ULN_EXPRESS_REG_SCRATCH 0x020
 
 /*
  * RO, 8 bytes for each host id: offset in the BAR of the part for that host, a multiple of 4,096;
  * 0 if it has no part here.
  */
-#define HAMLYN_EXPRESS_REG_PARTS 0x100
+#define ULN_EXPRESS_REG_PARTS 0x100
 
 /* Bytes of the registers, at the beginning of the BAR. */
-#define HAMLYN_EXPRESS_REGISTERS_SIZE 4096
+#define ULN_EXPRESS_REGISTERS_SIZE 4096
 
 /* Maximum number of hosts with express memory. */
-#define HAMLYN_EXPRESS_HOSTS 64
+#define ULN_EXPRESS_HOSTS 64
 
 /* The smallest part, in bytes. */
-#define HAMLYN_EXPRESS_LEAST_PART 0x10000
+#define ULN_EXPRESS_LEAST_PART 0x10000
 
 /* The largest part, in bytes. */
-#define HAMLYN_EXPRESS_MOST_PART 0x10000000
+#define ULN_EXPRESS_MOST_PART 0x10000000
 
 /*
  * Identity of a card on the PCI bus, and in the first registers of BAR 0.
@@ -249,47 +249,47 @@ struct hamlyn_test_dma {
  * PCI vendor id of the family. The PCI-SIG has not assigned it. QEMU uses it for devices that
  * exist nowhere else.
  */
-#define HAMLYN_PCI_VENDOR 0x1234
+#define ULN_PCI_VENDOR 0x1234
 
 /* PCI class code: network controller, other. */
-#define HAMLYN_PCI_CLASS 0x028000
+#define ULN_PCI_CLASS 0x028000
 
 /*
  * PCI class code of an additional function that takes posted stores: generic system peripheral,
  * other.
  */
-#define HAMLYN_PCI_DOORBELL_CLASS 0x088000
+#define ULN_PCI_DOORBELL_CLASS 0x088000
 
 /* Size of BAR 0, in bytes. */
-#define HAMLYN_REGISTERS_SIZE 4096
+#define ULN_REGISTERS_SIZE 4096
 
-/* Value of HAMLYN_REG_MAGIC: the letters HMLN. */
-#define HAMLYN_MAGIC 0x4e4c4d48
+/* Value of ULN_REG_MAGIC: the letters HMLN. */
+#define ULN_MAGIC 0x4e4c4d48
 
-/* RO. HAMLYN_MAGIC. */
-#define HAMLYN_REG_MAGIC 0x000
+/* RO. ULN_MAGIC. */
+#define ULN_REG_MAGIC 0x000
 
 /* RO. Model of the card. */
-#define HAMLYN_REG_MODEL 0x004
+#define ULN_REG_MODEL 0x004
 
 /*
  * RO. Version of the model's contract that the card implements. The major version (incompatible
  * changes) is in the upper half, the minor version (additions) in the lower.
  */
-#define HAMLYN_REG_ABI_VERSION 0x008
+#define ULN_REG_ABI_VERSION 0x008
 
 /*
  * RW. Self-test of register access. Returns the complement of the last value written. So does
  * every doorbell of either function, which tells a driver whether a second function belongs to
  * this card.
  */
-#define HAMLYN_REG_SCRATCH 0x014
+#define ULN_REG_SCRATCH 0x014
 
 /*
- * RO. Features of the card beyond its contract: HAMLYN_FEATURE_COHERENT. A card without this
+ * RO. Features of the card beyond its contract: ULN_FEATURE_COHERENT. A card without this
  * register reads as 0.
  */
-#define HAMLYN_REG_FEATURES 0x05c
+#define ULN_REG_FEATURES 0x05c
 
 /*
  * Windows that a BAR maps are memory of the machine's host. Card and guest access them through one
@@ -301,45 +301,45 @@ struct hamlyn_test_dma {
  * A store that publishes is a release, and a load that looks for one is an acquire. A full barrier
  * stands between a store and a load that must not pass it.
  */
-#define HAMLYN_FEATURE_COHERENT 1
+#define ULN_FEATURE_COHERENT 1
 
 /* A card's interrupts: MSI-X vectors. The first one is the link's. */
 
 /* WO. Self-test of interrupts: raises the MSI-X vector with the written number. */
-#define HAMLYN_REG_INTERRUPT_TEST 0x018
+#define ULN_REG_INTERRUPT_TEST 0x018
 
 /* RO. Number of MSI-X vectors. Vector 0 reports link changes; the others are the model's. */
-#define HAMLYN_REG_VECTORS 0x038
+#define ULN_REG_VECTORS 0x038
 
 /* MSI-X vector that reports a change of the link. */
-#define HAMLYN_VECTOR_LINK 0
+#define ULN_VECTOR_LINK 0
 
 /* Maximum number of MSI-X vectors of a card. */
-#define HAMLYN_MAX_VECTORS 16
+#define ULN_MAX_VECTORS 16
 
 /* The card's host id, and the state of its link. */
 
-/* RO. The card's host id: its port on the switch. HAMLYN_NO_HOST while the link is down. */
-#define HAMLYN_REG_HOST_ID 0x00c
+/* RO. The card's host id: its port on the switch. ULN_NO_HOST while the link is down. */
+#define ULN_REG_HOST_ID 0x00c
 
 /* RO. 1 while the link to the switch is up. */
-#define HAMLYN_REG_LINK 0x010
+#define ULN_REG_LINK 0x010
 
 /*
  * RO. Number of link changes since power-on, modulo 2^32. It counts each time the link comes up,
  * goes down or is replaced, and keeps its value when the card is reset. So a driver that rarely
  * looks can tell that a link which is up was down meanwhile.
  */
-#define HAMLYN_REG_LINK_CHANGES 0x01c
+#define ULN_REG_LINK_CHANGES 0x01c
 
 /*
  * RO. Number of ports of the switch, which is the upper bound of host ids. 0 while the link is
  * down, or if the switch does not report it.
  */
-#define HAMLYN_REG_PORTS 0x058
+#define ULN_REG_PORTS 0x058
 
 /* Instead of a host id: the link is down. */
-#define HAMLYN_NO_HOST 0xffffffff
+#define ULN_NO_HOST 0xffffffff
 
 /*
  * Words by which the driver shows which objects have sleeping owners, and the card which
@@ -350,18 +350,18 @@ struct hamlyn_test_dma {
  */
 
 /* Distance between two vectors' pending words, in bytes. */
-#define HAMLYN_PENDING_STRIDE 64
+#define ULN_PENDING_STRIDE 64
 
 /* Distance between two objects' armed words, in bytes. */
-#define HAMLYN_ARMED_STRIDE 64
+#define ULN_ARMED_STRIDE 64
 
 /* armed: no process sleeps on the object; the card does not interrupt. */
-#define HAMLYN_ARMED_NO 0
+#define ULN_ARMED_NO 0
 
 /* armed, stored by the driver: the owner sleeps. The event that it waits for interrupts. */
-#define HAMLYN_ARMED_YES 1
+#define ULN_ARMED_YES 1
 
 /* armed, stored by the card: the event that the owner waits for has occurred since. */
-#define HAMLYN_ARMED_FIRED 2
+#define ULN_ARMED_FIRED 2
 
-#endif /* _HAMLYN_FAMILY_H */
+#endif /* _ULN_H */

@@ -4,7 +4,7 @@
  * through card_ops.
  *
  * A card has files, and a file has objects, whose kinds the card defines. One mutex for each card,
- * hamlyn_card.lock, guards all of them and the command page. Page faults take it. So while it is
+ * uln_card.lock, guards all of them and the command page. Page faults take it. So while it is
  * held, no user memory is touched and nothing is pinned. Nor is memory allocated that is charged to
  * the caller: a caller at its limit waits long for it. Above it are a process's mmap_lock, the gate
  * of the user's share, and what a card's folder has for all cards together. Below it is one
@@ -16,8 +16,8 @@
  * object. The remaining work grows with one object:
  * - closing an export or a mapping of a SHRIMP card: up to 23 commands for 1,024 pages, and a check
  *   of up to 256 imports for each page
- * - removing an object's mappings: up to HAMLYN_MAP_STRIDE of page table for each of 16 mappings
- * - taking pages of express memory: up to HAMLYN_EXPRESS_RUNS scans of one part's table
+ * - removing an object's mappings: up to ULN_MAP_STRIDE of page table for each of 16 mappings
+ * - taking pages of express memory: up to ULN_EXPRESS_RUNS scans of one part's table
  * - a page that is given up or asked for in SHRIMP's paging: up to 1,024 pages and 256 imports
  * Other work grows with what all users have:
  * - the loss of a host ends all connections with it, by one command for each of a DART card, and a
@@ -32,8 +32,8 @@
  * confirms that it has closed the object (or all DMA has been stopped). Only then, and without the
  * lock, is the memory unmapped and unpinned.
  */
-#ifndef _HAMLYN_CORE_H
-#define _HAMLYN_CORE_H
+#ifndef _ULN_CORE_H
+#define _ULN_CORE_H
 
 #include <linux/cdev.h>
 #include <linux/cleanup.h>
@@ -56,22 +56,22 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
-#include "hamlyn_family.h"
-#include "hamlyn_family_uapi.h"
-#include "hamlyn_shares.h"
-#include "hamlyn_system.h"
-#include "hamlyn_wire.h"
+#include "uln.h"
+#include "uln_shares.h"
+#include "uln_system.h"
+#include "uln_uapi.h"
+#include "uln_wire.h"
 
 #ifdef __BIG_ENDIAN
 #error "the card's structures are little-endian"
 #endif
 
-#define HAMLYN_NAME "hamlyn"
+#define ULN_NAME "hamlyn"
 /* The first vector after the link's. */
-#define HAMLYN_FIRST_VECTOR (HAMLYN_VECTOR_LINK + 1)
+#define ULN_FIRST_VECTOR (ULN_VECTOR_LINK + 1)
 /* Page size of the card's area descriptions; the kernel's must be the same. */
-#define HAMLYN_PAGE_SIZE 4096
-static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
+#define ULN_PAGE_SIZE 4096
+static_assert(PAGE_SIZE == ULN_PAGE_SIZE);
 
 /* Linux 6.12 has this macro from 6.12.78 on. */
 #ifndef retain_and_null_ptr
@@ -79,15 +79,15 @@ static_assert(PAGE_SIZE == HAMLYN_PAGE_SIZE);
 #endif
 
 struct card_ops;
-struct hamlyn_model;
-struct hamlyn_card;
-struct hamlyn_closed;
-struct hamlyn_express_memory;
-struct hamlyn_express_ops;
-struct hamlyn_file;
+struct uln_model;
+struct uln_card;
+struct uln_closed;
+struct uln_express_memory;
+struct uln_express_ops;
+struct uln_file;
 
 /* Maximum number of kinds of objects of a card. */
-#define HAMLYN_CARD_KINDS 4
+#define ULN_CARD_KINDS 4
 
 struct card_kind;
 
@@ -108,8 +108,8 @@ struct card_kind;
 struct card_object {
 	struct kref users;
 	const struct card_kind *kind;
-	struct hamlyn_card *card;
-	struct hamlyn_file *file;
+	struct uln_card *card;
+	struct uln_file *file;
 	struct list_head on_file;
 	u32 index;
 	bool open;
@@ -127,7 +127,7 @@ struct card_object {
  * @poll: returns the events that the object was armed for and that have occurred, with the card's
  *	lock held. NULL: the object cannot be polled
  * @mmap: maps @size bytes from byte @offset of the object. NULL: the kind cannot be mapped
- * @place: returns the bus address of byte @offset, for hamlyn_mmap_card(), with the card's lock
+ * @place: returns the bus address of byte @offset, for uln_mmap_card(), with the card's lock
  *	held
  * @ready: returns whether that byte may be accessed now, with the card's lock held. If not, the
  *	program waits in @await and retries the access. NULL: always
@@ -156,27 +156,27 @@ struct card_kind {
 struct card_call {
 	u32 code;
 	bool answers;
-	int (*run)(struct hamlyn_file *file, void *argument);
-	void (*undo)(struct hamlyn_file *file, void *argument);
+	int (*run)(struct uln_file *file, void *argument);
+	void (*undo)(struct uln_file *file, void *argument);
 };
 
 /* Size of the largest argument of an ioctl. */
-#define HAMLYN_ARGUMENT_SIZE sizeof(struct hamlyn_statistics)
+#define ULN_ARGUMENT_SIZE sizeof(struct uln_statistics)
 
 /**
- * struct card_ops - what a card's folder provides to the core; hamlyn_cards.h lists all of them
- * @model: HAMLYN_MODEL_* of the card
+ * struct card_ops - what a card's folder provides to the core; uln_cards.h lists all of them
+ * @model: *_MODEL of the card
  * @name: name of the class, and of the nodes in /dev without their number
  * @abi_version: version of the card's contract
  * @abi_minor: lowest minor version that the driver can use
  * @statistics: number of counters
  * @commands: names of commands by opcode, for traces
  * @commands_count: number of entries of @commands
- * @shared: names of the kinds that users have shares of, by the first numbers of HAMLYN_SHARE_*
+ * @shared: names of the kinds that users have shares of, by the first numbers of ULN_SHARE_*
  * @shares: returns the number of objects of a kind that processes can use
- * @groups: attribute groups in sysfs, with hamlyn_group; NULL: hamlyn_group alone
+ * @groups: attribute groups in sysfs, with uln_group; NULL: uln_group alone
  * @vectors: number of vectors beside the link's; 0: one for each processor, which wakes sleepers
- * @size: size of the card's own structure, which begins with struct hamlyn_card
+ * @size: size of the card's own structure, which begins with struct uln_card
  * @kinds: kinds of objects, in the order in which a file's objects are closed
  * @kinds_count: number of entries of @kinds
  * @calls: ioctls beside those that every card has
@@ -186,7 +186,7 @@ struct card_call {
  * @init: initialises a structure that is all zero
  * @free: frees what the structure refers to, after its last reference
  * @limits: reads the card's limits; fails if the figures make no sense
- * @prepare: acquires the card's resources, managed by the device; sets hamlyn_card.pending
+ * @prepare: acquires the card's resources, managed by the device; sets uln_card.pending
  * @announce: logs that the card can be used
  * @query: describes what processes can use, from the limits. May be NULL
  * @reset: clears the words that the card shares, after a reset, with the card's lock held
@@ -205,8 +205,8 @@ struct card_ops {
 	u32 statistics;
 	const char * const *commands;
 	unsigned int commands_count;
-	const char *shared[HAMLYN_SHARE_CONNECTIONS];
-	u32 (*shares)(const struct hamlyn_card *card, unsigned int kind);
+	const char *shared[ULN_SHARE_CONNECTIONS];
+	u32 (*shares)(const struct uln_card *card, unsigned int kind);
 	const struct attribute_group **groups;
 	unsigned int vectors;
 	size_t size;
@@ -217,56 +217,56 @@ struct card_ops {
 
 	int (*load)(void);
 	void (*unload)(void);
-	void (*init)(struct hamlyn_card *card);
-	void (*free)(struct hamlyn_card *card);
-	int (*limits)(struct hamlyn_card *card, struct hamlyn_query *limits);
-	int (*prepare)(struct hamlyn_card *card);
-	void (*announce)(const struct hamlyn_card *card);
-	void (*query)(const struct hamlyn_card *card, struct hamlyn_query *query);
+	void (*init)(struct uln_card *card);
+	void (*free)(struct uln_card *card);
+	int (*limits)(struct uln_card *card, struct uln_query *limits);
+	int (*prepare)(struct uln_card *card);
+	void (*announce)(const struct uln_card *card);
+	void (*query)(const struct uln_card *card, struct uln_query *query);
 
-	void (*reset)(struct hamlyn_card *card);
-	void (*raised)(struct hamlyn_card *card, unsigned int vector);
-	void (*start)(struct hamlyn_card *card);
-	void (*stop)(struct hamlyn_card *card);
-	void (*end)(struct hamlyn_card *card, struct hamlyn_closed *closed);
+	void (*reset)(struct uln_card *card);
+	void (*raised)(struct uln_card *card, unsigned int vector);
+	void (*start)(struct uln_card *card);
+	void (*stop)(struct uln_card *card);
+	void (*end)(struct uln_card *card, struct uln_closed *closed);
 };
 
-struct hamlyn_vector {
-	struct hamlyn_card *card;
+struct uln_vector {
+	struct uln_card *card;
 	unsigned int number;
 	/* Number of arrivals. */
 	atomic_t arrived;
 	/* Guards the members below. */
 	spinlock_t lock;
-	/* Sleepers that the card may have fired (hamlyn_sleepers.on_armed), and how many. */
+	/* Sleepers that the card may have fired (uln_sleepers.on_armed), and how many. */
 	struct list_head armed;
 	unsigned int armed_count;
 };
 
 /* The first member of each card's own structure, which has card_ops.size bytes. */
-struct hamlyn_card {
+struct uln_card {
 	const struct card_ops *ops;
 	struct device dev;
 	struct cdev cdev;
 	struct pci_dev *pdev;
 	/* The module's state for the card's model, and the card's number in it. */
-	struct hamlyn_model *model;
+	struct uln_model *model;
 	int number;
 
 	/* BAR 0, and the vectors' pending words, if the card has them. */
 	void __iomem *registers;
 	void __iomem *pending;
-	/* The card's windows are coherent memory (HAMLYN_FEATURE_COHERENT). */
+	/* The card's windows are coherent memory (ULN_FEATURE_COHERENT). */
 	bool coherent;
 	struct pci_saved_state *state;
 	/* The command page. */
 	void *page;
 	dma_addr_t page_dma;
 	/* What the card reports about itself, and QUERY returns. */
-	struct hamlyn_query limits;
+	struct uln_query limits;
 
 	unsigned int vectors;
-	struct hamlyn_vector vector[HAMLYN_MAX_VECTORS];
+	struct uln_vector vector[ULN_MAX_VECTORS];
 	unsigned int next_vector;
 	/* Woken when a vector arrives, for the self-test. */
 	wait_queue_head_t arrival;
@@ -296,24 +296,24 @@ struct hamlyn_card {
 	/* The files by number. */
 	struct xarray numbers;
 	u32 next_number;
-	struct hamlyn_shares shares;
+	struct uln_shares shares;
 	/* This operating system, as others see it through this card (kernel/). */
-	struct hamlyn_system *system;
+	struct uln_system *system;
 	/* Memory that hosts share, in PCI functions beside the card. */
-	struct hamlyn_express_memory *express;
+	struct uln_express_memory *express;
 };
 
 /* Number of the driver's own file; other files have larger numbers. */
-#define HAMLYN_OWN_NUMBER 1
+#define ULN_OWN_NUMBER 1
 
 /*
  * An open file: a protection domain. The driver has one structure for itself, with no open file
  * behind it, no mapping and no share.
  */
-struct hamlyn_file {
-	struct hamlyn_card *card;
+struct uln_file {
+	struct uln_card *card;
 	/* Share of the user that opened the file. */
-	struct hamlyn_share *share;
+	struct uln_share *share;
 	/* The user that opened the file may hold more than a share. */
 	bool privileged;
 	struct list_head on_card;
@@ -336,15 +336,15 @@ struct hamlyn_file {
 	/* Page that mappings of a closed object's card pages show. */
 	struct page *spent;
 	/* Objects by kind. */
-	struct list_head objects[HAMLYN_CARD_KINDS];
+	struct list_head objects[ULN_CARD_KINDS];
 	/* Objects that can be mapped, by offset: a program may have thousands. */
 	struct rb_root mappable;
 	/* For poll: one of the objects has an event. */
 	wait_queue_head_t wait;
 };
 
-/* Pages of a user or the driver, and the lists by which the card finds them (hamlyn_area). */
-struct hamlyn_pages {
+/* Pages of a user or the driver, and the lists by which the card finds them (uln_area). */
+struct uln_pages {
 	/* The user whose RLIMIT_MEMLOCK they count against; NULL: the driver's own, or no limit. */
 	struct user_struct *user;
 	/* Address space whose VmPin includes them; NULL for the driver's own. */
@@ -354,14 +354,14 @@ struct hamlyn_pages {
 	/* Number of pages that are pinned or allocated. */
 	unsigned long held;
 	bool pinned;
-	/* Some pages may be missing: hamlyn_pages_give_up(). */
+	/* Some pages may be missing: uln_pages_give_up(). */
 	bool given_up;
 	enum dma_data_direction direction;
 	u64 length;
 	u32 first;
 
 	/* The card that can reach the pages. */
-	struct hamlyn_card *card;
+	struct uln_card *card;
 	__u64 **lists;
 	__u64 *directory;
 	dma_addr_t directory_dma;
@@ -371,19 +371,19 @@ struct hamlyn_pages {
 };
 
 /* What sleepers wait for, as far as it depends on the object. */
-struct hamlyn_sleepers;
-struct hamlyn_awaited {
+struct uln_sleepers;
+struct uln_awaited {
 	/* Returns whether it has arrived. */
-	bool (*arrived)(const struct hamlyn_sleepers *sleepers, const void *what);
+	bool (*arrived)(const struct uln_sleepers *sleepers, const void *what);
 	/* Passes more about it to the card, if needed; the vector's lock is held. */
-	void (*want)(struct hamlyn_sleepers *sleepers, const void *what, bool armed);
+	void (*want)(struct uln_sleepers *sleepers, const void *what, bool armed);
 };
 
 /* Threads that sleep on one object. */
-struct hamlyn_sleepers {
-	struct hamlyn_file *file;
-	const struct hamlyn_awaited *awaited;
-	struct hamlyn_vector *vector;
+struct uln_sleepers {
+	struct uln_file *file;
+	const struct uln_awaited *awaited;
+	struct uln_vector *vector;
 	/* The word that is shared with the card. */
 	void __iomem *armed;
 	wait_queue_head_t wait;
@@ -393,18 +393,18 @@ struct hamlyn_sleepers {
 };
 
 /* The same for cards that report through a FIFO. */
-struct hamlyn_waiters;
-struct hamlyn_expected {
+struct uln_waiters;
+struct uln_expected {
 	/* Returns whether it has arrived. */
-	bool (*arrived)(const struct hamlyn_waiters *waiters, u64 what);
+	bool (*arrived)(const struct uln_waiters *waiters, u64 what);
 	/* Requests a report from the card; the lock of the waiters is held. */
-	void (*arm)(struct hamlyn_waiters *waiters, u64 what);
+	void (*arm)(struct uln_waiters *waiters, u64 what);
 };
 
 /* Threads that wait on one object. */
-struct hamlyn_waiters {
-	struct hamlyn_file *file;
-	const struct hamlyn_expected *expected;
+struct uln_waiters {
+	struct uln_file *file;
+	const struct uln_expected *expected;
 	wait_queue_head_t wait;
 	/* Guards the members below. */
 	spinlock_t lock;
@@ -414,214 +414,214 @@ struct hamlyn_waiters {
 };
 
 /* A FIFO in the driver's memory. Its records name what the driver must handle. */
-struct hamlyn_fifo {
-	struct hamlyn_pages *memory;
+struct uln_fifo {
+	struct uln_pages *memory;
 	u32 records;
 	u32 taken;
 };
-#define HAMLYN_FIFO_SIZE 8
+#define ULN_FIFO_SIZE 8
 /* Maximum number of records taken at once. */
-#define HAMLYN_FIFO_BATCH 64
+#define ULN_FIFO_BATCH 64
 
 /* Closed objects by kind, to be released after the card's lock is dropped. */
-struct hamlyn_closed {
+struct uln_closed {
 	const struct card_ops *ops;
-	struct list_head objects[HAMLYN_CARD_KINDS];
+	struct list_head objects[ULN_CARD_KINDS];
 };
 
 /* Distance between two objects' mmap(2) offsets: no object is larger. */
-#define HAMLYN_MAP_STRIDE (16ULL << 20)
+#define ULN_MAP_STRIDE (16ULL << 20)
 
 /* card.c */
-int hamlyn_card_check_limit(struct hamlyn_card *card, const char *what, u32 value, u32 least,
-			    u32 most);
-int hamlyn_card_identify(struct hamlyn_card *card);
-bool hamlyn_card_changed(struct hamlyn_card *card);
-int hamlyn_card_start(struct hamlyn_card *card);
-bool hamlyn_card_answers(struct hamlyn_card *card);
-void hamlyn_card_watch(struct work_struct *work);
-void hamlyn_card_end_files(struct hamlyn_card *card, struct hamlyn_closed *closed);
-int hamlyn_card_query(struct hamlyn_file *file, void *argument);
-int hamlyn_card_statistics(struct hamlyn_file *file, void *argument);
+int uln_card_check_limit(struct uln_card *card, const char *what, u32 value, u32 least,
+			 u32 most);
+int uln_card_identify(struct uln_card *card);
+bool uln_card_changed(struct uln_card *card);
+int uln_card_start(struct uln_card *card);
+bool uln_card_answers(struct uln_card *card);
+void uln_card_watch(struct work_struct *work);
+void uln_card_end_files(struct uln_card *card, struct uln_closed *closed);
+int uln_card_query(struct uln_file *file, void *argument);
+int uln_card_statistics(struct uln_file *file, void *argument);
 
 /* link.c */
-void hamlyn_link_report(struct hamlyn_card *card);
+void uln_link_report(struct uln_card *card);
 
 /* stop.c */
-void hamlyn_card_stop(struct hamlyn_card *card);
-void hamlyn_card_fail(struct hamlyn_card *card);
+void uln_card_stop(struct uln_card *card);
+void uln_card_fail(struct uln_card *card);
 
 /* models.c */
-int hamlyn_models_load(void);
-void hamlyn_models_unload(void);
-const struct card_ops *hamlyn_model_first(void);
-int hamlyn_model_join(struct hamlyn_card *card);
-void hamlyn_model_leave(struct hamlyn_card *card);
+int uln_models_load(void);
+void uln_models_unload(void);
+const struct card_ops *uln_model_first(void);
+int uln_model_join(struct uln_card *card);
+void uln_model_leave(struct uln_card *card);
 
 /* function.c */
-bool hamlyn_bar_holds(struct pci_dev *pdev, int bar, u64 least);
-int hamlyn_bar_check(struct pci_dev *pdev, int bar, u64 least);
-int hamlyn_state_keep(struct pci_dev *pdev, struct pci_saved_state **state);
-void hamlyn_state_restore(struct pci_dev *pdev, struct pci_saved_state *state);
+bool uln_bar_holds(struct pci_dev *pdev, int bar, u64 least);
+int uln_bar_check(struct pci_dev *pdev, int bar, u64 least);
+int uln_state_keep(struct pci_dev *pdev, struct pci_saved_state **state);
+void uln_state_restore(struct pci_dev *pdev, struct pci_saved_state *state);
 
 /* handshake.c */
-int hamlyn_handshake_init(void);
-void hamlyn_handshake_exit(void);
-u32 hamlyn_handshake_least(void);
-void hamlyn_handshake_beat(struct work_struct *work);
-void hamlyn_handshake_start(struct hamlyn_card *card);
-void hamlyn_handshake_stop(struct hamlyn_card *card);
+int uln_handshake_init(void);
+void uln_handshake_exit(void);
+u32 uln_handshake_least(void);
+void uln_handshake_beat(struct work_struct *work);
+void uln_handshake_start(struct uln_card *card);
+void uln_handshake_stop(struct uln_card *card);
 
 /* command.c */
-int hamlyn_command(struct hamlyn_card *card, u32 opcode, u32 index, const void *body, size_t size);
-void hamlyn_command_close(struct hamlyn_card *card, u32 opcode, u32 index, const void *body,
-			  size_t size);
+int uln_command(struct uln_card *card, u32 opcode, u32 index, const void *body, size_t size);
+void uln_command_close(struct uln_card *card, u32 opcode, u32 index, const void *body,
+		       size_t size);
 
 /* interrupt.c */
-int hamlyn_interrupts_request(struct hamlyn_card *card);
+int uln_interrupts_request(struct uln_card *card);
 
 /* file.c */
-extern const struct file_operations hamlyn_fops;
+extern const struct file_operations uln_fops;
 
 /* object.c */
-void hamlyn_file_init(struct hamlyn_file *file, struct hamlyn_card *card);
-void hamlyn_object_init(struct card_object *object, struct hamlyn_file *file,
-			const struct card_kind *kind);
-void hamlyn_object_join(struct card_object *object, unsigned int kind);
-void hamlyn_object_leave(struct card_object *object);
-void hamlyn_object_put(struct card_object *object);
-void hamlyn_closed_init(struct hamlyn_closed *closed, struct hamlyn_card *card);
-bool hamlyn_file_close_next(struct hamlyn_file *file, struct hamlyn_closed *closed);
-void hamlyn_closed_release(struct hamlyn_closed *closed);
+void uln_file_init(struct uln_file *file, struct uln_card *card);
+void uln_object_init(struct card_object *object, struct uln_file *file,
+		     const struct card_kind *kind);
+void uln_object_join(struct card_object *object, unsigned int kind);
+void uln_object_leave(struct card_object *object);
+void uln_object_put(struct card_object *object);
+void uln_closed_init(struct uln_closed *closed, struct uln_card *card);
+bool uln_file_close_next(struct uln_file *file, struct uln_closed *closed);
+void uln_closed_release(struct uln_closed *closed);
 
 /* argument.c */
 /* Returns whether a caller's code is that of a call, for any size of the argument. */
-static inline bool hamlyn_is_call(unsigned int code, unsigned int own)
+static inline bool uln_is_call(unsigned int code, unsigned int own)
 {
 	return !((code ^ own) & ~IOCSIZE_MASK);
 }
 
-int hamlyn_argument_get(void *argument, unsigned int own, const void __user *user,
-			unsigned int code);
-int hamlyn_argument_put(void __user *user, unsigned int code, const void *argument,
-			unsigned int own);
+int uln_argument_get(void *argument, unsigned int own, const void __user *user,
+		     unsigned int code);
+int uln_argument_put(void __user *user, unsigned int code, const void *argument,
+		     unsigned int own);
 
 /* Returns whether the file's objects exist; the card's lock is held. */
-static inline bool hamlyn_file_live(const struct hamlyn_file *file)
+static inline bool uln_file_live(const struct uln_file *file)
 {
 	lockdep_assert_held(&file->card->lock);
 	return file->card->live && !file->dead;
 }
 
 /* holders.c */
-void hamlyn_holders_init(struct hamlyn_card *card);
-int hamlyn_holders_join(struct hamlyn_file *file, struct hamlyn_share **spare);
-int hamlyn_holders_answer(struct hamlyn_file *file, void *argument);
-ssize_t hamlyn_holders_list(struct hamlyn_card *card, char *text);
+void uln_holders_init(struct uln_card *card);
+int uln_holders_join(struct uln_file *file, struct uln_share **spare);
+int uln_holders_answer(struct uln_file *file, void *argument);
+ssize_t uln_holders_list(struct uln_card *card, char *text);
 
 /* turn.c */
-void hamlyn_share_lock(struct hamlyn_card *card, struct hamlyn_share *share);
-void hamlyn_share_unlock(struct hamlyn_card *card, struct hamlyn_share *share);
+void uln_share_lock(struct uln_card *card, struct uln_share *share);
+void uln_share_unlock(struct uln_card *card, struct uln_share *share);
 
-/* A user's turn with the card's lock held, unless error is set; hamlyn_entry: a call on a file. */
-struct hamlyn_turn {
-	struct hamlyn_card *card;
-	struct hamlyn_share *share;
+/* A user's turn with the card's lock held, unless error is set; uln_entry: a call on a file. */
+struct uln_turn {
+	struct uln_card *card;
+	struct uln_share *share;
 	int error;
 };
-struct hamlyn_turn hamlyn_wait_turn(struct hamlyn_card *card, struct hamlyn_share *share);
-struct hamlyn_turn hamlyn_enter(struct hamlyn_file *file);
-DEFINE_CLASS(hamlyn_turn, struct hamlyn_turn,
-	     if (!_T.error) hamlyn_share_unlock(_T.card, _T.share),
-	     hamlyn_wait_turn(card, share), struct hamlyn_card *card, struct hamlyn_share *share)
-DEFINE_CLASS(hamlyn_entry, struct hamlyn_turn,
-	     if (!_T.error) hamlyn_share_unlock(_T.card, _T.share),
-	     hamlyn_enter(file), struct hamlyn_file *file)
+struct uln_turn uln_wait_turn(struct uln_card *card, struct uln_share *share);
+struct uln_turn uln_enter(struct uln_file *file);
+DEFINE_CLASS(uln_turn, struct uln_turn,
+	     if (!_T.error) uln_share_unlock(_T.card, _T.share),
+	     uln_wait_turn(card, share), struct uln_card *card, struct uln_share *share)
+DEFINE_CLASS(uln_entry, struct uln_turn,
+	     if (!_T.error) uln_share_unlock(_T.card, _T.share),
+	     uln_enter(file), struct uln_file *file)
 
 /* mmap.c */
-int hamlyn_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count);
-int hamlyn_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
-		      const struct hamlyn_pages *pages);
-int hamlyn_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
-		       const struct hamlyn_pages *pages);
-int hamlyn_mmap_card(struct vm_area_struct *vma, struct card_object *object);
-int hamlyn_mmap_windows(struct vm_area_struct *vma, struct card_object *object);
-void __iomem *hamlyn_windows_map(struct hamlyn_card *card, resource_size_t start, u64 size);
-int hamlyn_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *object);
-void hamlyn_withdraw(const struct card_object *object, u64 offset, u64 size);
-void hamlyn_unmap_card(struct card_object *object, u64 size);
-int hamlyn_mmap(struct file *filp, struct vm_area_struct *vma);
+int uln_mmap_memory(struct vm_area_struct *vma, struct page **pages, unsigned long count);
+int uln_mmap_pages(struct vm_area_struct *vma, struct card_object *object,
+		   const struct uln_pages *pages);
+int uln_mmap_shared(struct vm_area_struct *vma, struct card_object *object,
+		    const struct uln_pages *pages);
+int uln_mmap_card(struct vm_area_struct *vma, struct card_object *object);
+int uln_mmap_windows(struct vm_area_struct *vma, struct card_object *object);
+void __iomem *uln_windows_map(struct uln_card *card, resource_size_t start, u64 size);
+int uln_mmap_withdrawable(struct vm_area_struct *vma, struct card_object *object);
+void uln_withdraw(const struct card_object *object, u64 offset, u64 size);
+void uln_unmap_card(struct card_object *object, u64 size);
+int uln_mmap(struct file *filp, struct vm_area_struct *vma);
 
 /* sleepers.c */
-void hamlyn_sleepers_init(struct hamlyn_sleepers *sleepers, struct hamlyn_file *file,
-			  const struct hamlyn_awaited *awaited);
-void hamlyn_sleepers_place(struct hamlyn_sleepers *sleepers, void __iomem *armed);
-void hamlyn_sleepers_open(struct hamlyn_sleepers *sleepers);
-void hamlyn_sleepers_close(struct hamlyn_sleepers *sleepers);
-bool hamlyn_sleepers_ready(struct hamlyn_sleepers *sleepers, const void *what);
-int hamlyn_sleepers_wait(struct hamlyn_sleepers *sleepers, const void *what, s64 timeout_ns);
-bool hamlyn_sleepers_fired(struct hamlyn_vector *vector);
-void hamlyn_sleepers_fired_all(struct hamlyn_vector *vector);
+void uln_sleepers_init(struct uln_sleepers *sleepers, struct uln_file *file,
+		       const struct uln_awaited *awaited);
+void uln_sleepers_place(struct uln_sleepers *sleepers, void __iomem *armed);
+void uln_sleepers_open(struct uln_sleepers *sleepers);
+void uln_sleepers_close(struct uln_sleepers *sleepers);
+bool uln_sleepers_ready(struct uln_sleepers *sleepers, const void *what);
+int uln_sleepers_wait(struct uln_sleepers *sleepers, const void *what, s64 timeout_ns);
+bool uln_sleepers_fired(struct uln_vector *vector);
+void uln_sleepers_fired_all(struct uln_vector *vector);
 
 /* waiters.c */
-void hamlyn_waiters_init(struct hamlyn_waiters *waiters, struct hamlyn_file *file,
-			 const struct hamlyn_expected *expected);
-void hamlyn_waiters_open(struct hamlyn_waiters *waiters);
-void hamlyn_waiters_close(struct hamlyn_waiters *waiters);
-bool hamlyn_waiters_ready(struct hamlyn_waiters *waiters, u64 what);
-void hamlyn_waiters_wake(struct hamlyn_waiters *waiters);
-int hamlyn_waiters_wait(struct hamlyn_waiters *waiters, u64 what, s64 timeout_ns);
+void uln_waiters_init(struct uln_waiters *waiters, struct uln_file *file,
+		      const struct uln_expected *expected);
+void uln_waiters_open(struct uln_waiters *waiters);
+void uln_waiters_close(struct uln_waiters *waiters);
+bool uln_waiters_ready(struct uln_waiters *waiters, u64 what);
+void uln_waiters_wake(struct uln_waiters *waiters);
+int uln_waiters_wait(struct uln_waiters *waiters, u64 what, s64 timeout_ns);
 
 /* fifo.c */
-u32 hamlyn_fifo_take(struct hamlyn_card *card, struct hamlyn_fifo *fifo, u32 taken_register,
-		     u32 *what);
+u32 uln_fifo_take(struct uln_card *card, struct uln_fifo *fifo, u32 taken_register,
+		  u32 *what);
 
 /* pages.c */
-struct hamlyn_pages *hamlyn_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
-struct hamlyn_pages *hamlyn_pages_alloc(struct hamlyn_file *file, u64 length);
-int hamlyn_page_map(struct hamlyn_card *card, struct page *page, enum dma_data_direction direction,
-		    dma_addr_t *dma);
-void hamlyn_page_unmap(struct hamlyn_card *card, dma_addr_t dma,
-		       enum dma_data_direction direction);
-int hamlyn_pages_map(struct hamlyn_pages *pages, struct hamlyn_card *card);
-void hamlyn_mappings_init(struct hamlyn_card *card);
-void hamlyn_mappings_wait(struct hamlyn_card *card);
-void hamlyn_pages_describe(const struct hamlyn_pages *pages, struct hamlyn_area *area);
-void hamlyn_pages_unmap(struct hamlyn_pages *pages);
-struct page *hamlyn_pages_give_up(struct hamlyn_pages *pages, unsigned long i);
-int hamlyn_pages_take_back(struct hamlyn_pages *pages, unsigned long i, struct page *page);
-void hamlyn_pages_free(struct hamlyn_pages *pages);
-DEFINE_FREE(hamlyn_pages, struct hamlyn_pages *, if (!IS_ERR_OR_NULL(_T)) hamlyn_pages_free(_T))
+struct uln_pages *uln_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
+struct uln_pages *uln_pages_alloc(struct uln_file *file, u64 length);
+int uln_page_map(struct uln_card *card, struct page *page, enum dma_data_direction direction,
+		 dma_addr_t *dma);
+void uln_page_unmap(struct uln_card *card, dma_addr_t dma,
+		    enum dma_data_direction direction);
+int uln_pages_map(struct uln_pages *pages, struct uln_card *card);
+void uln_mappings_init(struct uln_card *card);
+void uln_mappings_wait(struct uln_card *card);
+void uln_pages_describe(const struct uln_pages *pages, struct uln_area *area);
+void uln_pages_unmap(struct uln_pages *pages);
+struct page *uln_pages_give_up(struct uln_pages *pages, unsigned long i);
+int uln_pages_take_back(struct uln_pages *pages, unsigned long i, struct page *page);
+void uln_pages_free(struct uln_pages *pages);
+DEFINE_FREE(uln_pages, struct uln_pages *, if (!IS_ERR_OR_NULL(_T)) uln_pages_free(_T))
 
 /* connectfile.c */
-int hamlyn_listen(struct hamlyn_file *file, void *argument);
-int hamlyn_connect(struct hamlyn_file *file, void *argument);
-int hamlyn_ask(struct hamlyn_file *file, void *argument);
+int uln_listen(struct uln_file *file, void *argument);
+int uln_connect(struct uln_file *file, void *argument);
+int uln_ask(struct uln_file *file, void *argument);
 
 /* expressmemory.c */
-int hamlyn_express_load(void);
-void hamlyn_express_unload(void);
-int hamlyn_express_join(struct hamlyn_card *card, const struct hamlyn_express_ops *ops);
-void hamlyn_express_retry(struct hamlyn_card *card);
+int uln_express_load(void);
+void uln_express_unload(void);
+int uln_express_join(struct uln_card *card, const struct uln_express_ops *ops);
+void uln_express_retry(struct uln_card *card);
 
 /* expressfile.c */
-extern const struct card_kind hamlyn_express_kind;
-extern const struct hamlyn_express_ops hamlyn_express_file_ops;
-bool hamlyn_express_offers(const struct hamlyn_card *card);
-int hamlyn_express_area(struct hamlyn_file *file, void *argument);
-void hamlyn_express_area_undo(struct hamlyn_file *file, void *argument);
-int hamlyn_express_view(struct hamlyn_file *file, void *argument);
-void hamlyn_express_view_undo(struct hamlyn_file *file, void *argument);
-int hamlyn_express_destroy(struct hamlyn_file *file, void *argument);
-int hamlyn_express_query(struct hamlyn_file *file, void *argument);
+extern const struct card_kind uln_express_kind;
+extern const struct uln_express_ops uln_express_file_ops;
+bool uln_express_offers(const struct uln_card *card);
+int uln_express_area(struct uln_file *file, void *argument);
+void uln_express_area_undo(struct uln_file *file, void *argument);
+int uln_express_view(struct uln_file *file, void *argument);
+void uln_express_view_undo(struct uln_file *file, void *argument);
+int uln_express_destroy(struct uln_file *file, void *argument);
+int uln_express_query(struct uln_file *file, void *argument);
 
 /* selftest.c */
-u32 hamlyn_selftest_access(struct hamlyn_card *card);
-u32 hamlyn_selftest_dma(struct hamlyn_card *card);
-int hamlyn_selftest(struct hamlyn_file *file, void *argument);
+u32 uln_selftest_access(struct uln_card *card);
+u32 uln_selftest_dma(struct uln_card *card);
+int uln_selftest(struct uln_file *file, void *argument);
 
 /* sysfs.c */
-extern const struct attribute_group hamlyn_group;
-extern const struct attribute_group *hamlyn_groups[];
+extern const struct attribute_group uln_group;
+extern const struct attribute_group *uln_groups[];
 
-#endif /* _HAMLYN_CORE_H */
+#endif /* _ULN_CORE_H */
