@@ -53,7 +53,7 @@ build_all() {
 
 # They are static, so they run on any host and in the guest's bare image. One invocation builds shared dependencies once.
 build_programs() {
-    local what=(-p hamlyn-c -p hamlyn-sim --lib --examples)
+    local what=(-p hamlyn-c -p hamlyn-sim -p hamlyn-test-guest --lib --examples)
     if [[ $DEMO ]]; then
         what=(--no-default-features --example ping-pong --example transfer --example intrude --example self-test)
     fi
@@ -92,17 +92,17 @@ INCLUDE=$CACHE/include
 # make_headers FOLDER: write the C library's headers there, made from its sources.
 make_headers() { hamlyn_cargo run -p hamlyn-headers -- "$1"; }
 
-# build_c_examples: the library's examples in C, as static as the other programs of the guest.
+# build_c_examples: the library's examples in C and the tests' programs, as static as the other programs of the guest.
 build_c_examples() {
-    local source
+    local source program
     if ! newer "$INCLUDE/hamlyn.h" guest-lib/c/src guest-lib/c/include scripts/headers; then
         step headers "make the C library's headers" make_headers "$INCLUDE"
     fi
-    for source in guest-lib/c/examples/*.c; do
-        source=${source#guest-lib/c/examples/}
-        if newer "$C_EXAMPLES/${source%.c}" guest-lib/c/examples "$INCLUDE" guest-lib/c/hamlyn.pc \
+    for source in guest-lib/c/examples/*.c tests/guest/c/*.c; do
+        program=$(basename "$source" .c)
+        if newer "$C_EXAMPLES/$program" guest-lib/c/examples tests/guest/c "$INCLUDE" guest-lib/c/hamlyn.pc \
             "$BINARIES/libhamlyn_c.a"; then continue; fi
-        step "${source%.c}" "build ${source%.c}, in C" make_c_example "${source%.c}"
+        step "$program" "build $program, in C" make_c_example "$source" "$C_EXAMPLES/$program"
     done
 }
 
@@ -112,8 +112,8 @@ make_c_example() {
     libraries=$(sed -n "s/^Libs.private: //p" guest-lib/c/hamlyn.pc)
     mkdir -p "$C_EXAMPLES"
     # shellcheck disable=SC2086 # several words
-    in_root gcc -std=c11 -O2 -Wall -Wextra -Werror -static -Wl,--gc-sections -I "$INCLUDE" \
-        "$REPO/guest-lib/c/examples/$1.c" "$BINARIES/libhamlyn_c.a" $libraries -o "$C_EXAMPLES/$1"
+    in_root gcc -std=c11 -O2 -Wall -Wextra -Werror -static -Wl,--gc-sections -I "$INCLUDE" -I "$REPO/guest-lib/c/examples" \
+        "$REPO/$1" "$BINARIES/libhamlyn_c.a" $libraries -o "$2"
 }
 
 MODULE=$GUEST/hamlyn.ko

@@ -251,7 +251,7 @@ fn the_examples_are_strict_c() {
 fn each_call_returns_the_expected_value() {
     let lab = Lab::builder().vms(0).spare_cards(1).one_process(true).start().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(build(folder.path(), &source().join("examples/c-check.c")));
+    let mut command = Command::new(build(folder.path(), &source().join("../../tests/guest/c/c-check.c")));
     let card = format!("vfio-user:{}", lab.card_socket(0).unwrap().display());
     let output = command.env("HAMLYN_CARD", card).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();

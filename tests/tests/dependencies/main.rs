@@ -60,6 +60,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-c", &["hamlyn"]),
     ("hamlyn-tools", &["hamlyn", "hamlyn-abi"]),
     ("hamlyn-examples", &["hamlyn", "hamlyn-abi", "hamlyn-sys"]),
+    ("hamlyn-test-guest", &["hamlyn", "hamlyn-abi", "hamlyn-examples", "hamlyn-sys"]),
     ("hamlyn-headers", &[]),
     ("hamlyn-manuals", &["hamlyn-cli", "hamlyn-headers", "hamlyn-tools"]),
     ("hamlyn-bench-guest", &["hamlyn", "hamlyn-abi", "hamlyn-sys"]),
