@@ -1,4 +1,4 @@
-//! A program of `guest-lib/examples` that runs on the host, at the socket of a card.
+//! A program of `guest-lib/examples` or `tests/guest` that runs on the host, at a card's socket.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -17,9 +17,10 @@ pub struct Program {
     stdout: BufReader<ChildStdout>,
 }
 
-/// Returns the path of an example of `guest-lib`.
+/// Returns the path of an example of `guest-lib`, or else of a program of `tests/guest`.
 pub fn example(name: &str) -> Result<PathBuf> {
-    Kit::find()?.program(&format!("examples/{name}"))
+    let kit = Kit::find()?;
+    kit.program(&format!("examples/{name}")).or_else(|_| kit.program(name))
 }
 
 impl Program {
