@@ -367,25 +367,17 @@ impl Receiver {
             return Ok(next);
         }
         let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
-        let asleep = loop {
-            let left = deadline.left();
-            // Most looks check only for a change, which is cheaper than checking for a message. A
-            // peer can make any number of changes that bring none, such as skips.
-            match poller.poll(left, || self.ring.has_news().then_some(())) {
-                Ok(()) if left == Some(Duration::ZERO) => break None,
-                Ok(()) => {}
-                Err(asleep) => break Some(asleep),
-            }
-            if let Some(next) = self.next()? {
-                return Ok(next);
-            }
+        // Most looks check only for a change, which is cheaper than checking for a message. Changes
+        // that bring none, such as skips or credit that cannot be returned, do not prolong this.
+        let look = || if self.ring.has_news() { self.next().transpose() } else { None };
+        let asleep = match poller.poll(timeout, look) {
+            Ok(found) => return found,
+            Err(asleep) => asleep,
         };
         loop {
             self.ring.shared().remote.arm()?;
             if let Some(next) = self.next()? {
-                if let Some(asleep) = asleep {
-                    asleep.found();
-                }
+                asleep.found();
                 return Ok(next);
             }
             if let Some(next) = self.next_or_loss()? {
