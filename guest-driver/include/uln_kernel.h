@@ -143,7 +143,7 @@ struct uln_express_refused {
 /*
  * Requests a connection to the listener name; from is its number at the sender. Carries
  * private data. Without a name it is a question whether a process listens under the name in its
- * private data. The answer is a refusal with ULN_END_LISTENING or ULN_END_NOBODY. An
+ * private data. The answer is a refusal with ULN_END_LISTENING or ULN_END_NOT_LISTENING. An
  * operating system without support for questions answers with ULN_END_NO_NAME.
  */
 #define ULN_WIRE_REQUEST 3

@@ -128,7 +128,7 @@ struct uln_self_test {
  * which has a state and is polled like a connection. Argument: uln_connect without private
  * data.
  *
- * The question ends with the answer: ULN_END_LISTENING or ULN_END_NOBODY. Without
+ * The question ends with the answer: ULN_END_LISTENING or ULN_END_NOT_LISTENING. Without
  * an answer, its end reports the reason (ULN_END_NO_NAME: that host's driver is too old to
  * support questions). Errors are those of ULN_IOC_CONNECT, and ENOTTY without
  * ULN_CAPABILITY_QUESTIONS.
@@ -201,7 +201,7 @@ struct uln_self_test {
 #define ULN_END_LISTENING 11
 
 /* How a question ended: no process listens under that name. */
-#define ULN_END_NOBODY 12
+#define ULN_END_NOT_LISTENING 12
 
 /* A name to listen under. */
 struct uln_listen {

@@ -92,7 +92,7 @@ static void request_arrived(struct uln_peer *peer, const struct uln_wire *wire,
 	if (!wire->name_length) {
 		listener = uln_listener_find(connections, data, wire->private_length);
 		connection_refuse(peer, wire->from,
-				  listener ? ULN_END_LISTENING : ULN_END_NOBODY);
+				  listener ? ULN_END_LISTENING : ULN_END_NOT_LISTENING);
 		return;
 	}
 	if (!new) {
@@ -131,7 +131,7 @@ static bool reason_is_known(const struct uln_connection *connection, u32 reason)
 	case ULN_END_HOST_RESET:
 		return true;
 	case ULN_END_LISTENING:
-	case ULN_END_NOBODY:
+	case ULN_END_NOT_LISTENING:
 		return connection->question;
 	default:
 		return false;

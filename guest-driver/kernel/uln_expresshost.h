@@ -59,7 +59,7 @@ static inline struct express_host *express_host_of(const struct uln_system *syst
  * are of no use.
  */
 bool uln_express_here(const struct uln_system *system);
-/* Returns the state with a host; NULL if there is no part. */
+/* Returns the state with a host, or NULL without a part. */
 struct express_host *uln_express_with(const struct uln_system *system, u32 host);
 /* Gives an area or a view its number; an area's pages count for its user. */
 int uln_express_add(struct uln_system *system, struct uln_express_end *end);

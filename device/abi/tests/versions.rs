@@ -132,7 +132,7 @@ fn constant_values_are_unchanged() {
         ULN_END_BACKLOG,
         ULN_END_REJECTED,
         ULN_END_LISTENING,
-        ULN_END_NOBODY,
+        ULN_END_NOT_LISTENING,
     ];
     assert_eq!(ends, std::array::from_fn(|index| index as u32 + 1));
     assert_eq!((ULN_MAX_NAME, ULN_MAX_PRIVATE, ULN_WAIT_FOREVER), (64, 256, -1));

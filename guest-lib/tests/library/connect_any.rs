@@ -51,7 +51,7 @@ fn connect_any_fails_if_no_host_has_name() {
 #[test]
 fn connect_any_skips_hosts_without_the_name() {
     let fake = Fake::default();
-    let answers = [(0, ULN_END_NOBODY), (1, ULN_END_LISTENING), (2, ULN_END_NO_NAME)];
+    let answers = [(0, ULN_END_NOT_LISTENING), (1, ULN_END_LISTENING), (2, ULN_END_NO_NAME)];
     fake.say(4, &answers);
     let card = Card::attached(fake.share());
     let connection = std::thread::scope(|scope| {
@@ -66,7 +66,7 @@ fn connect_any_skips_hosts_without_the_name() {
 #[test]
 fn connect_any_gives_up_on_silent_hosts() {
     let fake = Fake::default();
-    fake.say(3, &[(0, ULN_END_NOBODY)]);
+    fake.say(3, &[(0, ULN_END_NOT_LISTENING)]);
     let card = Card::attached(fake.share());
     let reason = |hosts: std::ops::Range<u32>| match card.connect_any(hosts, "store", b"", None).unwrap_err()
     {
@@ -81,7 +81,8 @@ fn connect_any_gives_up_on_silent_hosts() {
 #[test]
 fn find_reports_hosts_and_missing_answers() {
     let fake = Fake::default();
-    let answers = [(5, ULN_END_LISTENING), (1, ULN_END_LISTENING), (2, ULN_END_NO_NAME), (3, ULN_END_NOBODY)];
+    let answers =
+        [(5, ULN_END_LISTENING), (1, ULN_END_LISTENING), (2, ULN_END_NO_NAME), (3, ULN_END_NOT_LISTENING)];
     fake.say(6, &[&answers[..], &[(4, ULN_END_HOST_LOST), (0, ULN_END_HOST_RESET)]].concat());
     let card = Card::attached(fake.share());
     let found = card.find("store", None).unwrap();
@@ -96,7 +97,7 @@ fn find_reports_hosts_and_missing_answers() {
     fake.say(1000, &[]);
     assert_eq!(card.hosts().unwrap(), 0..64);
     // A failure of this host is not an answer.
-    fake.say(2, &[(0, ULN_END_NOBODY), (1, ULN_END_LINK_LOST)]);
+    fake.say(2, &[(0, ULN_END_NOT_LISTENING), (1, ULN_END_LINK_LOST)]);
     let failed = card.find("store", None).unwrap_err();
     assert!(matches!(&failed, Error::Ended(end) if end.reason == EndReason::LinkLost), "{failed}");
     assert!(card.find("", None).is_err() && card.find(&"x".repeat(65), None).is_err());
@@ -106,7 +107,7 @@ fn find_reports_hosts_and_missing_answers() {
 /// All others answer that they do not.
 fn stream_hosts() -> [Manager; 2] {
     let fake = Fake::default();
-    let mut answers: Vec<_> = (0..=OTHER).map(|host| (host, ULN_END_NOBODY)).collect();
+    let mut answers: Vec<_> = (0..=OTHER).map(|host| (host, ULN_END_NOT_LISTENING)).collect();
     [1, OTHER].into_iter().for_each(|host| answers[host as usize].1 = ULN_END_LISTENING);
     fake.say(OTHER + 1, &answers);
     [fake.share(), fake.other()].map(|attachment| Manager::create(&Card::attached(attachment)).unwrap())

@@ -89,9 +89,9 @@ fn questions(checks: &mut Checks, device: &Device) -> Outcome {
         let reason = until(&question, ULN_CONNECTION_ENDED)?.reason;
         Ok(inert && reason == due && question.close(&mut private).is_err())
     };
-    checks.holds("a question that nobody says yes to", ask(ULN_END_NOBODY)?)?;
+    checks.holds("a question about a name without a listener", ask(ULN_END_NOT_LISTENING)?)?;
     let listener = device.listen(&mut listen_to(b"calls"))?;
-    checks.holds("a question that somebody says yes to", ask(ULN_END_LISTENING)?)?;
+    checks.holds("a question about a name with a listener", ask(ULN_END_LISTENING)?)?;
     checks.refused("a question is no request", listener.next_request(), Errno::AGAIN)
 }
 

@@ -32,7 +32,7 @@ pub const ULN_IOC_CLOSE: u32 = iowr::<UlnPrivate>(20);
 /// which has a state and is polled like a connection. Argument: [`UlnConnect`] without private
 /// data.
 ///
-/// The question ends with the answer: [`ULN_END_LISTENING`] or [`ULN_END_NOBODY`]. Without
+/// The question ends with the answer: [`ULN_END_LISTENING`] or [`ULN_END_NOT_LISTENING`]. Without
 /// an answer, its end reports the reason ([`ULN_END_NO_NAME`]: that host's driver is too old to
 /// support questions). Errors are those of [`ULN_IOC_CONNECT`], and `ENOTTY` without
 /// [`super::query::ULN_CAPABILITY_QUESTIONS`].
@@ -81,7 +81,7 @@ pub const ULN_END_REJECTED: u32 = 10;
 /// How a question ended: a process listens under that name.
 pub const ULN_END_LISTENING: u32 = 11;
 /// How a question ended: no process listens under that name.
-pub const ULN_END_NOBODY: u32 = 12;
+pub const ULN_END_NOT_LISTENING: u32 = 12;
 
 /// A name to listen under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

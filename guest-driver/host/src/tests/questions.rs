@@ -16,17 +16,17 @@ fn ask(two: &mut Two, name: &[u8]) -> u32 {
 #[test]
 fn question_ends_with_answer_without_request() {
     let mut two = Two::new();
-    assert_eq!(ask(&mut two, b"name"), ULN_END_NOBODY);
+    assert_eq!(ask(&mut two, b"name"), ULN_END_NOT_LISTENING);
     let listener = two.sides[1].listen(b"name", 1).unwrap();
     assert_eq!(ask(&mut two, b"name"), ULN_END_LISTENING);
-    assert_eq!(ask(&mut two, b"nam"), ULN_END_NOBODY);
+    assert_eq!(ask(&mut two, b"nam"), ULN_END_NOT_LISTENING);
     assert_eq!(two.sides[1].claim(listener), Ok(None));
     // A question that was abandoned leaves nothing behind.
     let number = two.sides[0].ask(1, b"name").unwrap();
     two.sides[0].release(number);
     two.carry();
     two.sides[1].unlisten(listener);
-    assert_eq!(ask(&mut two, b"name"), ULN_END_NOBODY);
+    assert_eq!(ask(&mut two, b"name"), ULN_END_NOT_LISTENING);
     two.check_baseline();
 }
 
@@ -41,7 +41,7 @@ fn question_survives_restart_of_host() {
     two.sides[1].card.sent.clear();
     two.sides[1].lost(ULN_END_LAPSED);
     two.pass(TIMEOUT / 4, true);
-    assert_eq!(two.reason(0, number), ULN_END_NOBODY);
+    assert_eq!(two.reason(0, number), ULN_END_NOT_LISTENING);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn hosts_without_a_port_are_refused_at_once() {
         let said = system.say(card, host, &UlnWire::default(), b"");
         assert_eq!(said, Err(Errno::HOSTUNREACH), "host {host}");
     }
-    assert_eq!(ask(&mut two, b"name"), ULN_END_NOBODY);
+    assert_eq!(ask(&mut two, b"name"), ULN_END_NOT_LISTENING);
     // The card does not know the number of ports, so the host may exist.
     let Side { system, card } = &mut two.sides[0];
     system.set_hosts(card, 0);
@@ -87,7 +87,7 @@ fn question_for_too_long_name_is_answered() {
     (question.wire.private_length, question.data) = (256, vec![7; 256]);
     two.deliver((from, question));
     two.carry();
-    assert_eq!(two.reason(0, number), ULN_END_NOBODY);
+    assert_eq!(two.reason(0, number), ULN_END_NOT_LISTENING);
 }
 
 /// Returns how a question ends if its answer is changed.

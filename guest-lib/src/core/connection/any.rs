@@ -145,7 +145,7 @@ impl<A: CardAttachment + ?Sized> Search<'_, A> {
     fn answered(&mut self, question: &Question) -> Result<()> {
         match question.answer()? {
             Some(Answer::Listening | Answer::TooOld) => self.connect(question.host())?,
-            Some(Answer::Nobody) => self.failed = Some(ended(EndReason::NoName)),
+            Some(Answer::NotListening) => self.failed = Some(ended(EndReason::NoName)),
             // Another host's answer is more useful.
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use hamlyn_abi::kernel::well_known::ULN_WELL_KNOWN_SLOTS;
-use hamlyn_abi::uapi::{ULN_CONNECTION_ENDED, ULN_END_LISTENING, ULN_END_NO_NAME, ULN_END_NOBODY};
+use hamlyn_abi::uapi::{ULN_CONNECTION_ENDED, ULN_END_LISTENING, ULN_END_NO_NAME, ULN_END_NOT_LISTENING};
 
 use super::wait::{deadline, wait_for_any};
 use super::{EndReason, check_name, end_of};
@@ -25,7 +25,7 @@ pub enum Answer {
     /// The name had a listener when the host was asked.
     Listening,
     /// The name had no listener.
-    Nobody,
+    NotListening,
     /// The host is present, but its driver is too old for queries. Only a connection request will
     /// tell.
     TooOld,
@@ -60,7 +60,7 @@ impl Question {
         }
         match state.reason {
             ULN_END_LISTENING => return Ok(Some(Answer::Listening)),
-            ULN_END_NOBODY => return Ok(Some(Answer::Nobody)),
+            ULN_END_NOT_LISTENING => return Ok(Some(Answer::NotListening)),
             // An old host treats the query as a request for the empty name, which no listener has.
             ULN_END_NO_NAME => return Ok(Some(Answer::TooOld)),
             _ => {}
@@ -101,7 +101,7 @@ impl Found {
             Answer::Listening => self.hosts.push(host),
             Answer::TooOld => self.too_old.push(host),
             Answer::Silent => self.silent.push(host),
-            Answer::Nobody => {}
+            Answer::NotListening => {}
         }
     }
 

@@ -327,7 +327,7 @@ mod tests {
             control.mapping.store_u32(words.armed, ULN_ARMED_FIRED);
             sleeper.interrupted();
         });
-        assert_eq!(control.armed(words), ULN_ARMED_NO, "nobody sleeps any more");
+        assert_eq!(control.armed(words), ULN_ARMED_NO, "the sleepers are gone");
     }
 
     #[test]

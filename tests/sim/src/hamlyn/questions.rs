@@ -53,7 +53,7 @@ impl World {
                 answers.listening += 1;
                 self.model.connections.was_there_after(target, &name, asked)
             }
-            Answer::Nobody => {
+            Answer::NotListening => {
                 answers.nobody += 1;
                 !self.model.connections.was_there_since(target, &name, asked)
             }

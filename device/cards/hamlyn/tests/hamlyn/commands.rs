@@ -191,7 +191,7 @@ fn link_changes_are_counted() {
     };
     assert_eq!(changes(&mut host), 1, "it has come up");
     set(&mut host, None);
-    assert_eq!(host.read_register(ULN_REG_PORTS, 4), 0, "there is no switch");
+    assert_eq!(host.read_register(ULN_REG_PORTS, 4), 0, "the link is down");
     set(&mut host, None);
     assert_eq!(changes(&mut host), 2, "what is down cannot go down");
     set(&mut host, Some(3));
