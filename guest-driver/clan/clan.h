@@ -147,6 +147,8 @@ struct clan_endpoint_object {
 	/* Set if the driver carries out its requests. */
 	struct clan_engine *engine;
 	struct uln_waiters sleepers;
+	/* Bits that the endpoint's own file reports. */
+	u64 polled;
 };
 
 struct clan_window_object {

@@ -391,9 +391,35 @@ static resource_size_t endpoint_place(const struct card_object *object, u64 offs
 	return clan_endpoint_page(object->file->card, object->index);
 }
 
+/* Reports the bits for which the endpoint's own file was opened. */
+static __poll_t endpoint_poll_own(struct card_object *object)
+{
+	struct clan_endpoint_object *endpoint = endpoint_of(object);
+
+	return endpoint->polled && uln_waiters_ready(&endpoint->sleepers, endpoint->polled) ?
+		       EPOLLIN | EPOLLRDNORM :
+		       0;
+}
+
+static wait_queue_head_t *endpoint_waiting(struct card_object *object)
+{
+	return &endpoint_of(object)->sleepers.wait;
+}
+
+static int endpoint_await_own(struct card_object *object, u64 what)
+{
+	if (!what || what & ~WAITABLE)
+		return -EINVAL;
+	endpoint_of(object)->polled = what;
+	return 0;
+}
+
 const struct card_kind clan_endpoint_kind = {
 	.close = endpoint_close,
 	.release = endpoint_release,
+	.poll_own = endpoint_poll_own,
+	.wait = endpoint_waiting,
+	.await_own = endpoint_await_own,
 	.mmap = endpoint_mmap,
 	.place = endpoint_place,
 	.free = endpoint_free,

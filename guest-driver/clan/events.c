@@ -270,6 +270,11 @@ static __poll_t events_poll(struct card_object *object)
 		       0;
 }
 
+static wait_queue_head_t *events_waiting(struct card_object *object)
+{
+	return &events_of(object)->sleepers.wait;
+}
+
 static int events_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
 {
 	const struct uln_pages *memory = events_of(object)->memory;
@@ -283,6 +288,7 @@ const struct card_kind clan_events_kind = {
 	.close = events_close,
 	.release = events_release,
 	.poll = events_poll,
+	.wait = events_waiting,
 	.mmap = events_mmap,
 	.free = events_free,
 };

@@ -190,7 +190,7 @@ int uln_card_query(struct uln_file *file, void *argument)
 	if (!uln_card_answers(card))
 		return -ENODEV;
 	*query = card->limits;
-	query->capabilities = ULN_CAPABILITY_SHARES;
+	query->capabilities = ULN_CAPABILITY_SHARES | ULN_CAPABILITY_OBJECT_FILES;
 	query->vectors = card->vectors;
 	query->host = card_register(card, ULN_REG_HOST_ID);
 	/* A card older than version 2.4 returns 0. */

@@ -125,6 +125,7 @@ static const struct card_call calls[] = {
 	{ ULN_IOC_CONNECT, false, uln_connect },
 	{ ULN_IOC_ASK, false, uln_ask },
 	{ ULN_IOC_SHARE, true, uln_holders_answer },
+	{ ULN_IOC_OBJECT_FILE, false, uln_object_file },
 	{ ULN_IOC_EXPRESS_CREATE, true, uln_express_area, uln_express_area_undo },
 	{ ULN_IOC_EXPRESS_MAP, true, uln_express_view, uln_express_view_undo },
 	{ ULN_IOC_EXPRESS_DESTROY, false, uln_express_destroy },

@@ -302,30 +302,17 @@ void uln_unmap_card(struct card_object *object, u64 size)
 	uln_withdraw(object, 0, size);
 }
 
-/* Compares an offset with an object's range: no object is larger than the distance of two. */
-static int offset_compare(const void *offset, const struct rb_node *node)
-{
-	const struct card_object *object = rb_entry(node, struct card_object, by_offset);
-	u64 sought = *(const u64 *)offset;
-
-	if (sought < object->offset)
-		return -1;
-	return sought - object->offset >= ULN_MAP_STRIDE;
-}
-
 /* Looks up a file's object at an offset, and takes a reference to it. */
 static struct card_object *mmap_find(struct uln_file *file, u64 offset)
 {
 	struct card_object *object;
-	struct rb_node *node;
 
 	CLASS(uln_entry, entry)(file);
 	if (entry.error)
 		return ERR_PTR(entry.error);
-	node = rb_find(&offset, &file->mappable, offset_compare);
-	if (!node)
+	object = uln_object_at(file, offset);
+	if (!object)
 		return ERR_PTR(-ENXIO);
-	object = rb_entry(node, struct card_object, by_offset);
 	kref_get(&object->users);
 	return object;
 }

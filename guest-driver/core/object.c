@@ -77,6 +77,32 @@ void uln_object_leave(struct card_object *object)
 	object->file = NULL;
 }
 
+/* Compares an offset with an object's range: no object is larger than the distance of two. */
+static int offset_compare(const void *offset, const struct rb_node *node)
+{
+	const struct card_object *object = rb_entry(node, struct card_object, by_offset);
+	u64 sought = *(const u64 *)offset;
+
+	if (sought < object->offset)
+		return -1;
+	return sought - object->offset >= ULN_MAP_STRIDE;
+}
+
+/**
+ * uln_object_at() - find a file's object by an offset for mmap(2)
+ * @file: the file; the card's lock is held
+ * @offset: an offset within the object
+ *
+ * Return: the object, or NULL.
+ */
+struct card_object *uln_object_at(struct uln_file *file, u64 offset)
+{
+	struct rb_node *node = rb_find(&offset, &file->mappable, offset_compare);
+
+	lockdep_assert_held(&file->card->lock);
+	return node ? rb_entry(node, struct card_object, by_offset) : NULL;
+}
+
 void uln_closed_init(struct uln_closed *closed, struct uln_card *card)
 {
 	unsigned int kind;

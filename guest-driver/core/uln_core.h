@@ -126,6 +126,11 @@ struct card_object {
  *	reach it. Must not use the object's file
  * @poll: returns the events that the object was armed for and that have occurred, with the card's
  *	lock held. NULL: the object cannot be polled
+ * @poll_own: the same for the object's own file, if it differs
+ * @wait: returns the wait queue that is woken when the object may have an event. NULL: the object
+ *	has no file of its own
+ * @await_own: sets what the object's own file waits for, with the card's lock held. NULL: there is
+ *	nothing to choose
  * @mmap: maps @size bytes from byte @offset of the object. NULL: the kind cannot be mapped
  * @place: returns the bus address of byte @offset, for uln_mmap_card(), with the card's lock
  *	held
@@ -138,6 +143,9 @@ struct card_kind {
 	void (*close)(struct card_object *object);
 	void (*release)(struct card_object *object);
 	__poll_t (*poll)(struct card_object *object);
+	__poll_t (*poll_own)(struct card_object *object);
+	wait_queue_head_t *(*wait)(struct card_object *object);
+	int (*await_own)(struct card_object *object, u64 what);
 	int (*mmap)(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size);
 	resource_size_t (*place)(const struct card_object *object, u64 offset);
 	bool (*ready)(struct card_object *object, u64 offset);
@@ -489,10 +497,14 @@ void uln_object_init(struct card_object *object, struct uln_file *file,
 		     const struct card_kind *kind);
 void uln_object_join(struct card_object *object, unsigned int kind);
 void uln_object_leave(struct card_object *object);
+struct card_object *uln_object_at(struct uln_file *file, u64 offset);
 void uln_object_put(struct card_object *object);
 void uln_closed_init(struct uln_closed *closed, struct uln_card *card);
 bool uln_file_close_next(struct uln_file *file, struct uln_closed *closed);
 void uln_closed_release(struct uln_closed *closed);
+
+/* objectfile.c */
+int uln_object_file(struct uln_file *file, void *argument);
 
 /* argument.c */
 /* Returns whether a caller's code is that of a call, for any size of the argument. */

@@ -248,6 +248,11 @@ static __poll_t queue_poll(struct card_object *object)
 		       0;
 }
 
+static wait_queue_head_t *queue_waiting(struct card_object *object)
+{
+	return &queue_of(object)->sleepers.wait;
+}
+
 static int queue_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
 {
 	const struct uln_pages *memory = queue_of(object)->memory;
@@ -261,6 +266,7 @@ const struct card_kind dart_queue_kind = {
 	.close = queue_close,
 	.release = queue_release,
 	.poll = queue_poll,
+	.wait = queue_waiting,
 	.mmap = queue_mmap,
 	.free = queue_free,
 };

@@ -314,6 +314,11 @@ static __poll_t queue_poll(struct card_object *object)
 	return 0;
 }
 
+static wait_queue_head_t *queue_waiting(struct card_object *object)
+{
+	return &container_of(object, struct hamlyn_queue, object)->sleepers.wait;
+}
+
 static int queue_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset, u64 size)
 {
 	struct hamlyn_queue *queue = container_of(object, struct hamlyn_queue, object);
@@ -327,6 +332,7 @@ const struct card_kind hamlyn_queue_kind = {
 	.close = queue_close,
 	.release = queue_release,
 	.poll = queue_poll,
+	.wait = queue_waiting,
 	.mmap = queue_mmap,
 	.free = queue_free,
 };

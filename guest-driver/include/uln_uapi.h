@@ -370,6 +370,17 @@ struct uln_express_query {
 
 /* Arguments that calls of all cards share: an object of the file, and a time-out. */
 
+/*
+ * Opens a file of its own for one object, for poll(2) and the like. Returns the file's
+ * descriptor. Argument: uln_object_file.
+ *
+ * The file is readable while the object has the awaited event; it reports EPOLLHUP once the
+ * object is closed. It keeps the object's memory, but does not keep the object open. ENOENT: the
+ * file has no object there; EOPNOTSUPP: objects of this kind cannot be polled; EINVAL: nothing
+ * to wait for. Drivers without ULN_CAPABILITY_OBJECT_FILES lack this call.
+ */
+#define ULN_IOC_OBJECT_FILE _IOWR('H', 29, struct uln_object_file)
+
 /* timeout_ns of the calls that wait: no time-out. */
 #define ULN_WAIT_FOREVER (-1)
 
@@ -381,6 +392,14 @@ struct uln_object {
 	__u32 reserved0;
 	/* Zero. */
 	__u64 reserved1;
+};
+
+/* Argument of ULN_IOC_OBJECT_FILE. */
+struct uln_object_file {
+	/* In: the object's offset for mmap(2), as its driver returned it. */
+	__u64 offset;
+	/* In: what to wait for. A CLAN endpoint: bits of its bitmap. Others: zero. */
+	__u64 what;
 };
 
 /* What a card is, and the numbers of its resources. */
@@ -399,6 +418,9 @@ struct uln_object {
 
 /* uln_query.capabilities: express memory (express) with at least one host. */
 #define ULN_CAPABILITY_EXPRESS 16ULL
+
+/* uln_query.capabilities: files of single objects (ULN_IOC_OBJECT_FILE). */
+#define ULN_CAPABILITY_OBJECT_FILES 32ULL
 
 /*
  * What the card is, and the numbers of its resources: fields that all cards have, and a union with

@@ -98,6 +98,8 @@ int shrimp_wait(struct uln_file *file, void *argument)
 		return PTR_ERR(export);
 	if (wait->timeout_ns != ULN_WAIT_FOREVER)
 		left = ns_to_ktime(wait->timeout_ns);
+	if (!wait->timeout_ns)
+		WRITE_ONCE(export->polled, wait->arrivals);
 	ret = wait_event_interruptible_hrtimeout(
 		export->wait,
 		atomic_read(&export->arrivals) != wait->arrivals ||

@@ -271,9 +271,25 @@ static void export_await(struct card_object *object, u64 offset, unsigned int st
 	shrimp_paging_bring(export_of(object), offset / ULN_PAGE_SIZE);
 }
 
+static __poll_t export_poll_own(struct card_object *object)
+{
+	const struct shrimp_export_object *export = export_of(object);
+
+	return atomic_read(&export->arrivals) != READ_ONCE(export->polled) ?
+		       EPOLLIN | EPOLLRDNORM :
+		       0;
+}
+
+static wait_queue_head_t *export_waiting(struct card_object *object)
+{
+	return &export_of(object)->wait;
+}
+
 const struct card_kind shrimp_export_kind = {
 	.close = export_close,
 	.release = export_release,
+	.poll_own = export_poll_own,
+	.wait = export_waiting,
 	.mmap = export_mmap,
 	.place = export_place,
 	.ready = export_ready,

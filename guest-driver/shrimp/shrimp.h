@@ -150,6 +150,8 @@ struct shrimp_export_object {
 	 */
 	wait_queue_head_t wait;
 	atomic_t arrivals;
+	/* The export's own file is readable once there are more. */
+	u32 polled;
 	/* Once closed: hosts that must still be told; and whether no host still has it mapped. */
 	u64 untold;
 	/* Number of checks by answers.c since it was closed. */

@@ -15,6 +15,8 @@ pub const ULN_CAPABILITY_SHARES: u64 = 2;
 pub const ULN_CAPABILITY_QUESTIONS: u64 = 8;
 /// `UlnQuery::capabilities`: express memory ([`super::express`]) with at least one host.
 pub const ULN_CAPABILITY_EXPRESS: u64 = 16;
+/// `UlnQuery::capabilities`: files of single objects ([`super::object::ULN_IOC_OBJECT_FILE`]).
+pub const ULN_CAPABILITY_OBJECT_FILES: u64 = 32;
 
 /// What the card is, and the numbers of its resources: fields that all cards have, and a union with
 /// `model` as its tag.
