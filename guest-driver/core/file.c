@@ -112,7 +112,8 @@ static __poll_t file_poll(struct file *filp, poll_table *table)
 	for (kind = 0; kind < ops->kinds_count; kind++)
 		if (ops->kinds[kind]->poll)
 			list_for_each_entry(object, &file->objects[kind], on_file)
-				events |= ops->kinds[kind]->poll(object);
+				if (!object->alone)
+					events |= ops->kinds[kind]->poll(object);
 	return events;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Files of single objects. A program with many objects can poll each on its own: the card's file
- * reports only that one of them has something.
+ * reports only that one of them has something. It does not report objects that have a file of their
+ * own, since another part of the program waits for these.
  */
 #include <linux/anon_inodes.h>
 
@@ -56,6 +57,7 @@ static struct card_object *object_claim(struct uln_file *file,
 	ret = object->kind->await_own ? object->kind->await_own(object, argument->what) : 0;
 	if (ret)
 		return ERR_PTR(ret);
+	object->alone = true;
 	kref_get(&object->users);
 	return object;
 }

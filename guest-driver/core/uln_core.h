@@ -100,6 +100,7 @@ struct card_kind;
  * @on_file: entry in the file's list of the kind
  * @index: number on the card; another object may get it as soon as this one is closed
  * @open: the card knows the object
+ * @alone: has a file of its own, which reports its events instead of the card's file
  * @offset: offset of the object for mmap(2), if its kind can be mapped
  * @by_offset: entry in the file's tree of offsets
  * @views: number of mappings of the card's pages
@@ -113,6 +114,7 @@ struct card_object {
 	struct list_head on_file;
 	u32 index;
 	bool open;
+	bool alone;
 	u64 offset;
 	struct rb_node by_offset;
 	atomic_t views;

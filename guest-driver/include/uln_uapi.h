@@ -375,7 +375,8 @@ struct uln_express_query {
  * descriptor. Argument: uln_object_file.
  *
  * The file is readable while the object has the awaited event; it reports EPOLLHUP once the
- * object is closed. It keeps the object's memory, but does not keep the object open. ENOENT: the
+ * object is closed. From this call on, the card's file does not report the object. The new file
+ * keeps the object's memory, but does not keep the object open. ENOENT: the
  * file has no object there; EOPNOTSUPP: objects of this kind cannot be polled; EINVAL: nothing
  * to wait for. Drivers without ULN_CAPABILITY_OBJECT_FILES lack this call.
  */

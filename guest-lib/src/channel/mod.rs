@@ -45,6 +45,7 @@
 //! With express memory the sender stores the message directly where the receiver reads it.
 
 mod card;
+mod files;
 mod offer;
 mod open;
 mod receiver;

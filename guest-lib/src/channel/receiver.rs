@@ -1,11 +1,12 @@
 //! The receiving half of a channel.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use super::remote;
-use super::sender::Wait;
+use super::sender::{NO_FILE, Wait};
 use crate::core::copies;
 use crate::core::express::ring::Span;
 use crate::core::polling::Polling;
@@ -86,6 +87,31 @@ impl Receiver {
             }
         }
         .map(Message))
+    }
+
+    /// Makes [`Receiver::file`] readable once there is a message, or the channel has ended. Returns
+    /// `true` if that is already the case: receive then, without a wait. Call this before each
+    /// wait, once [`Receiver::try_recv`] has found nothing.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn arm(&mut self) -> Result<bool> {
+        match &mut self.way {
+            Way::Express(_) => Err(NO_FILE),
+            Way::Remote(receiver) => receiver.arm(),
+        }
+    }
+
+    /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable although there
+    /// is no message. The first call opens it; it stays the same.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn file(&mut self) -> Result<BorrowedFd<'_>> {
+        match &mut self.way {
+            Way::Express(_) => Err(NO_FILE),
+            Way::Remote(receiver) => receiver.file(),
+        }
     }
 
     /// Returns the next message, for callers that cannot keep a borrow: C. Without `wait` the call

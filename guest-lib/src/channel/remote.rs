@@ -16,10 +16,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::files::Files;
 use crate::core::express::ring::{Nonsense, Reader, Shared, Span, Word, Writer};
 use crate::core::loss::PeerLoss;
 use crate::core::polling::{Poller, Polling};
@@ -28,8 +30,10 @@ use crate::core::waiting::Deadline;
 use crate::core::watch::{GRACE, Watch};
 use crate::error::{Error, Result};
 
-/// Longest sleep between two checks of the connection.
+/// Longest wait for room at the card between two checks of the connection.
 const SLICE: Duration = Duration::from_millis(100);
+/// Pause of an event loop whose half waits for room at its card: no file reports that.
+const PAUSE: Duration = Duration::from_millis(1);
 /// How long to wait for the connection's end when a card reports that the peer's memory is gone,
 /// and the pause between two checks.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -175,11 +179,59 @@ impl Shared for Reached {
     }
 }
 
+/// How one half waits.
+#[derive(Debug, Default)]
+struct Waiting {
+    poller: Arc<Poller>,
+    /// Opened for the first sleep.
+    files: Option<Files>,
+    /// Something has come since the last call of `arm`.
+    came: bool,
+}
+
+impl Waiting {
+    fn files(&mut self, remote: &dyn Remote) -> Result<&mut Files> {
+        let files = match self.files.take() {
+            Some(files) => files,
+            None => Files::open(remote)?,
+        };
+        Ok(self.files.insert(files))
+    }
+
+    /// Sleeps until something has arrived since the half was armed, the connection ends or the card
+    /// makes room that the half waits for. May return early.
+    fn sleep(&mut self, remote: &dyn Remote, watch: &Watch, left: Option<Duration>) -> Result<()> {
+        if !remote.wait_for_room(Some(Duration::ZERO))? {
+            let limit = left.map_or(SLICE, |left| left.min(SLICE));
+            return remote.wait_for_room(Some(limit)).map(drop);
+        }
+        if !remote.arm_file()? {
+            self.files(remote)?.sleep(watch, left)?;
+        }
+        Ok(())
+    }
+
+    /// Prepares the half's file for an event loop's sleep. Returns whether the loop has to look
+    /// again at once.
+    fn arm_file(&mut self, remote: &dyn Remote, watch: &Watch) -> Result<bool> {
+        let has_room = remote.wait_for_room(Some(Duration::ZERO))?;
+        if remote.arm_file()? {
+            return Ok(true);
+        }
+        let files = self.files(remote)?;
+        if files.sleep(watch, Some(Duration::ZERO))? {
+            return Ok(true);
+        }
+        files.arm(watch, (!has_room).then_some(PAUSE))?;
+        Ok(false)
+    }
+}
+
 /// The sending half.
 #[derive(Debug)]
 pub(super) struct Sender {
     ring: Writer<Reached>,
-    poller: Arc<Poller>,
+    waiting: Waiting,
     closed: bool,
     common: Arc<Common>,
 }
@@ -188,11 +240,11 @@ impl Sender {
     /// `capacity` is the size of the peer's ring and of the mirror's.
     pub(super) fn new(common: &Arc<Common>, remote: Box<dyn Remote>, capacity: u64) -> Self {
         let ring = Writer::new(Reached::new(remote, capacity), capacity);
-        Self { ring, poller: Arc::default(), closed: false, common: common.clone() }
+        Self { ring, waiting: Waiting::default(), closed: false, common: common.clone() }
     }
 
     pub(super) fn set_polling(&mut self, polling: Polling) {
-        self.poller.set(polling);
+        self.waiting.poller.set(polling);
     }
 
     /// Reserves space for a message of at most [`Sender::longest`] bytes, if there is any.
@@ -220,7 +272,7 @@ impl Sender {
         if let Some(found) = self.reserve(length)? {
             return Ok(found);
         }
-        let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
+        let (poller, deadline) = (self.waiting.poller.clone(), Deadline::new(timeout));
         let asleep = match poller.poll(timeout, || self.reserve(length).transpose()) {
             Ok(found) => return found,
             Err(asleep) => asleep,
@@ -233,15 +285,34 @@ impl Sender {
                 return Ok(found);
             }
             common.check(Duration::ZERO)?;
-            let left = deadline.check("room in the channel")?.map_or(SLICE, |left| left.min(SLICE));
-            let remote = &self.ring.shared().remote;
-            // Either the card or the peer has to make room.
-            if remote.wait_for_room(Some(Duration::ZERO))? {
-                remote.sleep(left)?;
-            } else {
-                remote.wait_for_room(Some(left))?;
-            }
+            let left = deadline.check("room in the channel")?;
+            self.waiting.sleep(&*self.ring.shared().remote, &common.watch, left)?;
         }
+    }
+
+    /// Makes the half's file readable once there is room for a message of this length, or the
+    /// channel has ended. Returns whether that is already the case.
+    pub(super) fn arm(&mut self, length: u64) -> Result<bool> {
+        let (poller, came) = (self.waiting.poller.clone(), std::mem::take(&mut self.waiting.came));
+        if poller.poll_before_arming(came, || self.has_room(length)) {
+            return Ok(true);
+        }
+        self.ring.shared().remote.arm()?;
+        if self.has_room(length) {
+            return Ok(true);
+        }
+        self.waiting.arm_file(&*self.ring.shared().remote, &self.common.watch)
+    }
+
+    /// Returns whether [`Sender::reserve`] would not return `None`.
+    fn has_room(&mut self, length: u64) -> bool {
+        let has_room = !matches!(self.reserve(length), Ok(None));
+        self.waiting.came |= has_room;
+        has_room
+    }
+
+    pub(super) fn file(&mut self) -> Result<BorrowedFd<'_>> {
+        self.waiting.files(&*self.ring.shared().remote)?.file()
     }
 
     pub(super) fn data(&self, span: Span) -> &[AtomicU8] {
@@ -313,7 +384,9 @@ impl Drop for Sender {
 #[derive(Debug)]
 pub(super) struct Receiver {
     ring: Reader<Reached>,
-    poller: Arc<Poller>,
+    waiting: Waiting,
+    /// What [`Receiver::arm`] has found, for the next call that looks.
+    ahead: Option<Result<Option<Span>>>,
     /// How the peer has ended, once that was reported; the inner `None` if it closed.
     end: Option<Option<PeerLoss>>,
     common: Arc<Common>,
@@ -322,19 +395,22 @@ pub(super) struct Receiver {
 impl Receiver {
     pub(super) fn new(common: &Arc<Common>, remote: Box<dyn Remote>, capacity: u64) -> Self {
         let ring = Reader::by_quarters(Reached::new(remote, capacity), capacity);
-        Self { ring, poller: Arc::default(), end: None, common: common.clone() }
+        Self { ring, waiting: Waiting::default(), ahead: None, end: None, common: common.clone() }
     }
 
     pub(super) fn set_polling(&mut self, polling: Polling) {
-        self.poller.set(polling);
+        self.waiting.poller.set(polling);
     }
 
     pub(super) fn next_known(&mut self) -> Option<Span> {
-        self.ring.receive_known()
+        if self.ahead.is_some() { None } else { self.ring.receive_known() }
     }
 
     /// Returns the next message, if there is one; the inner `None` if the peer has closed.
     pub(super) fn next(&mut self) -> Result<Option<Option<Span>>> {
+        if let Some(ahead) = self.ahead.take() {
+            return ahead.map(Some);
+        }
         if let Some(end) = self.end {
             return end.map_or(Ok(Some(None)), |loss| Err(Error::PeerLost(loss)));
         }
@@ -366,7 +442,7 @@ impl Receiver {
         if let Some(next) = self.next()? {
             return Ok(next);
         }
-        let (poller, deadline) = (self.poller.clone(), Deadline::new(timeout));
+        let (poller, deadline) = (self.waiting.poller.clone(), Deadline::new(timeout));
         // Most looks check only for a change, which is cheaper than checking for a message. Changes
         // that bring none, such as skips or credit that cannot be returned, do not prolong this.
         let look = || if self.ring.has_news() { self.next().transpose() } else { None };
@@ -384,8 +460,34 @@ impl Receiver {
                 return Ok(next);
             }
             let left = deadline.check("message in the channel")?;
-            self.ring.shared().remote.sleep(left.map_or(SLICE, |left| left.min(SLICE)))?;
+            self.waiting.sleep(&*self.ring.shared().remote, &self.common.watch, left)?;
         }
+    }
+
+    /// Makes the half's file readable once there is a message, or the channel has ended. Returns
+    /// whether that is already the case.
+    pub(super) fn arm(&mut self) -> Result<bool> {
+        let (poller, came) = (self.waiting.poller.clone(), std::mem::take(&mut self.waiting.came));
+        if poller.poll_before_arming(came, || self.look_ahead(Self::next)) {
+            return Ok(true);
+        }
+        self.ring.shared().remote.arm()?;
+        if self.look_ahead(Self::next) || self.look_ahead(Self::next_or_loss) {
+            return Ok(true);
+        }
+        self.waiting.arm_file(&*self.ring.shared().remote, &self.common.watch)
+    }
+
+    /// Returns whether there is a message, an end or an error. Keeps it for the next call.
+    fn look_ahead(&mut self, look: impl FnOnce(&mut Self) -> Result<Option<Option<Span>>>) -> bool {
+        let found = look(self).transpose();
+        self.waiting.came |= found.is_some();
+        self.ahead = found;
+        self.ahead.is_some()
+    }
+
+    pub(super) fn file(&mut self) -> Result<BorrowedFd<'_>> {
+        self.waiting.files(&*self.ring.shared().remote)?.file()
     }
 
     pub(super) fn data(&self, span: Span) -> &[AtomicU8] {

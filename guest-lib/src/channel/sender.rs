@@ -1,6 +1,7 @@
 //! The sending half of a channel.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(super) enum Way {
     Express(ChannelSender),
     Remote(remote::Sender),
 }
+
+pub(super) const NO_FILE: Error = Error::Unsupported("express memory has no file");
 
 /// How long a call waits: not at all, indefinitely, or for a time.
 #[derive(Clone, Copy)]
@@ -182,6 +185,32 @@ impl Sender {
         match &mut self.way {
             Way::Express(sender) => sender.flush(None),
             Way::Remote(sender) => sender.flush(),
+        }
+    }
+
+    /// Makes [`Sender::file`] readable once there is space for a message of `length` bytes, or the
+    /// channel has ended. Returns `true` if that is already the case: try again then, without a
+    /// wait. Call this before each wait.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], [`Error::System`].
+    pub fn arm(&mut self, length: usize) -> Result<bool> {
+        at_most("length of a message", length as u64, self.longest as u64)?;
+        match &mut self.way {
+            Way::Express(_) => Err(NO_FILE),
+            Way::Remote(sender) => sender.arm(length as u64),
+        }
+    }
+
+    /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable although there
+    /// is no space. The first call opens it; it stays the same.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn file(&mut self) -> Result<BorrowedFd<'_>> {
+        match &mut self.way {
+            Way::Express(_) => Err(NO_FILE),
+            Way::Remote(sender) => sender.file(),
         }
     }
 

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hamlyn_abi::uapi::{ULN_CONNECTION_ENDED, ULN_CONNECTION_ESTABLISHED, ULN_END_DIED, UlnConnectionState};
 use hamlyn_sys::Mapping;
 use proptest::prelude::*;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{read, write};
 use zerocopy::FromZeros;
 
 use super::remote::{Common, Receiver, Sender};
@@ -18,30 +20,44 @@ use crate::core::connection::Connection;
 use crate::core::express::memory::RingMemory;
 use crate::core::express::ring::{Nonsense, Shared, Word, half_of};
 use crate::core::loss::PeerLoss;
+use crate::core::polling::Polling;
 use crate::core::remote::Remote;
-use crate::core::watch::Watch;
+use crate::core::watch::{GRACE, Watch};
 use crate::error::{Error, Result};
 
 const CAPACITY: u64 = 4096;
 const SOON: Option<Duration> = Some(Duration::from_millis(20));
 
 /// A connection that the test ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Told {
     reason: AtomicU32,
     closed_with: Mutex<Option<Vec<u8>>>,
+    file: OwnedFd,
+}
+
+impl Told {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { reason: AtomicU32::new(0), closed_with: Mutex::default(), file: event() })
+    }
+
+    fn end(&self) {
+        self.reason.store(ULN_END_DIED, Ordering::Relaxed);
+        write(&self.file, &1_u64.to_ne_bytes()).unwrap();
+    }
+}
+
+fn event() -> OwnedFd {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
 }
 
 #[derive(Debug)]
-struct Parts {
-    told: Arc<Told>,
-    file: OwnedFd,
-}
+struct Parts(Arc<Told>);
 
 impl ConnectionParts for Parts {
     fn state(&self) -> Result<UlnConnectionState> {
         let mut state = UlnConnectionState::new_zeroed();
-        state.reason = self.told.reason.load(Ordering::Relaxed);
+        state.reason = self.0.reason.load(Ordering::Relaxed);
         state.state = if state.reason == 0 { ULN_CONNECTION_ESTABLISHED } else { ULN_CONNECTION_ENDED };
         Ok(state)
     }
@@ -55,19 +71,13 @@ impl ConnectionParts for Parts {
     }
 
     fn close(&self, private: &[u8]) -> Result<()> {
-        *self.told.closed_with.lock().unwrap() = Some(private.to_vec());
+        *self.0.closed_with.lock().unwrap() = Some(private.to_vec());
         Ok(())
     }
 
     fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.0.file.as_fd()
     }
-}
-
-#[derive(Debug, Default)]
-struct Arrivals {
-    count: Mutex<u64>,
-    changed: Condvar,
 }
 
 /// One half's memory, and the peer's.
@@ -76,9 +86,8 @@ struct Copies {
     area: RingMemory,
     mirror: RingMemory,
     peer: RingMemory,
-    own_arrivals: Arc<Arrivals>,
-    peer_arrivals: Arc<Arrivals>,
-    armed: Mutex<u64>,
+    own_arrivals: Arc<OwnedFd>,
+    peer_arrivals: Arc<OwnedFd>,
     is_cut: Arc<AtomicBool>,
 }
 
@@ -103,20 +112,22 @@ impl Remote for Copies {
             self.peer.mapping().write(at, &bytes);
         }
         self.peer.store(word, value);
-        *self.peer_arrivals.count.lock().unwrap() += 1;
-        self.peer_arrivals.changed.notify_all();
+        write(&self.peer_arrivals, &1_u64.to_ne_bytes()).unwrap();
         Ok(())
     }
 
     fn arm(&self) -> Result<()> {
-        *self.armed.lock().unwrap() = *self.own_arrivals.count.lock().unwrap();
+        // Nothing to read is nothing to clear.
+        let _ = read(&self.own_arrivals, &mut [0_u8; 8]);
         Ok(())
     }
 
-    fn sleep(&self, limit: Duration) -> Result<()> {
-        let (armed, count) = (*self.armed.lock().unwrap(), self.own_arrivals.count.lock().unwrap());
-        drop(self.own_arrivals.changed.wait_timeout_while(count, limit, |count| *count == armed));
-        Ok(())
+    fn arm_file(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn file(&self) -> Result<OwnedFd> {
+        Ok(self.own_arrivals.try_clone().unwrap())
     }
 
     fn check(&self) -> Result<()> {
@@ -140,16 +151,15 @@ fn memory() -> RingMemory {
 }
 
 fn common() -> (Arc<Common>, Arc<Told>) {
-    let told = Arc::<Told>::default();
-    let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).unwrap();
-    let parts = Box::new(Parts { told: told.clone(), file });
+    let told = Told::new();
+    let parts = Box::new(Parts(told.clone()));
     let connection = Connection::new(parts, &UlnConnectionState::new_zeroed());
     (Common::new(Watch::over(connection)), told)
 }
 
 fn pair() -> Pair {
     let [at_sender, at_receiver] = [memory(), memory()];
-    let arrivals: [Arc<Arrivals>; 2] = Default::default();
+    let arrivals = [event(), event()].map(Arc::new);
     let is_cut = Arc::<AtomicBool>::default();
     let half = |area: &RingMemory, peer: &RingMemory, own: usize| Copies {
         area: area.clone(),
@@ -157,7 +167,6 @@ fn pair() -> Pair {
         peer: peer.clone(),
         own_arrivals: arrivals[own].clone(),
         peer_arrivals: arrivals[1 - own].clone(),
-        armed: Mutex::default(),
         is_cut: is_cut.clone(),
     };
     let ((to, senders), (from, receivers)) = (common(), common());
@@ -287,7 +296,7 @@ fn full_sender_fails_after_receiver_left() {
 fn messages_are_received_before_peer_loss() {
     let mut pair = pair();
     assert!(pair.send(b"last").unwrap());
-    pair.receivers.reason.store(ULN_END_DIED, Ordering::Relaxed);
+    pair.receivers.end();
     assert!(pair.receiver.wait(None).unwrap().is_some());
     assert!(matches!(pair.receiver.wait(None), Err(Error::PeerLost(PeerLoss::Process))));
     assert!(matches!(pair.receiver.wait(None), Err(Error::PeerLost(PeerLoss::Process))));
@@ -298,7 +307,7 @@ fn sleeping_sender_fails_when_peer_dies() {
     let mut pair = pair();
     while pair.send(&[1; 1000]).unwrap() {}
     assert!(pair.sender.wait(1000, SOON).unwrap_err().is_timed_out());
-    pair.senders.reason.store(ULN_END_DIED, Ordering::Relaxed);
+    pair.senders.end();
     assert!(matches!(pair.sender.wait(1000, None), Err(Error::PeerLost(PeerLoss::Process))));
 }
 
@@ -306,7 +315,7 @@ fn sleeping_sender_fails_when_peer_dies() {
 fn failed_store_reports_how_connection_ended() {
     let mut pair = pair();
     pair.is_cut.store(true, Ordering::Relaxed);
-    pair.senders.reason.store(ULN_END_DIED, Ordering::Relaxed);
+    pair.senders.end();
     assert!(matches!(pair.send(b"lost"), Err(Error::PeerLost(PeerLoss::Process))));
 }
 
@@ -345,4 +354,57 @@ fn sleeping_receiver_is_woken() {
     });
     assert_eq!(receiver.wait(None).unwrap().map(|span| span.length), Some(3));
     drop(sending.join().unwrap());
+}
+
+/// Returns whether a half's file is readable within this time.
+fn is_readable(file: Result<BorrowedFd<'_>>, limit: Duration) -> bool {
+    let limit = Timespec::try_from(limit).unwrap();
+    poll(&mut [PollFd::from_borrowed_fd(file.unwrap(), PollFlags::IN)], Some(&limit)).unwrap() == 1
+}
+
+#[test]
+fn armed_file_reports_message_that_came() {
+    let mut pair = pair();
+    pair.receiver.set_polling(Polling::NEVER);
+    assert!(!pair.receiver.arm().unwrap());
+    assert!(!is_readable(pair.receiver.file(), Duration::ZERO));
+    assert!(pair.send(b"one").unwrap() && pair.send(b"two").unwrap());
+    assert!(is_readable(pair.receiver.file(), Duration::ZERO));
+    // What this finds stays for the next call, in order.
+    assert!(pair.receiver.arm().unwrap() && pair.receiver.arm().unwrap());
+    assert_eq!(pair.receiver.next_known(), None, "the first message is kept elsewhere");
+    assert_eq!(pair.next().unwrap(), Some(Some(b"one".to_vec())));
+    assert_eq!(pair.next().unwrap(), Some(Some(b"two".to_vec())));
+    assert!(!pair.receiver.arm().unwrap());
+    assert!(!is_readable(pair.receiver.file(), Duration::ZERO));
+}
+
+#[test]
+fn armed_file_reports_room_for_that_length() {
+    let mut pair = pair();
+    pair.sender.set_polling(Polling::NEVER);
+    while pair.send(&[1; 1000]).unwrap() {}
+    assert!(!pair.sender.arm(1000).unwrap());
+    assert!(!is_readable(pair.sender.file(), Duration::ZERO));
+    while pair.next().unwrap().is_some() {}
+    assert!(is_readable(pair.sender.file(), Duration::ZERO));
+    assert!(pair.sender.arm(1000).unwrap() && pair.send(&[1; 1000]).unwrap());
+}
+
+/// Data may arrive after the end is known, so the file is not readable all the time until then.
+#[test]
+fn armed_file_reports_end_after_grace() {
+    let mut pair = pair();
+    pair.receiver.set_polling(Polling::NEVER);
+    assert!(!pair.receiver.arm().unwrap());
+    pair.receivers.end();
+    assert!(is_readable(pair.receiver.file(), Duration::ZERO));
+    // This learns of the end, unless a look before it did.
+    pair.receiver.arm().unwrap();
+    assert!(!pair.receiver.arm().unwrap());
+    assert!(!is_readable(pair.receiver.file(), Duration::ZERO));
+    assert!(is_readable(pair.receiver.file(), 2 * GRACE));
+    assert!(pair.receiver.arm().unwrap());
+    assert!(matches!(pair.next(), Err(Error::PeerLost(PeerLoss::Process))));
+    assert!(pair.receiver.arm().unwrap(), "the end stays");
 }

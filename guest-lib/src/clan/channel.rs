@@ -7,9 +7,8 @@
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
-
-use hamlyn_abi::clan::uapi::ClanWait;
 
 use super::aperture::Aperture;
 use super::card::Card;
@@ -21,12 +20,10 @@ use super::endpoint::core::{DMA, FAULT};
 use super::rights::Rights;
 use super::transfer::Transfer;
 use super::tripwire::{Tripwire, Watch};
-use crate::core::device::nanoseconds;
 use crate::core::express::memory::{RingMemory, place};
 use crate::core::express::ring::Word;
 use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
-use crate::core::waiting::slept;
 use crate::error::{Error, Result, inside};
 
 /// Offset of the words that end a chain, one for each chain that may be in flight: the queue has
@@ -156,11 +153,13 @@ impl Remote for Half {
         Ok(())
     }
 
-    fn sleep(&self, limit: Duration) -> Result<()> {
-        let core = self.own.endpoint.core();
-        let (bits, timeout_ns) = (self.bits(), nanoseconds(Some(limit)));
-        let mut wait = ClanWait { bits, timeout_ns, endpoint: core.number(), ..ClanWait::default() };
-        slept(core.card().wait(&mut wait))
+    /// The bits stay set until the next call arms.
+    fn arm_file(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn file(&self) -> Result<OwnedFd> {
+        self.own.endpoint.core().file(self.bits())
     }
 
     fn check(&self) -> Result<()> {

@@ -20,6 +20,7 @@ use super::attachment::{Attachment, Object};
 use super::endpoint::Endpoint;
 use super::endpoint::core::Core;
 use super::tripwire::Tripwire;
+use crate::core::attach::file_of;
 use crate::core::polling::{Poller, Polling, poll_until};
 use crate::core::waiting::{Deadline, slept, slice};
 use crate::error::{Error, Result, at_most};
@@ -98,8 +99,7 @@ impl Interest {
 /// clear the Tripwire before reading its memory.
 ///
 /// [`AsFd`] returns the file to wait for with `poll(2)`, `epoll(7)`, `mio` and (feature `tokio`)
-/// `super::asynchronous`. It is readable while a queue of the same open card is not empty. One
-/// card has one queue for that. Take events until there are none before waiting.
+/// `super::asynchronous`. It is readable while the queue is not empty. Take events until there are none before waiting.
 #[derive(Debug)]
 pub struct EventQueue {
     // Dropped first: afterwards the card does not write to the memory.
@@ -144,8 +144,7 @@ impl EventQueue {
         let open = Open { card: card.clone(), number: opened.queue };
         let length = (CLAN_EVENTS_HEAD + records * CLAN_EVENT_SIZE) as usize;
         let memory = card.map_pages("event queue", opened.memory_offset, length, Access::ReadWrite)?;
-        let file = card.file().as_fd().try_clone_to_owned();
-        let file = file.map_err(Error::system("have the card's file once more"))?;
+        let file = file_of(&**card, opened.memory_offset, &card.file())?;
         let (sources, early) = (HashMap::new(), VecDeque::new());
         Ok(Self { open, memory, records, taken: 0, poller: Arc::default(), file, sources, early })
     }

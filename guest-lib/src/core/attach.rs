@@ -4,7 +4,7 @@
 //! Each card's module has its own trait for model-specific operations, which requires this trait.
 
 use std::fmt::Debug;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use hamlyn_abi::uapi::{UlnConnectionState, UlnExpressQuery, UlnQuery, UlnSelfTest, UlnStatistics};
@@ -81,6 +81,17 @@ pub trait CardAttachment: Debug + Send + Sync {
         Err(Error::Unsupported(NO_QUESTIONS))
     }
 
+    /// Opens a file of its own for the object at this offset for `mmap(2)`. It is readable while
+    /// the object has the awaited event: `what` is bits of a CLAN endpoint's bitmap, and zero for
+    /// other objects.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] if the driver does not support such
+    /// files, or for an attachment without an operating system.
+    fn object_file(&self, _offset: u64, _what: u64) -> Result<OwnedFd> {
+        Err(Error::Unsupported(NO_FILES))
+    }
+
     /// Creates a zeroed area of express memory for a host.
     ///
     /// # Errors
@@ -118,7 +129,10 @@ pub trait CardAttachment: Debug + Send + Sync {
 pub(crate) const CONNECTIONS_REMEDY: &str = "close some, here or in another process: a card has no more";
 
 pub(crate) const NO_QUESTIONS: &str =
-    "nobody here can ask whether a name is listened to: this machine's driver is too old, or there is none";
+    "cannot ask whether a name has a listener: this machine's driver is too old, or the card has none";
+
+pub(crate) const NO_FILES: &str =
+    "cannot open a file for one object: this machine's driver is too old, or the card has none";
 
 pub(crate) const NO_EXPRESS: &str =
     "there is no express memory: the card, its driver or this way to reach it has none";
@@ -188,12 +202,27 @@ pub enum QueueFile<'a> {
     Shared(Arc<OwnedFd>),
 }
 
-impl std::os::fd::AsFd for QueueFile<'_> {
+impl AsFd for QueueFile<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             QueueFile::Borrowed(file) => *file,
             QueueFile::Shared(file) => file.as_fd(),
         }
+    }
+}
+
+/// Opens the file of the object at this offset. Where single objects have none, returns the file of
+/// all objects.
+pub(crate) fn file_of(
+    card: &(impl CardAttachment + ?Sized),
+    offset: u64,
+    all: &QueueFile<'_>,
+) -> Result<OwnedFd> {
+    match card.object_file(offset, 0) {
+        Err(Error::Unsupported(_)) => {
+            all.as_fd().try_clone_to_owned().map_err(Error::system("have the card's file once more"))
+        }
+        file => file,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::core::express::memory::RingMemory;
@@ -32,18 +33,23 @@ pub(crate) trait Remote: Debug + Send {
         self.load(Word::Written) != written || self.load(Word::Ended) != 0
     }
 
-    /// Blocks until [`Remote::post`] would not have to wait for the card. Returns `false` on
-    /// timeout.
+    /// Blocks until [`Remote::post`] would not have to wait for the card, and nothing that could not
+    /// be posted is left. Returns `false` on timeout.
     fn wait_for_room(&self, _limit: Option<Duration>) -> Result<bool> {
         Ok(true)
     }
 
-    /// Arms the next sleep: any arrival from now on ends it.
+    /// Arms the next sleep: any arrival from now on ends it. The caller then looks once more, and
+    /// calls [`Remote::arm_file`].
     fn arm(&self) -> Result<()>;
 
-    /// Sleeps until something has arrived since [`Remote::arm`], for at most `limit`. May return
-    /// early.
-    fn sleep(&self, limit: Duration) -> Result<()>;
+    /// Makes the half's file readable once something has arrived since [`Remote::arm`]. Returns
+    /// whether something is known to have arrived.
+    fn arm_file(&self) -> Result<bool>;
+
+    /// Opens the half's file, for `poll(2)`. A poll may be what tells the card to report the next
+    /// arrival.
+    fn file(&self) -> Result<OwnedFd>;
 
     /// Fails if a posted store did not arrive.
     fn check(&self) -> Result<()>;

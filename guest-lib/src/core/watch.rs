@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::core::connection::{Connection, End, EndReason};
@@ -55,6 +55,19 @@ impl Watch {
         Some(GRACE.saturating_sub(now.duration_since(since)))
     }
 
+    /// Returns the time until the receiver is told of the end, if the end is known. Asks nothing.
+    pub(crate) fn known_grace(&self) -> Option<Duration> {
+        let (since, _) = self.seen().end?;
+        Some(GRACE.saturating_sub(since.elapsed()))
+    }
+
+    /// Ends the time in which data may still arrive: the card is gone.
+    pub(crate) fn end_for_good(&self) {
+        let now = Instant::now();
+        let loss = self.end(now, true).map_or(PeerLoss::Link, |(_, loss)| loss);
+        self.seen().end = Some((now.checked_sub(GRACE).unwrap_or(now), loss));
+    }
+
     /// Returns a file that is readable once the connection has ended.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.connection.as_ref().map(AsFd::as_fd)
@@ -62,7 +75,7 @@ impl Watch {
 
     /// Returns when the end was noticed, and what it means.
     fn end(&self, now: Instant, at_once: bool) -> Option<(Instant, PeerLoss)> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         if seen.end.is_none() && (at_once || now >= seen.next_look) {
             seen.next_look = now + INTERVAL;
             let end = self.connection.as_ref().and_then(|connection| match connection.end() {
@@ -73,6 +86,10 @@ impl Watch {
             seen.end = end.map(|loss| (now, loss));
         }
         seen.end
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the connection because the peer has stored an invalid value, and tells the peer why.

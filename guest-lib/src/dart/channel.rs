@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use hamlyn_abi::dart::connection::{DART_LONGEST, DART_MAX_SENDS};
@@ -212,8 +213,13 @@ impl Remote for Half {
 
     /// Each load takes records, of other words too, so a record may have been taken after the load
     /// of its word.
-    fn sleep(&self, limit: Duration) -> Result<()> {
-        self.queue.borrow().sleep(self.armed.get(), Some(limit))
+    fn arm_file(&self) -> Result<bool> {
+        Ok(self.queue.borrow().taken() != self.armed.get())
+    }
+
+    fn file(&self) -> Result<OwnedFd> {
+        let file = self.queue.borrow().as_fd().try_clone_to_owned();
+        file.map_err(Error::system("have a queue's file once more"))
     }
 
     fn check(&self) -> Result<()> {

@@ -15,6 +15,7 @@ use zerocopy::IntoBytes;
 use super::attachment::{Attachment, Object};
 use super::fault::Trap;
 use super::operation::Operation;
+use crate::core::attach::file_of;
 use crate::core::polling::{Poller, Polling, poll_until};
 use crate::core::waiting::{Deadline, slept, slice};
 use crate::error::{Error, Result, at_most};
@@ -94,7 +95,7 @@ impl What {
 /// exceptions of any length has 2,048 records.
 ///
 /// [`AsFd`] returns the file to wait for with `poll(2)`, `epoll(7)` and the like. It is readable
-/// while a queue of the same open card is not empty.
+/// while the queue is not empty.
 #[derive(Debug)]
 pub struct Queue {
     parts: Arc<Parts>,
@@ -143,8 +144,7 @@ impl Queue {
         let parts = Arc::new(Parts { card: card.clone(), number: opened.queue });
         let length = (DART_QUEUE_HEAD + records * DART_RECORD_SIZE) as usize;
         let memory = card.map_pages("queue", opened.memory_offset, length, Access::ReadWrite)?;
-        let file = card.file().as_fd().try_clone_to_owned();
-        let file = file.map_err(Error::system("have the card's file once more"))?;
+        let file = file_of(&**card, opened.memory_offset, &card.file())?;
         Ok(Self { parts, memory, records, taken: 0, data: Vec::new(), file, poller: Arc::default() })
     }
 

@@ -35,6 +35,9 @@ pub struct QueueParts {
     pub queue: u32,
     /// The entries.
     pub entries: QueueEntries,
+    /// The driver's offset for `mmap(2)`, which names the queue in
+    /// [`CardAttachment::object_file`]. `None` for an attachment without a driver.
+    pub offset: Option<u64>,
 }
 
 /// Identifies the notification to wait for: the one that the card writes to entry `cursor` in pass

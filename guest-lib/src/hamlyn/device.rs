@@ -114,7 +114,7 @@ fn map_queue(node: &DeviceAttachment, created: &HamlynQueueCreate) -> Result<Que
     let size = usize::try_from(created.size).unwrap_or(usize::MAX);
     let mapping = node.map("notification queue", created.offset, size, Access::Read)?;
     let entries = QueueEntries::new(mapping, created.entries).map_err(node.error("map the queue"))?;
-    Ok(QueueParts { queue: created.queue, entries })
+    Ok(QueueParts { queue: created.queue, entries, offset: Some(created.offset) })
 }
 
 impl Attachment for DeviceAttachment {

@@ -1,12 +1,13 @@
 //! Notification queues: how a process learns of arrived messages (section 2.6).
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hamlyn_abi::hamlyn::notification::{HAMLYN_NOTIFICATION_FAST, HamlynNotification};
 
+use crate::core::attach::QueueFile;
 use crate::core::polling::{Poller, Polling, poll_until};
 use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
@@ -70,6 +71,8 @@ struct QueueInner {
     /// The cursor's index and pass. A look that finds nothing needs only these, and no lock.
     awaited: AtomicU64,
     reader: Mutex<Reader>,
+    /// The queue's own file, once it is opened.
+    file: OnceLock<OwnedFd>,
 }
 
 /// The reader's state.
@@ -89,6 +92,7 @@ impl NotificationQueue {
             poller: Poller::default(),
             awaited: AtomicU64::new(0),
             reader: Mutex::default(),
+            file: OnceLock::new(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -171,16 +175,22 @@ impl NotificationQueue {
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
-        self.inner.attachment.arm_queue(self.awaited())
+        self.arm_at(self.awaited())
     }
 
-    /// Returns a file descriptor for `poll(2)` and the like. Several queues of the card may share
-    /// it: check with [`NotificationQueue::recv`], and arm again before each wait.
+    /// Arms the file like [`NotificationQueue::arm`], for a notification at this position.
+    pub(crate) fn arm_at(&self, awaited: QueueWait) -> Result<bool> {
+        self.inner.attachment.arm_queue(awaited)
+    }
+
+    /// Returns the queue's file descriptor for `poll(2)` and the like. Check with
+    /// [`NotificationQueue::recv`], and arm again before each wait. With a driver older than this
+    /// library, the queues of the card share one file.
     ///
     /// # Errors
     /// [`Error::System`].
     pub fn file(&self) -> Result<impl AsFd + '_> {
-        self.inner.attachment.queue_file(self.number())
+        self.inner.file()
     }
 
     /// Returns true if [`NotificationQueue::recv`] would find nothing. Takes no lock.
@@ -203,6 +213,21 @@ impl NotificationQueue {
 }
 
 impl QueueInner {
+    fn file(&self) -> Result<QueueFile<'_>> {
+        if let (None, Some(offset)) = (self.file.get(), self.parts.offset) {
+            match self.attachment.object_file(offset, 0) {
+                // If another thread has opened one meanwhile, that stays.
+                Ok(file) => drop(self.file.set(file)),
+                Err(Error::Unsupported(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match self.file.get() {
+            Some(file) => Ok(QueueFile::Borrowed(file.as_fd())),
+            None => self.attachment.queue_file(self.parts.queue),
+        }
+    }
+
     /// Returns true if there is no next notification.
     ///
     /// The result is exact without the lock, even if another thread moves the cursor meanwhile. The

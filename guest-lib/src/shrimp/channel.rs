@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use super::card::Card;
@@ -124,8 +125,12 @@ impl Remote for Half {
         Ok(())
     }
 
-    fn sleep(&self, limit: Duration) -> Result<()> {
-        self.own.sleep(0, self.reports.get(), limit)
+    fn arm_file(&self) -> Result<bool> {
+        self.own.arm_file(0, self.reports.get())
+    }
+
+    fn file(&self) -> Result<OwnedFd> {
+        self.own.file(0)
     }
 
     /// Does nothing: the end of a mapping is also the end of the connection.

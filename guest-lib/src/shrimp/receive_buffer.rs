@@ -1,6 +1,7 @@
 //! Memory that other hosts store to.
 
 use std::hint::black_box;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -196,9 +197,18 @@ impl ReceiveBuffer {
         reports
     }
 
-    /// Sleeps until there are more than `reports` reports, at most for `limit`.
-    pub(super) fn sleep(&self, offset: usize, reports: u32, limit: Duration) -> Result<()> {
-        self.export_of(offset).await_report(reports, Some(limit)).map(drop)
+    /// Makes the file for a byte readable once there are more than `reports` reports. Returns
+    /// whether there already are.
+    pub(super) fn arm_file(&self, offset: usize, reports: u32) -> Result<bool> {
+        let export = self.export_of(offset);
+        export.await_report(reports, Some(Duration::ZERO))?;
+        Ok(export.reports.load(Ordering::Acquire) != reports)
+    }
+
+    /// Opens the file of the export that contains a byte of the buffer.
+    pub(super) fn file(&self, offset: usize) -> Result<OwnedFd> {
+        let export = self.export_of(offset);
+        export.node.object_file(export.made.commands_offset, 0)
     }
 
     /// Returns the export that contains a byte of the buffer.

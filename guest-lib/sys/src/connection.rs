@@ -1,4 +1,4 @@
-//! Files of listeners and connections, which the driver returns from calls.
+//! Files of listeners, connections and other objects, which the driver returns from calls.
 
 use std::ffi::c_void;
 use std::io;
@@ -79,6 +79,14 @@ impl Device {
     /// The driver's: see `hamlyn_abi::uapi`.
     pub fn ask(&self, argument: &mut UlnConnect) -> io::Result<ConnectionFile> {
         open::<ULN_IOC_ASK, _>(self, argument).map(ConnectionFile)
+    }
+
+    /// Opens a file of its own for one object, for `poll(2)`.
+    ///
+    /// # Errors
+    /// The driver's: see `hamlyn_abi::uapi`.
+    pub fn object_file(&self, argument: &mut UlnObjectFile) -> io::Result<OwnedFd> {
+        open::<ULN_IOC_OBJECT_FILE, _>(self, argument)
     }
 }
 

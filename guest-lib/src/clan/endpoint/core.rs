@@ -1,5 +1,6 @@
 //! The state of an endpoint.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,6 +36,8 @@ pub(crate) struct Core {
     // aperture.
     open: Open,
     port: u32,
+    /// The driver's offset of the memory, which names the endpoint.
+    offset: u64,
     state: State,
     poller: Poller,
     tripwires: Mutex<Places>,
@@ -75,6 +78,7 @@ impl Core {
         Ok(Self {
             open,
             port: opened.port,
+            offset: opened.memory_offset,
             state: State::new(memory, page, opened.requests),
             poller: Poller::new(polling),
             tripwires: Mutex::new(Places::new(opened.tripwires)),
@@ -99,6 +103,11 @@ impl Core {
 
     pub(crate) fn number(&self) -> u32 {
         self.open.number
+    }
+
+    /// Opens the endpoint's own file, which is readable while one of these bits is set.
+    pub(crate) fn file(&self, bits: u64) -> Result<OwnedFd> {
+        self.open.card.object_file(self.offset, bits)
     }
 
     pub(crate) fn state(&self) -> &State {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use hamlyn_abi::family::area::ULN_MAX_AREA;
 use hamlyn_abi::uapi::{
     CardArgument, ULN_MAX_CONNECTIONS, ULN_SHARE_CONNECTIONS, ULN_UAPI_VERSION, ULN_WAIT_FOREVER,
-    UlnExpressQuery, UlnQuery, UlnSelfTest, UlnShareQuery, UlnStatistics,
+    UlnExpressQuery, UlnObjectFile, UlnQuery, UlnSelfTest, UlnShareQuery, UlnStatistics,
 };
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ use rustix::process::{Resource, getrlimit};
 use zerocopy::FromZeros;
 
 use crate::core::attach::{
-    CONNECTIONS_REMEDY, CardAttachment, ConnectionParts, ExpressParts, ListenerParts, NO_QUESTIONS,
+    CONNECTIONS_REMEDY, CardAttachment, ConnectionParts, ExpressParts, ListenerParts, NO_FILES, NO_QUESTIONS,
     QueueFile, check_version,
 };
 use crate::core::memory::Memory;
@@ -270,6 +270,14 @@ impl<M: Model> CardAttachment for Node<M> {
             // An older driver does not know the call.
             Err(error) if is(&error, Errno::NOTTY) => Err(Error::Unsupported(NO_QUESTIONS)),
             Err(error) => Err(self.create_error(action, ULN_SHARE_CONNECTIONS)(error)),
+        }
+    }
+
+    fn object_file(&self, offset: u64, what: u64) -> Result<OwnedFd> {
+        match self.device.object_file(&mut UlnObjectFile { offset, what }) {
+            // An older driver does not know the call.
+            Err(error) if is(&error, Errno::NOTTY) => Err(Error::Unsupported(NO_FILES)),
+            file => file.map_err(self.error("open a file for an object")),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use super::TOO_SMALL;
@@ -138,8 +139,21 @@ impl Half {
     }
 
     fn sleep(&self, limit: Duration) -> Result<()> {
-        let awaited = self.armed.get().unwrap_or_else(|| self.own.queue.awaited());
-        slept(self.own.queue.wait_for(awaited, Some(limit)))
+        slept(self.own.queue.wait_for(self.awaited(), Some(limit)))
+    }
+
+    fn arm_file(&self) -> Result<bool> {
+        self.own.queue.arm_at(self.awaited())
+    }
+
+    /// Returns the position of the notification that ends the next sleep.
+    fn awaited(&self) -> QueueWait {
+        self.armed.get().unwrap_or_else(|| self.own.queue.awaited())
+    }
+
+    fn file(&self) -> Result<OwnedFd> {
+        let file = self.own.queue.file()?.as_fd().try_clone_to_owned();
+        file.map_err(Error::system("have a queue's file once more"))
     }
 
     /// Fails if the card has refused a request of the terminus since the start. It refuses none of
@@ -301,8 +315,12 @@ impl Remote for SendingHalf {
         Ok(())
     }
 
-    fn sleep(&self, limit: Duration) -> Result<()> {
-        self.half.sleep(limit)
+    fn arm_file(&self) -> Result<bool> {
+        self.half.arm_file()
+    }
+
+    fn file(&self) -> Result<OwnedFd> {
+        self.half.file()
     }
 
     fn check(&self) -> Result<()> {
@@ -423,11 +441,21 @@ impl Remote for ReceivingHalf {
         self.try_report()
     }
 
-    fn sleep(&self, limit: Duration) -> Result<()> {
-        if self.owed.get().is_some() || self.report_is_due() {
-            return self.half.wait_progress(limit);
+    fn wait_for_room(&self, limit: Option<Duration>) -> Result<bool> {
+        let owes = || self.owed.get().is_some() || self.report_is_due();
+        if owes() && limit != Some(Duration::ZERO) {
+            self.half.wait_progress(limit.unwrap_or(PATIENCE))?;
+            self.try_report()?;
         }
-        self.half.sleep(limit)
+        Ok(!owes())
+    }
+
+    fn arm_file(&self) -> Result<bool> {
+        self.half.arm_file()
+    }
+
+    fn file(&self) -> Result<OwnedFd> {
+        self.half.file()
     }
 
     fn check(&self) -> Result<()> {

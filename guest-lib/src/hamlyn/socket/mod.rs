@@ -362,7 +362,7 @@ impl SocketAttachment {
         let (area, lists) = self.seat.area(&memory, memory.card_address(), memory.len() as u64)?;
         let view =
             || QueueEntries::new(memory.mapping().clone(), entries).map_err(Error::system("map a queue"));
-        let parts = QueueParts { queue, entries: view()? };
+        let parts = QueueParts { queue, entries: view()?, offset: None };
         let entries = Arc::new(view()?);
         let sleeper = self
             .seat

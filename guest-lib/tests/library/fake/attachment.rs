@@ -107,7 +107,7 @@ impl CardAttachment for Fake {
     fn ask(&self, host: u32, _: &str) -> Result<Box<dyn ConnectionParts>> {
         let answer = match &self.0.lock().unwrap().answers {
             Some(answers) => answers.get(&host).copied(),
-            None => return Err(Error::Unsupported("nobody here can ask")),
+            None => return Err(Error::Unsupported("this card cannot ask")),
         };
         let question = FakeConnection::undecided(host);
         if let Some(reason) = answer {
@@ -208,7 +208,8 @@ impl Attachment for Fake {
         let file = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
         let queue = Queue { memory: memory.clone(), entries, written: 0, file, armed: false };
         card.queues.insert(number, queue);
-        Ok(QueueParts { queue: number, entries: QueueEntries::new(memory, entries).map_err(no_system)? })
+        let entries = QueueEntries::new(memory, entries).map_err(no_system)?;
+        Ok(QueueParts { queue: number, entries, offset: None })
     }
 
     fn destroy_queue(&self, queue: u32) -> Result<()> {

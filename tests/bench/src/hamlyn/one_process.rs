@@ -280,7 +280,8 @@ impl Attachment for Local {
         let area = inner.area(memory.card_address(), memory.len() as u64);
         done("open a queue", inner.host.open_queue(0, area, entries, 1))?;
         let entries = window::QueueEntries::new(memory.mapping().clone(), entries);
-        Ok(QueueParts { queue: 0, entries: entries.map_err(|_| Error::Unsupported("a queue so small"))? })
+        let entries = entries.map_err(|_| Error::Unsupported("a queue so small"))?;
+        Ok(QueueParts { queue: 0, entries, offset: None })
     }
 
     fn destroy_queue(&self, queue: u32) -> Result<()> {

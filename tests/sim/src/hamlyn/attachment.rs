@@ -279,7 +279,8 @@ impl Attachment for SimAttachment {
         };
         let opened = self.machine.open_queue(self.pid, area, entries).map_err(wrong)?;
         let queue = opened.ok_or(full("queues"))?;
-        Ok(QueueParts { queue, entries: QueueEntries::new(mapping, entries).map_err(small)? })
+        let entries = QueueEntries::new(mapping, entries).map_err(small)?;
+        Ok(QueueParts { queue, entries, offset: None })
     }
 
     fn destroy_queue(&self, queue: u32) -> Result<()> {

@@ -126,7 +126,8 @@ impl Attachment for NullCard {
     fn create_queue(&self, entries: u32) -> Result<QueueParts> {
         let mapping = Arc::new(memory((entries * HAMLYN_NOTIFICATION_SIZE) as usize)?);
         self.parts().queue = Some(mapping.clone());
-        Ok(QueueParts { queue: 0, entries: QueueEntries::new(mapping, entries).map_err(system)? })
+        let entries = QueueEntries::new(mapping, entries).map_err(system)?;
+        Ok(QueueParts { queue: 0, entries, offset: None })
     }
 
     fn destroy_queue(&self, _queue: u32) -> Result<()> {
