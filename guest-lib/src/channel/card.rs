@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::connection::{Connecting, Found, Listener};
@@ -12,7 +12,6 @@ use crate::core::model::Model;
 use crate::error::{Error, Result};
 use crate::hamlyn::channel::Termini;
 use crate::hamlyn::device::Hamlyn;
-use crate::hamlyn::manager::Manager;
 use crate::{clan, dart, shrimp};
 
 /// An open card of any model that has channels. Cheap to clone.
@@ -21,29 +20,10 @@ pub struct Card(pub(super) Kind);
 
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
-    Hamlyn(crate::Card, Arc<Parts>),
+    Hamlyn(crate::Card, Arc<Termini>),
     Shrimp(shrimp::Card),
     Clan(clan::Card),
     Dart(dart::Card),
-}
-
-/// What the channels of a Hamlyn card share. Each is created with the first channel that needs it.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    /// Wakes sleepers at express memory.
-    manager: Mutex<Option<Manager>>,
-    pub(super) termini: Termini,
-}
-
-impl Parts {
-    pub(super) fn manager(&self, card: &crate::Card) -> Result<Manager> {
-        let mut made = self.manager.lock().unwrap_or_else(PoisonError::into_inner);
-        let manager = match made.take() {
-            Some(manager) => manager,
-            None => Manager::create(card)?,
-        };
-        Ok(made.insert(manager).clone())
-    }
 }
 
 /// Environment variables that name a card's node, in the order in which they are checked.
@@ -55,13 +35,14 @@ const MODELS: [&str; 4] = [Hamlyn::NAME, shrimp::Shrimp::NAME, clan::Clan::NAME,
 macro_rules! with {
     ($card:expr, $name:ident => $call:expr) => {
         match &$card.0 {
-            Kind::Hamlyn($name, _) => $call,
-            Kind::Shrimp($name) => $call,
-            Kind::Clan($name) => $call,
-            Kind::Dart($name) => $call,
+            $crate::channel::card::Kind::Hamlyn($name, _) => $call,
+            $crate::channel::card::Kind::Shrimp($name) => $call,
+            $crate::channel::card::Kind::Clan($name) => $call,
+            $crate::channel::card::Kind::Dart($name) => $call,
         }
     };
 }
+pub(super) use with;
 
 impl Card {
     /// Opens the card that `HAMLYN_CARD`, `SHRIMP_CARD`, `CLAN_CARD` or `DART_CARD` names, in that

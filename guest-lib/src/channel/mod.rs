@@ -45,14 +45,18 @@
 //! With express memory the sender stores the message directly where the receiver reads it.
 
 mod card;
-mod files;
+mod express;
+mod ground;
 mod offer;
 mod open;
 mod receiver;
+mod receiving;
 mod remote;
 mod sender;
+mod sending;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use crate::core::place::PAGE;
 

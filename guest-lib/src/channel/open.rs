@@ -4,14 +4,20 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::card::{Card, Kind};
+use super::express::{Area, Express};
+use super::ground::Common;
 use super::offer::Offer;
 use super::receiver::{self, Receiver};
-use super::remote::{self, Common};
+use super::receiving::Receiving;
+use super::remote::Reached;
 use super::sender::{self, Sender};
+use super::sending::Sending;
 use super::{Channel, Options};
 use crate::clan::channel::ClanEnds;
 use crate::core::connection::{self, Connection, End, EndReason, FIND_TIMEOUT, Request};
+use crate::core::express::memory::RingMemory;
 use crate::core::express::ring::half_of;
+use crate::core::loss::PeerLoss;
 use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
 use crate::core::waiting::Deadline;
@@ -19,8 +25,10 @@ use crate::core::watch::Watch;
 use crate::dart::channel::DartEnds;
 use crate::error::{Error, ErrorKind, Result, at_most};
 use crate::hamlyn::channel::HamlynEnds;
-use crate::hamlyn::express::{self, ChannelOptions};
 use crate::shrimp::channel::ShrimpEnds;
+
+/// Rejection that makes the requester ask for a channel by card.
+const BY_CARD: &[u8] = b"by card: no express memory is shared";
 
 /// Largest ring that fits a CLAN card's aperture and a SHRIMP card's receive buffer.
 const MAX_CAPACITY: u64 = (16 << 20) - PAGE as u64;
@@ -76,31 +84,37 @@ impl Channel {
         self.sender.is_express() && self.receiver.is_express()
     }
 
-    fn over_express(channel: express::Channel) -> Self {
-        let express::Channel { sender, receiver } = channel;
-        let longest = half_of(sender.longest() as u64 + 8) as usize;
-        Self {
-            sender: Sender { way: sender::Way::Express(sender), longest, begun: None },
-            receiver: Receiver {
-                way: receiver::Way::Express(receiver),
-                rest: Default::default(),
-                taken: None,
-            },
-        }
+    fn over_express(
+        to: Area,
+        from: Area,
+        [rings, hears]: [Box<dyn Remote>; 2],
+        connection: Connection,
+    ) -> Self {
+        let areas = vec![from.held, to.held];
+        let common = Common::new(Watch::over(connection), areas);
+        let [sending, receiving] = [&to.ring, &from.ring].map(RingMemory::capacity);
+        // Of the two, each end may have asked for more.
+        let longest = half_of(sending.min(receiving));
+        Self::new(
+            longest,
+            sender::Way::Express(Sending::new(&common, Express::to(to.ring, rings), sending)),
+            receiver::Way::Express(Receiving::new(&common, Express::from(from.ring, hears), receiving)),
+        )
     }
 
     fn over_remote([to, from]: [Box<dyn Remote>; 2], capacity: u64, connection: Connection) -> Self {
-        let common = Common::new(Watch::over(connection));
-        let longest = half_of(capacity) as usize;
-        let (sender, receiver) =
-            (remote::Sender::new(&common, to, capacity), remote::Receiver::new(&common, from, capacity));
+        let common = Common::new(Watch::over(connection), Vec::new());
+        Self::new(
+            half_of(capacity),
+            sender::Way::Remote(Sending::new(&common, Reached::to(to, capacity), capacity)),
+            receiver::Way::Remote(Receiving::new(&common, Reached::from(from, capacity), capacity)),
+        )
+    }
+
+    fn new(longest: u64, to: sender::Way, from: receiver::Way) -> Self {
         Self {
-            sender: Sender { way: sender::Way::Remote(sender), longest, begun: None },
-            receiver: Receiver {
-                way: receiver::Way::Remote(receiver),
-                rest: Default::default(),
-                taken: None,
-            },
+            sender: Sender { way: to, longest: longest as usize, begun: None },
+            receiver: Receiver { way: from, rest: Default::default(), taken: None },
         }
     }
 }
@@ -111,20 +125,62 @@ fn capacity(options: Options) -> Result<u64> {
     Ok(options.capacity.max(1).next_multiple_of(PAGE as u64))
 }
 
-fn express_options(options: Options) -> ChannelOptions {
-    let mut express = ChannelOptions::default();
-    (express.capacity, express.by_messages) = (options.capacity, options.by_card);
-    express
-}
-
 /// Returns this end of a channel to a host by its card.
 fn ends(card: &Card, host: u32, capacity: u64) -> Result<Box<dyn Ends>> {
     Ok(match &card.0 {
-        Kind::Hamlyn(card, parts) => Box::new(HamlynEnds::create(card, &parts.termini, host, capacity)?),
+        Kind::Hamlyn(card, termini) => Box::new(HamlynEnds::create(card, termini, host, capacity)?),
         Kind::Shrimp(card) => Box::new(ShrimpEnds::create(card, host, capacity)?),
         Kind::Clan(card) => Box::new(ClanEnds::create(card, capacity)?),
         Kind::Dart(card) => Box::new(DartEnds::create(card, host, capacity)?),
     })
+}
+
+/// One end of a channel, before the other end is known.
+#[derive(Debug)]
+struct Own {
+    /// The area of express memory to receive in. The card then only wakes.
+    area: Option<Area>,
+    ends: Box<dyn Ends>,
+    capacity: u64,
+}
+
+impl Own {
+    fn create(card: &Card, host: u32, capacity: u64, area: Option<Area>) -> Result<Self> {
+        let ring = if area.is_some() { PAGE as u64 } else { capacity };
+        Ok(Self { ends: ends(card, host, ring)?, area, capacity })
+    }
+
+    fn offer(&self, card: &Card) -> Result<Vec<u8>> {
+        let area = self.area.as_ref().map(|area| (area.number, area.key));
+        let (model, address) = (card.number(), self.ends.address()?);
+        Ok(Offer { model, capacity: self.capacity, area, address: &address }.to_bytes())
+    }
+
+    /// Completes the end from the other's. Returns `None` if the memory that they share is gone.
+    fn join(self, card: &Card, host: u32, peer: &Offer<'_>) -> Result<Option<Joined>> {
+        let Some(from) = self.area else {
+            let capacity = self.capacity.min(peer.capacity);
+            return Ok(Some(Joined::ByCard(self.ends.join(peer.address, host, capacity)?, capacity)));
+        };
+        let area = peer.area.ok_or(Error::Malformed("an answer by card to a request by express memory"))?;
+        let Some(to) = Area::map(card, host, area, peer.capacity)? else { return Ok(None) };
+        Ok(Some(Joined::ByMemory(to, from, self.ends.join(peer.address, host, PAGE as u64)?)))
+    }
+}
+
+/// Both halves, before their connection.
+enum Joined {
+    ByMemory(Area, Area, [Box<dyn Remote>; 2]),
+    ByCard([Box<dyn Remote>; 2], u64),
+}
+
+impl Joined {
+    fn over(self, connection: Connection) -> Channel {
+        match self {
+            Self::ByMemory(to, from, halves) => Channel::over_express(to, from, halves, connection),
+            Self::ByCard(halves, capacity) => Channel::over_remote(halves, capacity, connection),
+        }
+    }
 }
 
 fn connect(
@@ -135,27 +191,27 @@ fn connect(
     timeout: Option<Duration>,
 ) -> Result<Channel> {
     let (capacity, deadline) = (capacity(options)?, Deadline::new(timeout));
-    match &card.0 {
-        // Without express memory, no manager is needed.
-        Kind::Hamlyn(own, parts)
-            if !options.by_card && own.express(host).is_ok_and(|express| express.part > 0) =>
-        {
-            let (manager, options) = (parts.manager(own)?, express_options(options));
-            if let Some(channel) = express::Channel::by_memory(&manager, host, name, options, &deadline)? {
-                return Ok(Channel::over_express(channel));
+    if !options.by_card {
+        if let Some(area) = Area::create(card, host, capacity)? {
+            let own = Own::create(card, host, capacity, Some(area))?;
+            match ask(card, host, name, own, deadline) {
+                Ok(Some(channel)) => return Ok(channel),
+                Ok(None) => {}
+                Err(Error::Ended(end)) if end.reason == EndReason::Rejected && end.private == BY_CARD => {}
+                Err(error) => return Err(error),
             }
         }
-        _ => {}
     }
-    let ends = ends(card, host, capacity)?;
-    let (address, model) = (ends.address()?, card.number());
-    let own = Offer { model, capacity, address: &address };
-    let connection = card.begin_connect(host, name, &own.to_bytes())?.finish(deadline.left())?;
+    let own = Own::create(card, host, capacity, None)?;
+    ask(card, host, name, own, deadline)?.ok_or(Error::PeerLost(PeerLoss::Gone))
+}
+
+/// Requests a channel with this end. Returns `None` if the memory that both ends share is gone.
+fn ask(card: &Card, host: u32, name: &str, own: Own, deadline: Deadline) -> Result<Option<Channel>> {
+    let connection = card.begin_connect(host, name, &own.offer(card)?)?.finish(deadline.left())?;
     let answer = connection.private().to_vec();
-    let peer = Offer::from_bytes(&answer, model)?;
-    let capacity = capacity.min(peer.capacity);
-    let halves = ends.join(peer.address, connection.host(), capacity)?;
-    Ok(Channel::over_remote(halves, capacity, connection))
+    let joined = own.join(card, connection.host(), &Offer::from_bytes(&answer, card.number())?)?;
+    Ok(joined.map(|joined| joined.over(connection)))
 }
 
 /// A name under which processes of any host open a [`Channel`] to this process. The name is free
@@ -221,43 +277,42 @@ impl Listener {
 
     /// Answers a request. Returns `None` if the request was rejected for its content.
     fn admit(&self, request: Request) -> Result<Option<Channel>> {
-        if let Kind::Hamlyn(card, parts) = &self.card.0 {
-            if express::asks_for_memory(request.private()) {
-                let (manager, options) = (parts.manager(card)?, express_options(self.options));
-                let channel = express::Channel::admit_by_memory(&manager, options, request)?;
-                return Ok(channel.map(Channel::over_express));
-            }
-        }
-        let (asked, model) = (request.private().to_vec(), self.card.number());
-        let peer = match Offer::from_bytes(&asked, model) {
+        let (asked, host) = (request.private().to_vec(), request.host());
+        let peer = match Offer::from_bytes(&asked, self.card.number()) {
             Ok(peer) => peer,
             Err(error) => return request.reject_because(&error.to_string()).map(|()| None),
         };
-        // Both directions use the smaller ring, so this end needs no larger one.
-        let made = capacity(self.options).map(|own| own.min(peer.capacity)).and_then(|capacity| {
-            let ends = ends(&self.card, request.host(), capacity)?;
-            Ok((ends.address()?, ends, capacity))
-        });
-        let (address, ends, capacity) = match made {
-            Ok(made) => made,
+        let own = match self.own(host, &peer) {
+            Ok(Some(own)) => own,
+            Ok(None) => return request.reject(BY_CARD).map(|()| None),
             Err(error) => {
                 // The peer may be gone already.
                 let _ = request.reject_because(&error.to_string());
                 return Err(error);
             }
         };
+        let answer = own.offer(&self.card)?;
         // The peer's halves exist since it asked.
-        let halves = match ends.join(peer.address, request.host(), capacity) {
-            Ok(halves) => halves,
+        match own.join(&self.card, host, &peer) {
+            Ok(Some(joined)) => Ok(Some(joined.over(request.accept(&answer)?))),
+            Ok(None) => request.reject(BY_CARD).map(|()| None),
             Err(error) => {
                 let is_own = error.kind() == ErrorKind::Exhausted;
                 let rejected = request.reject_because(&error.to_string());
-                return if is_own { Err(error) } else { rejected.map(|()| None) };
+                if is_own { Err(error) } else { rejected.map(|()| None) }
             }
-        };
-        let own = Offer { model, capacity, address: &address };
-        let connection = request.accept(&own.to_bytes())?;
-        Ok(Some(Channel::over_remote(halves, capacity, connection)))
+        }
+    }
+
+    /// Creates this end for a peer. Returns `None` if the peer has to ask for a channel by card.
+    fn own(&self, host: u32, peer: &Offer<'_>) -> Result<Option<Own>> {
+        // Both directions use the smaller ring, so this end needs no larger one.
+        let capacity = capacity(self.options)?.min(peer.capacity);
+        if peer.area.is_none() {
+            return Own::create(&self.card, host, capacity, None).map(Some);
+        }
+        let area = if self.options.by_card { None } else { Area::create(&self.card, host, capacity)? };
+        area.map(|area| Own::create(&self.card, host, capacity, Some(area))).transpose()
     }
 }
 

@@ -5,13 +5,15 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
-use super::remote;
-use super::sender::{NO_FILE, Wait};
+use super::express::Express;
+use super::ground::{self, half};
+use super::receiving::Receiving;
+use super::remote::Reached;
+use super::sender::Wait;
 use crate::core::copies;
 use crate::core::express::ring::Span;
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, inside};
-use crate::hamlyn::express::{ChannelReceiver, Received};
 
 /// The receiving half of a [`super::Channel`].
 ///
@@ -22,15 +24,11 @@ pub struct Receiver {
     pub(super) way: Way,
     /// For use as a byte stream: a partly read message, and the number of bytes read.
     pub(super) rest: (Vec<u8>, usize),
-    /// The message that [`Receiver::take`] has returned, of a card's channel.
+    /// The message that [`Receiver::take`] has returned.
     pub(super) taken: Option<Span>,
 }
 
-#[derive(Debug)]
-pub(super) enum Way {
-    Express(ChannelReceiver),
-    Remote(remote::Receiver),
-}
+pub(super) type Way = ground::Way<Receiving<Express>, Receiving<Reached>>;
 
 impl Receiver {
     /// Returns whether messages use express memory, with no card between the two ends.
@@ -41,10 +39,7 @@ impl Receiver {
 
     /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
-        match &mut self.way {
-            Way::Express(receiver) => receiver.set_polling(polling),
-            Way::Remote(receiver) => receiver.set_polling(polling),
-        }
+        half!(&mut self.way, receiver => receiver.set_polling(polling));
     }
 
     /// Returns the next message in place, or `None` if the peer has closed and everything was
@@ -76,17 +71,27 @@ impl Receiver {
         self.recv_with(Wait::Until(Some(timeout)))
     }
 
+    #[inline(always)]
     fn recv_with(&mut self, wait: Wait) -> Result<Option<Message<'_>>> {
-        Ok(match (&mut self.way, wait) {
-            (Way::Express(receiver), Wait::No) => receiver.try_recv()?.map(Place::Express),
-            (Way::Express(receiver), Wait::Until(timeout)) => {
-                receiver.recv_block(timeout)?.map(Place::Express)
+        let next = match half!(&mut self.way, receiver => receiver.next_known()) {
+            None => self.find_next(wait)?,
+            known => known,
+        };
+        Ok(next.map(|span| Message { receiver: self, span }))
+    }
+
+    /// Finds a message that is not known to exist.
+    fn find_next(&mut self, wait: Wait) -> Result<Option<Span>> {
+        half!(&mut self.way, receiver => match wait {
+            Wait::Until(timeout) => receiver.wait(timeout),
+            Wait::No => {
+                let next = match receiver.next()? {
+                    None => receiver.next_or_loss()?,
+                    next => next,
+                };
+                next.ok_or(Error::WouldBlock { object: "messages that were sent", limit: 0 })
             }
-            (Way::Remote(receiver), wait) => {
-                next_of(receiver, wait)?.map(|span| Place::Remote(receiver, span))
-            }
-        }
-        .map(Message))
+        })
     }
 
     /// Makes [`Receiver::file`] readable once there is a message, or the channel has ended. Returns
@@ -96,10 +101,7 @@ impl Receiver {
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&mut self) -> Result<bool> {
-        match &mut self.way {
-            Way::Express(_) => Err(NO_FILE),
-            Way::Remote(receiver) => receiver.arm(),
-        }
+        half!(&mut self.way, receiver => receiver.arm())
     }
 
     /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable although there
@@ -108,10 +110,7 @@ impl Receiver {
     /// # Errors
     /// [`Error::System`].
     pub fn file(&mut self) -> Result<BorrowedFd<'_>> {
-        match &mut self.way {
-            Way::Express(_) => Err(NO_FILE),
-            Way::Remote(receiver) => receiver.file(),
-        }
+        half!(&mut self.way, receiver => receiver.file())
     }
 
     /// Returns the next message, for callers that cannot keep a borrow: C. Without `wait` the call
@@ -120,44 +119,38 @@ impl Receiver {
     #[doc(hidden)]
     pub fn take(&mut self, wait: Option<Option<Duration>>) -> Result<Option<&[AtomicU8]>> {
         self.give_back()?;
-        match &mut self.way {
-            Way::Express(receiver) => receiver.take(wait),
-            Way::Remote(receiver) => {
-                self.taken = next_of(receiver, wait.map_or(Wait::No, Wait::Until))?;
-                Ok(self.taken.map(|span| receiver.data(span)))
-            }
-        }
+        let known = half!(&mut self.way, receiver => receiver.next_known());
+        self.taken = match known {
+            None => self.find_next(wait.map_or(Wait::No, Wait::Until))?,
+            known => known,
+        };
+        Ok(self.taken.map(|span| self.data(span)))
     }
 
     /// Releases what was taken, if anything. Fails if it was gone already.
     #[doc(hidden)]
     pub fn give_back(&mut self) -> Result<()> {
-        match &mut self.way {
-            Way::Express(receiver) => receiver.give_back(),
-            Way::Remote(receiver) => {
-                if let Some(span) = self.taken.take() {
-                    receiver.release(span);
-                }
-                Ok(())
-            }
-        }
+        let Some(span) = self.taken.take() else { return Ok(()) };
+        let confirmed = self.confirm();
+        self.release(span);
+        confirmed
     }
-}
 
-fn next_of(receiver: &mut remote::Receiver, wait: Wait) -> Result<Option<Span>> {
-    match (receiver.next_known(), wait) {
-        (None, Wait::No) => next(receiver),
-        (None, Wait::Until(timeout)) => receiver.wait(timeout),
-        (known, _) => Ok(known),
+    #[inline(always)]
+    fn data(&self, span: Span) -> &[AtomicU8] {
+        half!(&self.way, receiver => receiver.data(span))
     }
-}
 
-fn next(receiver: &mut remote::Receiver) -> Result<Option<Span>> {
-    let next = match receiver.next()? {
-        None => receiver.next_or_loss()?,
-        next => next,
-    };
-    next.ok_or(Error::WouldBlock { object: "messages that were sent", limit: 0 })
+    /// Fails if what was copied may not have been the message.
+    #[inline(always)]
+    fn confirm(&self) -> Result<()> {
+        half!(&self.way, receiver => receiver.confirm())
+    }
+
+    #[inline(always)]
+    fn release(&mut self, span: Span) {
+        half!(&mut self.way, receiver => receiver.release(span));
+    }
 }
 
 /// A byte stream: message boundaries are not preserved. Blocks until there is a byte.
@@ -187,12 +180,9 @@ impl io::Read for Receiver {
 ///
 /// The peer may change the bytes until then: copy what you check, and check the copy.
 #[derive(Debug)]
-pub struct Message<'a>(Place<'a>);
-
-#[derive(Debug)]
-enum Place<'a> {
-    Express(Received<'a>),
-    Remote(&'a mut remote::Receiver, Span),
+pub struct Message<'a> {
+    receiver: &'a mut Receiver,
+    span: Span,
 }
 
 impl Message<'_> {
@@ -200,10 +190,7 @@ impl Message<'_> {
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.0 {
-            Place::Express(message) => message.len(),
-            Place::Remote(_, span) => span.length as usize,
-        }
+        self.span.length as usize
     }
 
     /// Returns whether it is empty.
@@ -219,24 +206,16 @@ impl Message<'_> {
     /// memory. The contents of `to` are then undefined.
     #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        match &self.0 {
-            Place::Express(message) => message.read(offset, to),
-            Place::Remote(receiver, span) => {
-                inside("message", offset as u64, to.len() as u64, span.length)?;
-                copies::out_of_express(&receiver.data(*span)[offset..], to);
-                Ok(())
-            }
-        }
+        inside("message", offset as u64, to.len() as u64, self.span.length)?;
+        copies::out_of_express(&self.cells()[offset..], to);
+        self.receiver.confirm()
     }
 
     /// Returns its bytes in place.
     #[must_use]
     #[inline]
     pub fn cells(&self) -> &[AtomicU8] {
-        match &self.0 {
-            Place::Express(message) => message.cells(),
-            Place::Remote(receiver, span) => receiver.data(*span),
-        }
+        self.receiver.data(self.span)
     }
 
     /// Returns a copy of the whole message.
@@ -253,8 +232,6 @@ impl Message<'_> {
 impl Drop for Message<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Place::Remote(receiver, span) = &mut self.0 {
-            receiver.release(*span);
-        }
+        self.receiver.release(self.span);
     }
 }

@@ -5,13 +5,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
-use super::remote;
+use super::express::Express;
+use super::ground::{self, half};
+use super::remote::Reached;
+use super::sending::Sending;
 use crate::core::copies;
 use crate::core::express::ring::Span;
-use crate::core::loss::PeerLoss;
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, at_most, inside};
-use crate::hamlyn::express::{ChannelSender, Reserved};
 
 /// The sending half of a [`super::Channel`].
 ///
@@ -21,17 +22,11 @@ use crate::hamlyn::express::{ChannelSender, Reserved};
 pub struct Sender {
     pub(super) way: Way,
     pub(super) longest: usize,
-    /// Room that [`Sender::begin`] has returned, of a card's channel.
+    /// Room that [`Sender::begin`] has returned.
     pub(super) begun: Option<Span>,
 }
 
-#[derive(Debug)]
-pub(super) enum Way {
-    Express(ChannelSender),
-    Remote(remote::Sender),
-}
-
-pub(super) const NO_FILE: Error = Error::Unsupported("express memory has no file");
+pub(super) type Way = ground::Way<Sending<Express>, Sending<Reached>>;
 
 /// How long a call waits: not at all, indefinitely, or for a time.
 #[derive(Clone, Copy)]
@@ -56,10 +51,7 @@ impl Sender {
 
     /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
-        match &mut self.way {
-            Way::Express(sender) => sender.set_polling(polling),
-            Way::Remote(sender) => sender.set_polling(polling),
-        }
+        half!(&mut self.way, sender => sender.set_polling(polling));
     }
 
     /// Sends a message. Blocks while the ring has no space for it.
@@ -125,17 +117,26 @@ impl Sender {
         self.reserve_with(length, Wait::Until(Some(timeout)))
     }
 
+    #[inline(always)]
     fn reserve_with(&mut self, length: usize, wait: Wait) -> Result<Room<'_>> {
-        at_most("length of a message", length as u64, self.longest as u64)?;
         self.begun = None;
-        Ok(Room(match (&mut self.way, wait) {
-            (Way::Express(sender), Wait::No) => Place::Express(sender.try_reserve(length)?),
-            (Way::Express(sender), Wait::Until(timeout)) => Place::Express(sender.reserve(length, timeout)?),
-            (Way::Remote(sender), wait) => {
-                let span = reserve(sender, length, wait)?;
-                Place::Remote(sender, span)
-            }
-        }))
+        let known = half!(&self.way, sender => sender.reserve_known(length as u64));
+        let span = match known.filter(|_| length <= self.longest) {
+            Some(span) => span,
+            None => self.find_room(length, wait)?,
+        };
+        Ok(Room { sender: self, span })
+    }
+
+    /// Finds room that is not known to exist.
+    fn find_room(&mut self, length: usize, wait: Wait) -> Result<Span> {
+        at_most("length of a message", length as u64, self.longest as u64)?;
+        half!(&mut self.way, sender => match wait {
+            Wait::No => sender
+                .reserve(length as u64)?
+                .ok_or(Error::WouldBlock { object: "bytes of the channel", limit: 0 }),
+            Wait::Until(timeout) => sender.wait(length as u64, timeout),
+        })
     }
 
     /// Reserves space like [`Sender::reserve`], for callers that cannot keep a borrow: C. Without
@@ -143,37 +144,16 @@ impl Sender {
     /// the message. Any other message that is sent first takes its place.
     #[doc(hidden)]
     pub fn begin(&mut self, length: usize, wait: Option<Option<Duration>>) -> Result<&[AtomicU8]> {
-        self.forget_begun();
-        at_most("length of a message", length as u64, self.longest as u64)?;
-        match &mut self.way {
-            Way::Express(sender) => sender.begin(length, wait),
-            Way::Remote(sender) => {
-                let span = reserve(sender, length, wait.map_or(Wait::No, Wait::Until))?;
-                self.begun = Some(span);
-                Ok(sender.data(span))
-            }
-        }
-    }
-
-    /// Ends the room that was begun last: a look for other room may go past it.
-    fn forget_begun(&mut self) {
-        self.begun = None;
-        if let Way::Express(sender) = &mut self.way {
-            sender.forget_begun();
-        }
+        let span = self.reserve_with(length, wait.map_or(Wait::No, Wait::Until))?.span;
+        self.begun = Some(span);
+        Ok(self.data(span))
     }
 
     /// Sends what was begun last; if `puts`, with the next flush.
     #[doc(hidden)]
     pub fn finish(&mut self, puts: bool) -> Result<()> {
-        let room = match &mut self.way {
-            Way::Express(sender) => Place::Express(sender.begun()?),
-            Way::Remote(sender) => Place::Remote(
-                sender,
-                self.begun.take().ok_or(Error::Invalid("no room is reserved for a message"))?,
-            ),
-        };
-        let room = Room(room);
+        let span = self.begun.take().ok_or(Error::Invalid("no room is reserved for a message"))?;
+        let room = Room { sender: self, span };
         if puts { room.put() } else { room.commit() }
     }
 
@@ -182,10 +162,7 @@ impl Sender {
     /// # Errors
     /// [`Error::PeerLost`], [`Error::System`].
     pub fn flush(&mut self) -> Result<()> {
-        match &mut self.way {
-            Way::Express(sender) => sender.flush(None),
-            Way::Remote(sender) => sender.flush(),
-        }
+        half!(&mut self.way, sender => sender.flush())
     }
 
     /// Makes [`Sender::file`] readable once there is space for a message of `length` bytes, or the
@@ -196,10 +173,9 @@ impl Sender {
     /// [`Error::OutOfRange`], [`Error::System`].
     pub fn arm(&mut self, length: usize) -> Result<bool> {
         at_most("length of a message", length as u64, self.longest as u64)?;
-        match &mut self.way {
-            Way::Express(_) => Err(NO_FILE),
-            Way::Remote(sender) => sender.arm(length as u64),
-        }
+        // This may go past the room that was reserved.
+        self.begun = None;
+        half!(&mut self.way, sender => sender.arm(length as u64))
     }
 
     /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable although there
@@ -208,10 +184,7 @@ impl Sender {
     /// # Errors
     /// [`Error::System`].
     pub fn file(&mut self) -> Result<BorrowedFd<'_>> {
-        match &mut self.way {
-            Way::Express(_) => Err(NO_FILE),
-            Way::Remote(sender) => sender.file(),
-        }
+        half!(&mut self.way, sender => sender.file())
     }
 
     /// Returns the number of bytes sent and not yet known to be received, plus 8 for each message.
@@ -221,10 +194,7 @@ impl Sender {
     /// # Errors
     /// [`Error::Nonsense`] if the peer has stored an invalid value.
     pub fn bytes_behind(&mut self) -> Result<u64> {
-        match &mut self.way {
-            Way::Express(sender) => sender.behind(),
-            Way::Remote(sender) => sender.behind(),
-        }
+        half!(&mut self.way, sender => sender.behind())
     }
 
     /// Closes the channel in this direction: the peer receives all messages, and then `None`.
@@ -244,29 +214,19 @@ impl Sender {
         self.close_with(Some(timeout))
     }
 
-    fn close_with(self, timeout: Option<Duration>) -> Result<()> {
-        match self.way {
-            Way::Express(sender) => match sender.close(timeout) {
-                Err(Error::PeerLost(PeerLoss::Abandoned)) => Ok(()),
-                closed => closed,
-            },
-            Way::Remote(mut sender) => sender.close(timeout),
-        }
+    fn close_with(mut self, timeout: Option<Duration>) -> Result<()> {
+        half!(&mut self.way, sender => sender.close(timeout))
+    }
+
+    #[inline(always)]
+    fn data(&self, span: Span) -> &[AtomicU8] {
+        half!(&self.way, sender => sender.data(span))
     }
 
     /// Returns how many bytes of a stream are sent as one message: a part of the ring, so that both
     /// ends work in parallel.
     fn piece(&self) -> usize {
         (self.longest / 2).max(1)
-    }
-}
-
-fn reserve(sender: &mut remote::Sender, length: usize, wait: Wait) -> Result<Span> {
-    match wait {
-        Wait::No => sender
-            .reserve(length as u64)?
-            .ok_or(Error::WouldBlock { object: "bytes of the channel", limit: 0 }),
-        Wait::Until(timeout) => sender.wait(length as u64, timeout),
     }
 }
 
@@ -287,12 +247,9 @@ impl io::Write for Sender {
 
 /// Space for a message ([`Sender::reserve`]). Dropping it sends nothing.
 #[derive(Debug)]
-pub struct Room<'a>(Place<'a>);
-
-#[derive(Debug)]
-enum Place<'a> {
-    Express(Reserved<'a>),
-    Remote(&'a mut remote::Sender, Span),
+pub struct Room<'a> {
+    sender: &'a mut Sender,
+    span: Span,
 }
 
 impl Room<'_> {
@@ -300,10 +257,7 @@ impl Room<'_> {
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        match &self.0 {
-            Place::Express(room) => room.len(),
-            Place::Remote(_, span) => span.length as usize,
-        }
+        self.span.length as usize
     }
 
     /// Returns whether the message is empty.
@@ -328,10 +282,7 @@ impl Room<'_> {
     #[must_use]
     #[inline]
     pub fn cells(&self) -> &[AtomicU8] {
-        match &self.0 {
-            Place::Express(room) => room.cells(),
-            Place::Remote(sender, span) => sender.data(*span),
-        }
+        self.sender.data(self.span)
     }
 
     /// Sends the message, and all that were put before it.
@@ -340,10 +291,7 @@ impl Room<'_> {
     /// [`Error::PeerLost`], [`Error::System`].
     #[inline]
     pub fn commit(self) -> Result<()> {
-        match self.0 {
-            Place::Express(room) => room.commit(),
-            Place::Remote(sender, span) => sender.commit(span),
-        }
+        half!(&mut self.sender.way, sender => sender.commit(self.span))
     }
 
     /// Queues the message until [`Sender::flush`] or the next commit, so that several messages
@@ -353,12 +301,7 @@ impl Room<'_> {
     /// [`Error::PeerLost`], [`Error::System`].
     #[inline]
     pub fn put(self) -> Result<()> {
-        match self.0 {
-            Place::Express(room) => room.put(),
-            Place::Remote(sender, span) => {
-                sender.put(span);
-                Ok(())
-            }
-        }
+        half!(&mut self.sender.way, sender => sender.put(self.span));
+        Ok(())
     }
 }

@@ -14,7 +14,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{read, write};
 use zerocopy::FromZeros;
 
-use super::remote::{Common, Receiver, Sender};
+use super::ground::Common;
+use super::receiving::Receiving;
+use super::remote::Reached;
+use super::sending::Sending;
 use crate::core::attach::ConnectionParts;
 use crate::core::connection::Connection;
 use crate::core::express::memory::RingMemory;
@@ -137,8 +140,8 @@ impl Remote for Copies {
 
 /// One direction of a channel, and the controls of a test.
 struct Pair {
-    sender: Sender,
-    receiver: Receiver,
+    sender: Sending<Reached>,
+    receiver: Receiving<Reached>,
     senders: Arc<Told>,
     receivers: Arc<Told>,
     senders_area: RingMemory,
@@ -154,7 +157,7 @@ fn common() -> (Arc<Common>, Arc<Told>) {
     let told = Told::new();
     let parts = Box::new(Parts(told.clone()));
     let connection = Connection::new(parts, &UlnConnectionState::new_zeroed());
-    (Common::new(Watch::over(connection)), told)
+    (Common::new(Watch::over(connection), Vec::new()), told)
 }
 
 fn pair() -> Pair {
@@ -170,8 +173,10 @@ fn pair() -> Pair {
         is_cut: is_cut.clone(),
     };
     let ((to, senders), (from, receivers)) = (common(), common());
-    let sender = Sender::new(&to, Box::new(half(&at_sender, &at_receiver, 0)), CAPACITY);
-    let receiver = Receiver::new(&from, Box::new(half(&at_receiver, &at_sender, 1)), CAPACITY);
+    let ground = Reached::to(Box::new(half(&at_sender, &at_receiver, 0)), CAPACITY);
+    let sender = Sending::new(&to, ground, CAPACITY);
+    let ground = Reached::from(Box::new(half(&at_receiver, &at_sender, 1)), CAPACITY);
+    let receiver = Receiving::new(&from, ground, CAPACITY);
     Pair {
         sender,
         receiver,

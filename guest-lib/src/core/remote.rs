@@ -39,6 +39,12 @@ pub(crate) trait Remote: Debug + Send {
         Ok(true)
     }
 
+    /// Wakes the peer's half, by a word that the peer's channel does not use otherwise: it has
+    /// express memory. Waits for at most `limit` for room at the card. Returns `false` without room.
+    fn ring(&self, word: Word, limit: Duration) -> Result<bool> {
+        Ok(self.wait_for_room(Some(limit))? && self.post(&[0..0, 0..0], word, 1).map(|()| true)?)
+    }
+
     /// Arms the next sleep: any arrival from now on ends it. The caller then looks once more, and
     /// calls [`Remote::arm_file`].
     fn arm(&self) -> Result<()>;

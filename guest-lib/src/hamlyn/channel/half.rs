@@ -122,6 +122,19 @@ impl Half {
         Ok(())
     }
 
+    /// Sends a word that wakes the peer. Waits for at most `limit` for room in the work queue.
+    fn ring(&self, word: u32, limit: Duration) -> Result<bool> {
+        let mut sent = self.try_send_word(word);
+        if sent.as_ref().is_err_and(Error::is_would_block) && !limit.is_zero() {
+            self.wait_progress(limit)?;
+            sent = self.try_send_word(word);
+        }
+        match sent {
+            Err(error) if error.is_would_block() => Ok(false),
+            sent => sent.map(|()| true),
+        }
+    }
+
     /// Passes the notifications that have arrived to `take`, not more than a queue of them. An
     /// overrun is passed as `None`.
     fn take_notifications(&self, mut take: impl FnMut(Option<Notification>)) {
@@ -310,6 +323,10 @@ impl Remote for SendingHalf {
         }
     }
 
+    fn ring(&self, _word: Word, limit: Duration) -> Result<bool> {
+        self.half.ring(ToReceiver::Ended { at: 0, how: 1 }.encode(), limit)
+    }
+
     fn arm(&self) -> Result<()> {
         self.half.arm();
         Ok(())
@@ -434,6 +451,10 @@ impl Remote for ReceivingHalf {
         }
         let filled = self.filled.borrow();
         filled.until() != written || filled.end() != 0 || self.report_is_due()
+    }
+
+    fn ring(&self, _word: Word, limit: Duration) -> Result<bool> {
+        self.half.ring(ToSender::Released(0).encode(), limit)
     }
 
     fn arm(&self) -> Result<()> {

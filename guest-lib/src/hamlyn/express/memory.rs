@@ -193,21 +193,11 @@ impl Sender {
         self.ring_bell();
     }
 
-    /// Puts a message in place for [`Sender::tell`].
-    #[inline(always)]
-    pub(super) fn put(&mut self, span: Span) {
-        self.ring.put(span);
-    }
-
     /// Notifies the peer of all messages that were put.
     #[inline]
     pub(super) fn tell(&mut self) {
         self.ring.flush();
         self.ring_bell();
-    }
-
-    pub(super) fn behind(&mut self) -> Result<u64> {
-        self.with(Writer::behind)
     }
 
     /// Later calls change nothing.

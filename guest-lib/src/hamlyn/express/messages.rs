@@ -93,12 +93,6 @@ impl Sender {
         }
     }
 
-    /// Returns the number of bytes that the receiver has not released, in whole records of the
-    /// stream.
-    pub(super) fn behind(&self) -> u64 {
-        self.stream.unreleased() + (self.pending.len() - self.taken) as u64
-    }
-
     /// Waits until everything is in the stream.
     pub(super) fn finish(&mut self, timeout: Option<Duration>) -> Result<()> {
         let until = Deadline::new(timeout);

@@ -53,7 +53,6 @@ use crate::core::express::ring::HEADER;
 
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::{ReadHalf, WriteHalf};
-pub(crate) use self::open::asks_for_memory;
 pub use self::open::{ChannelEnd, ChannelListener};
 pub use self::receiver::{ChannelReceiver, Received};
 pub use self::sender::{ChannelSender, Reserved};

@@ -117,11 +117,6 @@ impl Channel {
     }
 }
 
-/// Returns whether the private data of a request asks for a channel over express memory.
-pub(crate) fn asks_for_memory(private: &[u8]) -> bool {
-    private.starts_with(&super::offer::MAGIC)
-}
-
 /// A name under which other processes request channels to this one.
 ///
 /// Its file descriptor ([`AsFd`]) is readable while a request is pending.

@@ -170,10 +170,6 @@ impl ChannelSender {
         self.begun()?.commit()
     }
 
-    pub(crate) fn forget_begun(&mut self) {
-        self.begun = None;
-    }
-
     /// Returns the room that was begun last.
     pub(crate) fn begun(&mut self) -> Result<Reserved<'_>> {
         let span = self.begun.take().ok_or(Error::Invalid("no room is reserved for a message"))?;
@@ -232,15 +228,6 @@ impl ChannelSender {
                 sender.flush(timeout)
             }
             Way::Messages(sender) => sender.finish(timeout),
-        }
-    }
-
-    /// Returns the number of bytes that were sent and not received, plus 8 for each message. When
-    /// messages are used, it counts whole records.
-    pub(crate) fn behind(&mut self) -> Result<u64> {
-        match &mut self.way {
-            Way::Memory(sender) => sender.behind(),
-            Way::Messages(sender) => Ok(sender.behind()),
         }
     }
 
@@ -363,18 +350,6 @@ impl Reserved<'_> {
         match &mut self.sender.way {
             Way::Memory(sender) => {
                 sender.commit(self.span);
-                Ok(())
-            }
-            Way::Messages(sender) => sender.commit(self.span),
-        }
-    }
-
-    /// Puts the message in place. It is sent with the next message, or by [`ChannelSender::flush`].
-    #[inline(always)]
-    pub(crate) fn put(self) -> Result<()> {
-        match &mut self.sender.way {
-            Way::Memory(sender) => {
-                sender.put(self.span);
                 Ok(())
             }
             Way::Messages(sender) => sender.commit(self.span),

@@ -106,12 +106,6 @@ impl StreamSender {
         self.timeout = timeout;
     }
 
-    /// Returns the bytes of the records that the receiver has not released, as far as is known. A
-    /// record that is not full counts as a full one.
-    pub(crate) fn unreleased(&self) -> u64 {
-        self.shared.lock().used.len() as u64 * self.record_size as u64
-    }
-
     /// Returns the number of bytes that the stream has accepted, including coalesced ones.
     #[must_use]
     pub fn accepted(&self) -> u64 {
