@@ -93,6 +93,7 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn new(watch: Watch, areas: Vec<Box<dyn Debug + Send + Sync>>) -> Arc<Self> {
+        watch.close_at_end();
         Arc::new(Self { watch, broken: OnceLock::new(), _areas: areas })
     }
 

@@ -25,6 +25,29 @@
 //! # }
 //! ```
 //!
+//! # Event loops
+//! Each half has a file of its own ([`Receiver::file`], [`Sender::file`]), which reports messages or
+//! room, and the peer's end. Call [`Receiver::arm`] before each wait:
+//!
+//! ```no_run
+//! # use hamlyn::channel::Receiver;
+//! # fn wait(file: std::os::fd::BorrowedFd<'_>) {}
+//! # fn serve(receiver: &mut Receiver) -> hamlyn::Result<()> {
+//! loop {
+//!     match receiver.try_recv() {
+//!         Ok(Some(message)) => println!("{} bytes", message.len()),
+//!         Ok(None) => return Ok(()),
+//!         Err(error) if !error.is_would_block() => return Err(error),
+//!         Err(_) if receiver.arm()? => {}
+//!         // By poll(2), epoll(7) or mio, with the files of other channels.
+//!         Err(_) => wait(receiver.file()?),
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! With the feature `tokio`, `asynchronous` has both halves as futures and byte streams.
+//!
 //! # Guarantees
 //! - Each message arrives once, in order and complete, or the channel ends with an error.
 //! - A sender has credit for the receiver's ring, so a program that stops reading blocks only its
@@ -44,6 +67,8 @@
 //!
 //! With express memory the sender stores the message directly where the receiver reads it.
 
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
 mod card;
 mod express;
 mod ground;

@@ -15,6 +15,9 @@ use crate::core::express::ring::Span;
 use crate::core::polling::Polling;
 use crate::error::{Error, Result, inside};
 
+/// Number of messages without bytes that a call passes that does not wait.
+const EMPTY: u32 = 64;
+
 /// The receiving half of a [`super::Channel`].
 ///
 /// If it is dropped before the end, the peer's sender gets [`crate::PeerLoss::Abandoned`] once the
@@ -73,11 +76,16 @@ impl Receiver {
 
     #[inline(always)]
     fn recv_with(&mut self, wait: Wait) -> Result<Option<Message<'_>>> {
-        let next = match half!(&mut self.way, receiver => receiver.next_known()) {
-            None => self.find_next(wait)?,
-            known => known,
-        };
-        Ok(next.map(|span| Message { receiver: self, span }))
+        Ok(self.next(wait)?.map(|span| Message { receiver: self, span }))
+    }
+
+    /// Returns the next message. The caller makes a [`Message`] of it, or releases it.
+    #[inline(always)]
+    pub(super) fn next(&mut self, wait: Wait) -> Result<Option<Span>> {
+        match half!(&mut self.way, receiver => receiver.next_known()) {
+            None => self.find_next(wait),
+            known => Ok(known),
+        }
     }
 
     /// Finds a message that is not known to exist.
@@ -119,11 +127,7 @@ impl Receiver {
     #[doc(hidden)]
     pub fn take(&mut self, wait: Option<Option<Duration>>) -> Result<Option<&[AtomicU8]>> {
         self.give_back()?;
-        let known = half!(&mut self.way, receiver => receiver.next_known());
-        self.taken = match known {
-            None => self.find_next(wait.map_or(Wait::No, Wait::Until))?,
-            known => known,
-        };
+        self.taken = self.next(wait.map_or(Wait::No, Wait::Until))?;
         Ok(self.taken.map(|span| self.data(span)))
     }
 
@@ -153,11 +157,13 @@ impl Receiver {
     }
 }
 
-/// A byte stream: message boundaries are not preserved. Blocks until there is a byte.
-impl io::Read for Receiver {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+impl Receiver {
+    /// Copies bytes of the next message, as a byte stream. Returns 0 if the peer has closed. A call
+    /// that does not wait passes at most [`EMPTY`] messages without bytes.
+    pub(super) fn read_with(&mut self, to: &mut [u8], wait: Wait) -> Result<usize> {
+        let mut empty = 0;
         while self.rest.1 == self.rest.0.len() && !to.is_empty() {
-            let Some(message) = self.recv()? else { return Ok(0) };
+            let Some(message) = self.recv_with(wait)? else { return Ok(0) };
             let length = message.len();
             if (1..=to.len()).contains(&length) {
                 message.read(0, &mut to[..length])?;
@@ -166,6 +172,10 @@ impl io::Read for Receiver {
             let rest = message.to_vec()?;
             drop(message);
             self.rest = (rest, 0);
+            empty += 1;
+            if matches!(wait, Wait::No) && empty == EMPTY && length == 0 {
+                return Err(Error::WouldBlock { object: "bytes that were sent", limit: 0 });
+            }
         }
         let (message, at) = &mut self.rest;
         let length = to.len().min(message.len() - *at);
@@ -175,14 +185,21 @@ impl io::Read for Receiver {
     }
 }
 
+/// A byte stream: message boundaries are not preserved. Blocks until there is a byte.
+impl io::Read for Receiver {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        Ok(self.read_with(to, Wait::Until(None))?)
+    }
+}
+
 /// A received message, where the peer's card or process has stored it. Dropping it releases the
 /// space.
 ///
 /// The peer may change the bytes until then: copy what you check, and check the copy.
 #[derive(Debug)]
 pub struct Message<'a> {
-    receiver: &'a mut Receiver,
-    span: Span,
+    pub(super) receiver: &'a mut Receiver,
+    pub(super) span: Span,
 }
 
 impl Message<'_> {

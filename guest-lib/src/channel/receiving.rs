@@ -174,11 +174,7 @@ impl<G: Ground> Receiving<G> {
     #[cold]
     fn ended(&mut self) -> Next {
         let Some(how) = self.with(Reader::ended)? else { return Ok(None) };
-        let end = (how != CLOSED).then_some(PeerLoss::Abandoned);
-        let _ = self.end.set(end);
-        if end.is_none() {
-            self.common.watch.finish();
-        }
+        let _ = self.end.set((how != CLOSED).then_some(PeerLoss::Abandoned));
         self.next()
     }
 

@@ -118,7 +118,7 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn reserve_with(&mut self, length: usize, wait: Wait) -> Result<Room<'_>> {
+    pub(super) fn reserve_with(&mut self, length: usize, wait: Wait) -> Result<Room<'_>> {
         self.begun = None;
         let known = half!(&self.way, sender => sender.reserve_known(length as u64));
         let span = match known.filter(|_| length <= self.longest) {
@@ -214,6 +214,12 @@ impl Sender {
         self.close_with(Some(timeout))
     }
 
+    /// Closes the channel in this direction, and does not wait until delivery is certain.
+    pub(super) fn announce_end(&mut self) {
+        self.begun = None;
+        half!(&mut self.way, sender => sender.announce_end());
+    }
+
     fn close_with(mut self, timeout: Option<Duration>) -> Result<()> {
         half!(&mut self.way, sender => sender.close(timeout))
     }
@@ -225,7 +231,7 @@ impl Sender {
 
     /// Returns how many bytes of a stream are sent as one message: a part of the ring, so that both
     /// ends work in parallel.
-    fn piece(&self) -> usize {
+    pub(super) fn piece(&self) -> usize {
         (self.longest / 2).max(1)
     }
 }
@@ -248,8 +254,8 @@ impl io::Write for Sender {
 /// Space for a message ([`Sender::reserve`]). Dropping it sends nothing.
 #[derive(Debug)]
 pub struct Room<'a> {
-    sender: &'a mut Sender,
-    span: Span,
+    pub(super) sender: &'a mut Sender,
+    pub(super) span: Span,
 }
 
 impl Room<'_> {

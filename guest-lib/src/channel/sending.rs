@@ -163,7 +163,6 @@ impl<G: Ground> Sending<G> {
         if !std::mem::replace(&mut self.closed, true) {
             self.ring.end(CLOSED);
             self.wake();
-            self.common.watch.finish();
         }
     }
 

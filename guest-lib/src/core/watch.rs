@@ -104,6 +104,11 @@ impl Watch {
     pub(crate) fn finish(&self) {
         self.finished.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// Closes the connection when this is dropped: only a process that dies leaves it open.
+    pub(crate) fn close_at_end(&self) {
+        self.finished.store(2, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Watch {

@@ -9,10 +9,10 @@ use hamlyn::channel::{Card, Channel, Listener, Options};
 use hamlyn::{Error, PeerLoss, Polling};
 use proptest::prelude::*;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Opens a channel between the fake card's two hosts.
-fn open(fake: &Fake, options: Options) -> [Channel; 2] {
+pub(crate) fn open(fake: &Fake, options: Options) -> [Channel; 2] {
     let [here, there] = [fake.share(), fake.other()].map(|seat| Card::from(hamlyn::Card::attached(seat)));
     open_at(&here, &there, options)
 }
@@ -26,7 +26,7 @@ fn open_at(here: &Card, there: &Card, options: Options) -> [Channel; 2] {
     })
 }
 
-fn bytes(number: usize, length: usize) -> Vec<u8> {
+pub(crate) fn bytes(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + number) as u8).collect()
 }
 

@@ -5,6 +5,8 @@
 mod asynchronous;
 mod barrier;
 mod channel;
+#[cfg(feature = "tokio")]
+mod channel_loops;
 mod clients;
 mod completions;
 mod connect_any;
