@@ -5,13 +5,15 @@
 
 use std::error::Error as AnyError;
 use std::io::{Read, Write};
-use std::process::Command;
+use std::os::fd::BorrowedFd;
+use std::process::{Child, Command};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
 use hamlyn::channel::{Card, Channel, Listener, Options, Receiver, Sender};
-use hamlyn::{EndReason, Error, PeerLoss};
+use hamlyn::{EndReason, Error, PeerLoss, Polling};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 type Outcome<T = ()> = Result<T, Box<dyn AnyError>>;
@@ -148,10 +150,13 @@ const CASES: &[(&str, Case)] = &[
     ("both directions of a large ring at once", large),
     ("a full channel says so and loses nothing", full),
     ("a sleeper is woken", late),
+    ("an event loop waits for several channels", looped),
+    ("an event loop learns of room", room_in_loop),
     ("bytes as a stream", stream),
     ("an end without close is told", abandoned),
     ("a receiver that leaves is told", left),
     ("a process that dies is told after its last message", died),
+    ("an event loop learns of a process that died", died_in_loop),
     ("a name that no listener has is told", absent),
     ("a longer message than fits is refused", too_long),
 ];
@@ -162,7 +167,8 @@ fn run(card: &Card, host: u32, word: &str) -> Outcome {
         case(card, host).map_err(|error| format!("{name}: {error}"))?;
         println!("{}", json!({ "case": name }));
     }
-    println!("{}", json!({ "cases": CASES.len(), "model": card.model() }));
+    let is_express = Channel::connect_timeout(card, host, NAME, Options::default(), LONG)?.is_express();
+    println!("{}", json!({ "cases": CASES.len(), "model": card.model(), "express": is_express }));
     Ok(())
 }
 
@@ -270,6 +276,76 @@ fn late(card: &Card, host: u32) -> Outcome {
     Ok(sender.close()?)
 }
 
+/// Waits for one of these files.
+fn poll_files(files: &[BorrowedFd<'_>]) -> Outcome {
+    let mut polled: Vec<_> =
+        files.iter().map(|file| PollFd::from_borrowed_fd(*file, PollFlags::IN)).collect();
+    let count = poll(&mut polled, Some(&Timespec::try_from(LONG)?))?;
+    expect(count > 0, "no file is readable in time")
+}
+
+/// Receives the next message of one of these channels, in a loop that waits for all.
+fn next_of(receivers: &mut [Receiver]) -> Outcome<(usize, Option<Vec<u8>>)> {
+    loop {
+        let mut is_ready = false;
+        for (number, receiver) in receivers.iter_mut().enumerate() {
+            match receiver.try_recv() {
+                Err(error) if error.is_would_block() => {}
+                message => return Ok((number, message?.map(|message| message.to_vec()).transpose()?)),
+            }
+            is_ready |= receiver.arm()?;
+        }
+        if !is_ready {
+            let files = receivers.iter_mut().map(Receiver::file).collect::<Result<Vec<_>, _>>()?;
+            poll_files(&files)?;
+        }
+    }
+}
+
+fn looped(card: &Card, host: u32) -> Outcome {
+    let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        let Channel { sender, mut receiver } = open(card, host, "echo")?;
+        receiver.set_polling(Polling::NEVER);
+        senders.push(sender);
+        receivers.push(receiver);
+    }
+    for step in 0..300_usize {
+        let sent = message(step as u64, 300);
+        senders[step * 7 % 3].send(&sent)?;
+        if step % 100 == 0 {
+            thread::sleep(SHORT / 10);
+        }
+        let (number, came) = next_of(&mut receivers)?;
+        expect(number == step * 7 % 3 && came == Some(sent), &format!("message {step} is another"))?;
+    }
+    for _ in 0..senders.len() {
+        senders.remove(0).close()?;
+        let (number, end) = next_of(&mut receivers)?;
+        expect(number == 0 && end.is_none(), "the end is told by another channel")?;
+        receivers.remove(0);
+    }
+    Ok(())
+}
+
+fn room_in_loop(card: &Card, host: u32) -> Outcome {
+    let Channel { mut sender, mut receiver } = open(card, host, "stall")?;
+    sender.set_polling(Polling::NEVER);
+    let mut sleeps = 0;
+    for _ in 0..200 {
+        while sender.try_send(&[5; 1000]).is_err_and(|error| error.is_would_block()) {
+            if !sender.arm(1000)? {
+                sleeps += 1;
+                poll_files(&[sender.file()?])?;
+            }
+        }
+    }
+    sender.close()?;
+    let came = receiver.recv_timeout(LONG)?.ok_or("closed")?.to_vec()?;
+    expect(came == 200_u64.to_le_bytes(), &format!("200 were sent, and {came:?} came"))?;
+    expect(sleeps > 0, "a loop that sends more than there is room for does not sleep")
+}
+
 fn stream(card: &Card, host: u32) -> Outcome {
     let Channel { mut sender, mut receiver } = open(card, host, "stream")?;
     let sent: Vec<u8> = (0..STREAM).map(|at| (at % 251) as u8).collect();
@@ -302,10 +378,11 @@ fn left(card: &Card, host: u32) -> Outcome {
     Err("a receiver that has left takes all".into())
 }
 
-/// Starts the dying process on this machine's own host, which a card also reaches.
-fn died(card: &Card, _host: u32) -> Outcome {
+/// Starts the dying process on this machine's own host, which a card also reaches, and receives its
+/// message.
+fn dying(card: &Card) -> Outcome<(Child, Channel)> {
     let own = card.host()?.ok_or("the link is down")?;
-    let mut child = Command::new(std::env::current_exe()?).arg("die").spawn()?;
+    let child = Command::new(std::env::current_exe()?).arg("die").spawn()?;
     let mut channel = loop {
         match Channel::connect_timeout(card, own, "channel-check-dies", Options::default(), LONG) {
             Err(Error::Ended(end)) if end.reason == EndReason::NoName => thread::sleep(SHORT / 10),
@@ -313,6 +390,21 @@ fn died(card: &Card, _host: u32) -> Outcome {
         }
     };
     expect(channel.receiver.recv_timeout(LONG)?.ok_or("closed")?.to_vec()? == b"last words", "other bytes")?;
+    Ok((child, channel))
+}
+
+fn died_in_loop(card: &Card, _host: u32) -> Outcome {
+    let (mut child, channel) = dying(card)?;
+    let told = next_of(&mut [channel.receiver]);
+    child.wait()?;
+    match told {
+        Err(error) if matches!(error.downcast_ref(), Some(Error::PeerLost(PeerLoss::Process))) => Ok(()),
+        other => Err(format!("the loop gets {other:?}").into()),
+    }
+}
+
+fn died(card: &Card, _host: u32) -> Outcome {
+    let (mut child, mut channel) = dying(card)?;
     let told = channel.receiver.recv_timeout(LONG);
     let is_told = matches!(told, Err(Error::PeerLost(PeerLoss::Process)));
     let text = format!("the receiver gets {told:?}");

@@ -215,6 +215,7 @@ impl Sender {
     }
 
     /// Closes the channel in this direction, and does not wait until delivery is certain.
+    #[cfg(feature = "tokio")]
     pub(super) fn announce_end(&mut self) {
         self.begun = None;
         half!(&mut self.way, sender => sender.announce_end());

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 
 use hamlyn::channel::Receiver;
 
@@ -59,4 +60,19 @@ pub unsafe extern "C" fn uln_release(receiver: Option<&mut uln_receiver>) -> c_i
         given(receiver, "receiver")?.0.give_back()?;
         Ok(0)
     })
+}
+
+/// Returns the receiver's file, for poll(2), epoll(7) and the like. It is readable once uln_recv has
+/// something to report, if uln_receiver_arm was called since uln_recv found nothing. It may be
+/// readable without a reason. It belongs to the receiver, which closes it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uln_receiver_fd(receiver: Option<&mut uln_receiver>) -> c_int {
+    call(|| Ok(given(receiver, "receiver")?.0.file()?.as_raw_fd()))
+}
+
+/// Arms the receiver's file for the next message, or the channel's end. Call it before each poll.
+/// Returns 1 if uln_recv already has something to report: do not poll then. Returns 0 otherwise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uln_receiver_arm(receiver: Option<&mut uln_receiver>) -> c_int {
+    call(|| Ok(given(receiver, "receiver")?.0.arm()?.into()))
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 
 use hamlyn::channel::Sender;
 
@@ -115,4 +116,20 @@ pub unsafe extern "C" fn uln_close(sender: Option<Box<uln_sender>>, timeout_ms: 
         };
         at_once(timeout_ms, closed.map(|()| 0))
     })
+}
+
+/// Returns the sender's file, for poll(2), epoll(7) and the like. It is readable once there is room
+/// for the message of uln_sender_arm. It may be readable without a reason. It belongs to the
+/// sender, which closes it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uln_sender_fd(sender: Option<&mut uln_sender>) -> c_int {
+    call(|| Ok(given(sender, "sender")?.0.file()?.as_raw_fd()))
+}
+
+/// Arms the sender's file for when there is room for a message of this many bytes, or the channel
+/// has ended. Call it before each poll. Returns 1 if that is already the case: do not poll then.
+/// Returns 0 otherwise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uln_sender_arm(sender: Option<&mut uln_sender>, length: usize) -> c_int {
+    call(|| Ok(given(sender, "sender")?.0.arm(length)?.into()))
 }
