@@ -75,7 +75,13 @@ struct clan_parts {
 #define clan_parts(of) container_of_const(of, struct clan_parts, card)
 
 /* Kinds that name others come before these. */
-enum { CLAN_KIND_WINDOW, CLAN_KIND_ENDPOINT, CLAN_KIND_EVENTS, CLAN_KIND_APERTURE };
+enum {
+	CLAN_KIND_WINDOW,
+	CLAN_KIND_ENDPOINT,
+	CLAN_KIND_EVENTS,
+	CLAN_KIND_APERTURE,
+	CLAN_KIND_EXPRESS,
+};
 
 /* A card's limits, as the core keeps them (uln_query.card). */
 struct clan_limits {

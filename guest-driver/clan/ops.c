@@ -178,6 +178,7 @@ static const struct card_kind * const kinds[] = {
 	[CLAN_KIND_ENDPOINT] = &clan_endpoint_kind,
 	[CLAN_KIND_EVENTS] = &clan_events_kind,
 	[CLAN_KIND_APERTURE] = &clan_aperture_kind,
+	[CLAN_KIND_EXPRESS] = &uln_express_kind,
 };
 static_assert(ARRAY_SIZE(kinds) <= ULN_CARD_KINDS);
 

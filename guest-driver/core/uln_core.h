@@ -87,7 +87,7 @@ struct uln_express_ops;
 struct uln_file;
 
 /* Maximum number of kinds of objects of a card. */
-#define ULN_CARD_KINDS 4
+#define ULN_CARD_KINDS 5
 
 struct card_kind;
 

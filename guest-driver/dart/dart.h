@@ -62,7 +62,13 @@ struct dart_parts {
 #define dart_parts(of) container_of_const(of, struct dart_parts, card)
 
 /* Kinds that name others come before these. */
-enum { DART_KIND_CONNECTION, DART_KIND_QUEUE, DART_KIND_BANK, DART_KIND_ENDPOINT };
+enum {
+	DART_KIND_CONNECTION,
+	DART_KIND_QUEUE,
+	DART_KIND_BANK,
+	DART_KIND_ENDPOINT,
+	DART_KIND_EXPRESS,
+};
 
 static inline const struct dart_query *dart_limits(const struct uln_card *card)
 {

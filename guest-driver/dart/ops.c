@@ -180,6 +180,7 @@ static const struct card_kind * const kinds[] = {
 	[DART_KIND_QUEUE] = &dart_queue_kind,
 	[DART_KIND_BANK] = &dart_bank_kind,
 	[DART_KIND_ENDPOINT] = &dart_endpoint_kind,
+	[DART_KIND_EXPRESS] = &uln_express_kind,
 };
 static_assert(ARRAY_SIZE(kinds) <= ULN_CARD_KINDS);
 

@@ -138,7 +138,9 @@ static const struct card_call calls[] = {
 static const struct card_kind * const kinds[] = {
 	[SHRIMP_KIND_MAPPING] = &shrimp_mapping_kind,
 	[SHRIMP_KIND_EXPORT] = &shrimp_export_kind,
+	[SHRIMP_KIND_EXPRESS] = &uln_express_kind,
 };
+static_assert(ARRAY_SIZE(kinds) <= ULN_CARD_KINDS);
 
 const struct card_ops shrimp_card_ops = {
 	.model = SHRIMP_MODEL,

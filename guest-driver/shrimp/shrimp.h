@@ -99,7 +99,7 @@ struct shrimp_parts {
 
 #define shrimp_parts(of) container_of_const(of, struct shrimp_parts, card)
 
-enum { SHRIMP_KIND_MAPPING, SHRIMP_KIND_EXPORT };
+enum { SHRIMP_KIND_MAPPING, SHRIMP_KIND_EXPORT, SHRIMP_KIND_EXPRESS };
 
 /* A host that has mapped a part of an export, or is about to. */
 struct shrimp_import {
