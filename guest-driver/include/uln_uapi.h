@@ -395,7 +395,7 @@ struct uln_object {
 	__u64 reserved1;
 };
 
-/* Argument of ULN_IOC_OBJECT_FILE. */
+/* An object, and what its own file reports. */
 struct uln_object_file {
 	/* In: the object's offset for mmap(2), as its driver returned it. */
 	__u64 offset;

@@ -37,6 +37,7 @@ const CALLS: &[(u64, u32, u32)] = &[
     (16, 0xc040_481a, ULN_IOC_EXPRESS_MAP),
     (16, 0xc010_481b, ULN_IOC_EXPRESS_DESTROY),
     (16, 0xc040_481c, ULN_IOC_EXPRESS_QUERY),
+    (32, 0xc010_481d, ULN_IOC_OBJECT_FILE),
 ];
 
 #[test]
@@ -51,8 +52,9 @@ fn call_numbers_are_unchanged() {
         HAMLYN_CAPABILITY_COMPLETIONS,
         ULN_CAPABILITY_QUESTIONS,
         ULN_CAPABILITY_EXPRESS,
+        ULN_CAPABILITY_OBJECT_FILES,
     ];
-    assert_eq!(additions, [1, 2, 4, 8, 16]);
+    assert_eq!(additions, [1, 2, 4, 8, 16, 32]);
     assert_eq!(ULN_UAPI_VERSION >> 16, 2, "another major version need not take these");
 }
 

@@ -140,8 +140,8 @@ pub(crate) fn pinned() -> Outcome<usize> {
     Ok(line.trim().trim_end_matches("kB").trim().parse::<usize>()? * 1024)
 }
 
-pub(crate) fn poll_for(device: &Device, time: Duration) -> io::Result<PollFlags> {
-    let mut files = [PollFd::from_borrowed_fd(device.as_fd(), PollFlags::IN)];
+pub(crate) fn poll_for(file: &impl AsFd, time: Duration) -> io::Result<PollFlags> {
+    let mut files = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)];
     let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
     poll(&mut files, Some(&time))?;
     Ok(files[0].revents())

@@ -19,6 +19,7 @@ use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
 use crate::connections::connections;
 use crate::fetch::fetch;
+use crate::object_files::object_files;
 
 pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
     let mut bench = Bench::create(path)?;
@@ -32,6 +33,7 @@ pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
     terminus_calls(checks, &bench.device)?;
     mappings(checks, &bench, &other)?;
     queue_calls(checks, &bench, &other)?;
+    object_files(checks, path)?;
     slot_calls(checks, &bench, &other)?;
     area_memory(checks, &bench)?;
     send_buffer_calls(checks, &bench)?;
@@ -61,7 +63,8 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
             == ULN_CAPABILITY_CONNECTIONS
                 | ULN_CAPABILITY_SHARES
                 | HAMLYN_CAPABILITY_COMPLETIONS
-                | ULN_CAPABILITY_QUESTIONS;
+                | ULN_CAPABILITY_QUESTIONS
+                | ULN_CAPABILITY_OBJECT_FILES;
     checks.holds(
         "query's answer is sound",
         sound && query.termini > 0 && query.slots > 0 && query.vectors > 1,

@@ -23,6 +23,7 @@ mod crowd;
 mod fetch;
 mod hold;
 mod memlock;
+mod object_files;
 mod quotas;
 mod sleep;
 mod stress;

@@ -31,7 +31,7 @@ pub struct UlnObject {
 
 impl CardArgument for UlnObject {}
 
-/// Argument of [`ULN_IOC_OBJECT_FILE`].
+/// An object, and what its own file reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct UlnObjectFile {
