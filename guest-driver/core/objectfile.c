@@ -26,7 +26,7 @@ static __poll_t object_file_poll(struct file *filp, poll_table *table)
 
 	poll_wait(filp, kind->wait(object), table);
 	guard(mutex)(&card->lock);
-	if (!object->open || !card->live)
+	if (!object->file || !card->live)
 		return EPOLLERR | EPOLLHUP;
 	return kind->poll_own ? kind->poll_own(object) : kind->poll(object);
 }
