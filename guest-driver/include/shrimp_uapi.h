@@ -188,8 +188,9 @@ struct shrimp_map {
  */
 struct shrimp_wait {
 	/*
-	 * In: time-out in nanoseconds, 0 to return at once, or -1 for no time-out. With 0, the
-	 * export's own file (ULN_IOC_OBJECT_FILE) is then readable once the number differs.
+	 * In: time-out in nanoseconds, 0 to return at once, or -1 for no time-out. After 0, the
+	 * export's own file (ULN_IOC_OBJECT_FILE) is readable once the number
+	 * differs.
 	 */
 	__s64 timeout_ns;
 	/* In: the export. */

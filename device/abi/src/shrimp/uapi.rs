@@ -154,8 +154,9 @@ pub struct ShrimpMap {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ShrimpWait {
-    /// In: time-out in nanoseconds, 0 to return at once, or -1 for no time-out. With 0, the export's
-    /// own file ([`crate::uapi::ULN_IOC_OBJECT_FILE`]) is then readable once the number differs.
+    /// In: time-out in nanoseconds, 0 to return at once, or -1 for no time-out. After 0, the
+    /// export's own file ([`crate::uapi::ULN_IOC_OBJECT_FILE`]) is readable once the number
+    /// differs.
     pub timeout_ns: i64,
     /// In: the export.
     pub export: u32,
