@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use hamlyn_abi::clan::dma::ClanRequest;
 
+use super::loads::Loads;
+
 /// An action of a process.
 #[derive(Debug, Clone)]
 pub(super) enum Deed {
@@ -65,14 +67,52 @@ pub(super) enum Deed {
 /// A processor, and the process on it.
 #[derive(Debug)]
 pub(super) struct Processor {
-    pub(super) owner: u32,
-    pub(super) deeds: VecDeque<Deed>,
-    /// The load that it waits for.
-    pub(super) stands_still: Option<u64>,
+    owner: u32,
+    deeds: VecDeque<Deed>,
+    /// The load that it waits for, or has waited for last.
+    load: Option<u64>,
 }
 
 impl Processor {
     pub(super) fn new(owner: u32) -> Self {
-        Self { owner, deeds: VecDeque::new(), stands_still: None }
+        Self { owner, deeds: VecDeque::new(), load: None }
+    }
+
+    pub(super) fn owner(&self) -> u32 {
+        self.owner
+    }
+
+    pub(super) fn deeds(&self) -> &VecDeque<Deed> {
+        &self.deeds
+    }
+
+    /// Adds an action.
+    pub(super) fn plan(&mut self, deed: Deed) {
+        self.deeds.push_back(deed);
+    }
+
+    /// Takes its next action, if it does not wait for a load.
+    pub(super) fn next(&mut self, loads: &Loads) -> Option<Deed> {
+        let waits = self.load.is_some_and(|load| loads.is_waiting(load));
+        if waits { None } else { self.deeds.pop_front() }
+    }
+
+    /// Puts an action, or the rest of it, before all others.
+    pub(super) fn go_on_with(&mut self, deed: Option<Deed>) {
+        deed.into_iter().for_each(|deed| self.deeds.push_front(deed));
+    }
+
+    pub(super) fn wait_for(&mut self, load: Option<u64>) {
+        self.load = load.or(self.load);
+    }
+
+    /// Drops actions on an object that no longer exists.
+    pub(super) fn forget(&mut self, is_gone: impl Fn(&Deed) -> bool) {
+        self.deeds.retain(|deed| !is_gone(deed));
+    }
+
+    /// Drops all actions and waits for nothing: the card was reset.
+    pub(super) fn reset(&mut self) {
+        *self = Self::new(self.owner);
     }
 }

@@ -1,355 +1,152 @@
-//! The simulation's own account of each card: what its driver has opened, and what the card owes.
+//! What the driver of a card has opened, and what accesses then have as their effects.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Range;
+use std::collections::BTreeMap;
 
-use hamlyn_abi::clan::aperture::{CLAN_APERTURE_GROUP, CLAN_APERTURE_PARTS, CLAN_GROUP_HOST, CLAN_PART};
-use hamlyn_abi::clan::dma::{CLAN_DMA_WRITE, CLAN_REQUEST_SIZE, ClanRequest};
-use hamlyn_abi::clan::endpoint::*;
-use hamlyn_abi::clan::event::CLAN_EVENTS_TAKEN;
-use hamlyn_abi::clan::statistics::ClanStatistic;
+use hamlyn_abi::clan::event::CLAN_EVENT_TRIPWIRE;
+use hamlyn_abi::clan::fifo::{CLAN_FIFO_NUMBER_SHIFT, CLAN_FIFO_TRIPWIRE};
+use hamlyn_abi::clan::tripwire::*;
+use hamlyn_abi::family::area::ULN_MAX_AREA;
 
 use crate::engine::area::Area;
-use crate::engine::memory::{Memory, Write};
+use crate::engine::rng::Rng;
 
-use super::packet::Letter;
-
-/// An open aperture.
-#[derive(Debug, Clone)]
-pub(super) struct Aperture {
-    pub(super) area: Area,
-    pub(super) key: u64,
-    pub(super) owner: u32,
-    pub(super) flags: u32,
-    /// Its group, if it is a member of one.
-    pub(super) group: u32,
-}
-
-impl Aperture {
-    /// Returns the range of its memory that a host may access.
-    pub(super) fn part(&self, source: u16) -> Range<u64> {
-        let length = self.area.length;
-        if self.flags & CLAN_APERTURE_PARTS == 0 {
-            return 0..length;
-        }
-        let (start, part) = (u64::from(source) * u64::from(CLAN_PART), u64::from(CLAN_PART));
-        start..(start + part).min(length).max(start)
-    }
-
-    pub(super) fn is_member(&self) -> bool {
-        self.flags & CLAN_APERTURE_GROUP != 0
-    }
-}
-
-/// An open window.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
-    pub(super) key: u64,
-    pub(super) offset: u64,
-    pub(super) length: u64,
-    pub(super) host: u32,
-    pub(super) aperture: u32,
-    pub(super) endpoint: u32,
-    pub(super) flags: u32,
-}
-
-/// The accesses that an enabled Tripwire watches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Watch {
-    pub(super) offset: u64,
-    pub(super) length: u64,
-    /// The aperture in the lower half, its host in the upper if it is remote.
-    pub(super) target: u64,
-    pub(super) flags: u32,
-}
-
-#[derive(Debug, Clone, Default)]
-pub(super) struct Tripwire {
-    /// Values that were stored to its words.
-    pub(super) held: [u64; 3],
-    pub(super) watch: Option<Watch>,
-    pub(super) count: u32,
-    pub(super) answer: u32,
-    pub(super) serial: u16,
-}
-
-/// A DMA request that has not ended.
-#[derive(Debug, Clone)]
-pub(super) struct Pending {
-    /// Its number among all requests.
-    pub(super) serial: u64,
-    pub(super) request: ClanRequest,
-    /// Bytes that have left, or come.
-    pub(super) done: u64,
-    /// For a request that does not wait for its packets: by host, the first bytes of packets that
-    /// have left, or whose loss was reported.
-    pub(super) copied: BTreeMap<u16, BTreeSet<u64>>,
-    /// Members of its group that have not got all their copies.
-    pub(super) owed: BTreeSet<u16>,
-    /// Bytes that were asked for.
-    pub(super) asked: u64,
-    /// Reason that the other host has reported: `CLAN_FAULT_*`.
-    pub(super) refused: u32,
-    /// When it was put, by [`Ledger::next_event`].
-    pub(super) put_at: u64,
-    /// When it was put: the moment (`since`), and the time in milliseconds (`since_ms`).
-    pub(super) since: u64,
-    pub(super) since_ms: u64,
-    /// Its local aperture was closed, so the bytes read from it are unknown.
-    pub(super) is_cut: bool,
-}
-
-/// A request that has ended, and may still have a packet that is about to leave.
-#[derive(Debug, Clone)]
-pub(super) struct Ghost {
-    /// Tag and owner of its endpoint.
-    pub(super) tag: u32,
-    pub(super) owner: u32,
-    pub(super) flags: u32,
-    pub(super) pending: Pending,
-    /// When it ended as done, by [`Ledger::next_event`]. All its packets had been made by then.
-    pub(super) ended_at: Option<u64>,
-}
-
-/// Fields of a fault, in the order in which the card writes them before it increments the count.
-pub(super) const FAULT_PARTS: [u32; 4] =
-    [CLAN_STATE_FAULTS_BEGUN, CLAN_STATE_FAULT_USE, CLAN_STATE_FAULT_REASON, CLAN_STATE_FAULT_OFFSET];
-
-/// A possible cause of an endpoint's fault: reason, host, aperture and offset.
-pub(super) type Cause = (u32, u32, u32, u64);
-
-/// An open endpoint.
-#[derive(Debug)]
-pub(super) struct Endpoint {
-    pub(super) area: Area,
-    /// The sender in its packets.
-    pub(super) tag: u32,
-    pub(super) owner: u32,
-    pub(super) tripwires: Vec<Tripwire>,
-    pub(super) requests: u32,
-    pub(super) events: Option<u32>,
-    pub(super) flags: u32,
-    /// Bits that must be set.
-    pub(super) bits: u64,
-    /// The halves of its bitmap: the card's (`bitmap`) and its owner's (`cleared`).
-    pub(super) bitmap: u64,
-    pub(super) cleared: u64,
-    pub(super) put: u32,
-    pub(super) done: u32,
-    /// Requests whose results are written, as reported by `done`.
-    pub(super) ended: u32,
-    pub(super) pending: VecDeque<Pending>,
-    /// Packets of other endpoints' requests to the same host that have left since its last turn.
-    pub(super) passed_over: u32,
-    /// Its owner counts requests that cannot exist.
-    pub(super) overstates: bool,
-    /// Its owner changes each request as soon as the card has read it.
-    pub(super) changes_requests: bool,
-    /// The last request failed, and the next one is chained to it.
-    pub(super) chain_failed: bool,
-    pub(super) faults: u32,
-    pub(super) fault_words: [u8; 24],
-    /// Fields of the next fault that the card has written so far.
-    pub(super) fault_parts: Vec<u32>,
-    pub(super) causes: Vec<Cause>,
-    /// Faults that must have been reported to it.
-    pub(super) owed_faults: u32,
-    /// Bits that a process waits for.
-    pub(super) armed: u64,
-}
-
-/// A source of records: endpoint, kind, detail. It has at most one record of an event queue that is
-/// not taken.
-pub(super) type Source = (u32, u32, u32);
-
-/// An open event queue.
-#[derive(Debug)]
-pub(super) struct Queue {
-    pub(super) area: Area,
-    pub(super) owner: u32,
-    pub(super) records: u32,
-    /// Sources of all records so far.
-    pub(super) written: Vec<Source>,
-    /// `taken`: records that its owner has taken. `said`: the count that its owner has stored.
-    /// `known`: the count that the card assumed when it last looked.
-    pub(super) taken: u32,
-    pub(super) said: u32,
-    pub(super) known: u32,
-    /// Sources whose records are due.
-    pub(super) owed: BTreeSet<Source>,
-    /// Number of records taken by a process that sleeps on it.
-    pub(super) armed: Option<u32>,
-}
-
-/// The FIFO.
-#[derive(Debug, Default)]
-pub(super) struct Fifo {
-    pub(super) area: Option<Area>,
-    pub(super) records: u32,
-    pub(super) written: u32,
-    pub(super) taken: u32,
-    pub(super) untaken: VecDeque<u32>,
-    pub(super) owed: BTreeSet<u32>,
-    /// Entries that have happened again since their record, which is not taken.
-    pub(super) again: BTreeSet<u32>,
-    pub(super) may: BTreeSet<u32>,
-    /// The vector was raised since the driver last took records.
-    pub(super) raised: bool,
-}
+use super::events::Events;
+use super::faults::Cause;
+use super::objects::{Accesses, Aperture, Endpoint, Window};
+use super::packet::{Letter, words};
 
 /// The object that a page of host memory is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    Command,
     Aperture(u32),
     Endpoint(u32),
     Queue(u32),
     Fifo,
 }
 
-/// Data to be written to memory, in order of arrival.
-#[derive(Debug, Clone)]
-pub(super) struct Landing {
-    pub(super) address: u64,
-    pub(super) bytes: Vec<u8>,
-    /// Accesses that are complete once it is written. They were made for other hosts or by this
-    /// one.
-    pub(super) then: Option<Accesses>,
-}
-
-/// Accesses that Tripwires may watch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Accesses {
-    /// See [`Watch::target`].
-    pub(super) target: u64,
-    pub(super) is_remote: bool,
-    pub(super) is_read: bool,
-    pub(super) owner: u32,
-    pub(super) offset: u64,
-    pub(super) length: u64,
-}
-
-/// A store or load that has not left.
-#[derive(Debug, Clone)]
-pub(super) struct Made {
-    /// Its expected contents in a packet.
-    pub(super) letter: Letter,
-    pub(super) owner: u32,
-    /// When it was made, by [`Ledger::next_event`].
-    pub(super) made_at: u64,
-    /// Its endpoint or load no longer exists, so its loss is not reported.
-    pub(super) excused: bool,
-}
-
-/// A load that a processor waits for.
-#[derive(Debug, Clone)]
-pub(super) struct Load {
-    /// The first page of its window.
-    pub(super) first: u32,
-    pub(super) window: Window,
-    pub(super) offset: u64,
-    pub(super) width: u8,
-    pub(super) since: u64,
-    pub(super) owner: u32,
-    /// Its expected value, once that is known.
-    pub(super) value: Option<u64>,
-    /// The accesses that it then has made.
-    pub(super) accesses: Option<Accesses>,
-    pub(super) refused: u32,
-    /// Its window or card is gone: it may read as ones for that reason.
-    pub(super) is_cut: bool,
-    /// It has not left, and never will.
-    pub(super) is_dropped: bool,
-}
-
-/// The account of a card.
+/// The open objects of a card.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    pub(super) apertures: BTreeMap<u32, Aperture>,
-    pub(super) windows: BTreeMap<u32, Window>,
-    pub(super) endpoints: BTreeMap<u32, Endpoint>,
-    pub(super) queues: BTreeMap<u32, Queue>,
-    pub(super) fifo: Fifo,
-    pub(super) parts: BTreeMap<u64, (Part, u64)>,
-    /// For each host, stores and loads that have not left, in the order in which they were made.
-    pub(super) program: BTreeMap<u32, VecDeque<Made>>,
-    /// Counts stores and loads that were made, and requests that were put or ended.
-    events: u64,
-    /// Loads by the card's numbers for them.
-    pub(super) loads: BTreeMap<u64, Load>,
-    /// For each host that has not answered a load in time, when the card must make loads of it
-    /// again.
-    pub(super) late_loads: BTreeMap<u32, u64>,
-    /// Requests that have ended, or whose endpoints were closed, with a packet that may be about to
-    /// leave.
-    pub(super) ghosts: Vec<Ghost>,
-    /// Requests that ended when their packets were made. The packets may leave later.
-    pub(super) detached: Vec<Ghost>,
-    /// Groups that other hosts have announced to be members of. The hosts may have been given up
-    /// since.
-    pub(super) members: BTreeMap<u16, u64>,
-    /// Its writes that are not accounted for yet.
-    pub(super) unsettled: Vec<Write>,
-    /// Hosts that it has given up in the current tick.
-    pub(super) given_up: BTreeSet<u32>,
-    pub(super) is_ticking: bool,
-    pub(super) landings: VecDeque<Landing>,
-    /// Bytes of the first landing that have been written.
-    pub(super) landed: usize,
-    counts: BTreeMap<usize, u64>,
-}
-
-impl Pending {
-    /// Returns whether it ends when its packets are made, without waiting for them to leave.
-    /// `flags` are its endpoint's.
-    pub(super) fn is_detached(&self, flags: u32) -> bool {
-        self.request.opcode == CLAN_DMA_WRITE && (flags != 0 || self.request.host >= CLAN_GROUP_HOST)
-    }
-}
-
-impl Ghost {
-    /// Creates a ghost of an endpoint with this tag, owner and flags. If it has not ended as done,
-    /// it owes no copies.
-    pub(super) fn new((tag, owner, flags): (u32, u32, u32), pending: Pending, ended_at: Option<u64>) -> Self {
-        let mut pending = pending;
-        if ended_at.is_none() {
-            pending.owed.clear();
-        }
-        Self { tag, owner, flags, pending, ended_at }
-    }
+    apertures: BTreeMap<u32, Aperture>,
+    windows: BTreeMap<u32, Window>,
+    endpoints: BTreeMap<u32, Endpoint>,
+    /// The object of each page, and the page's index in it.
+    parts: BTreeMap<u64, (Part, u64)>,
 }
 
 impl Ledger {
-    /// Returns the members of a group that this host knows of.
-    pub(super) fn members_of(&self, host: u16, group: u32) -> Vec<u16> {
-        let own = self.apertures.values().any(|one| one.is_member() && one.group == group);
-        let others = self.members.iter().filter(|(_, groups)| **groups >> group & 1 == 1);
-        let others = others.map(|(other, _)| *other).filter(|other| *other != host);
-        others.chain(own.then_some(host)).collect()
+    pub(super) fn apertures(&self) -> &BTreeMap<u32, Aperture> {
+        &self.apertures
     }
 
-    /// Returns the number of the next event: see `events`.
-    pub(super) fn next_event(&mut self) -> u64 {
-        self.events += 1;
-        self.events
+    pub(super) fn windows(&self) -> &BTreeMap<u32, Window> {
+        &self.windows
     }
 
-    pub(super) fn count(&mut self, statistic: ClanStatistic, more: u64) {
-        *self.counts.entry(usize::from(statistic)).or_default() += more;
+    pub(super) fn endpoints(&self) -> &BTreeMap<u32, Endpoint> {
+        &self.endpoints
     }
 
-    pub(super) fn counted(&self, statistic: ClanStatistic) -> u64 {
-        self.counts.get(&usize::from(statistic)).copied().unwrap_or(0)
+    pub(super) fn endpoint(&mut self, number: u32) -> Option<&mut Endpoint> {
+        self.endpoints.get_mut(&number)
+    }
+
+    pub(super) fn endpoints_mut(&mut self) -> impl Iterator<Item = (u32, &mut Endpoint)> {
+        self.endpoints.iter_mut().map(|(number, endpoint)| (*number, endpoint))
+    }
+
+    /// Returns the endpoint with this tag, if it is still open.
+    pub(super) fn by_tag(&mut self, tag: u32) -> Option<(u32, &mut Endpoint)> {
+        self.endpoints_mut().find(|(_, endpoint)| endpoint.tag == tag)
+    }
+
+    /// Returns an aperture if a process owns it.
+    pub(super) fn own_aperture(&self, number: u32, owner: u32) -> Option<&Aperture> {
+        self.apertures.get(&number).filter(|aperture| aperture.owner == owner)
+    }
+
+    /// Returns the aperture that a packet is for, if the packet has its key.
+    pub(super) fn meant(&self, letter: &Letter) -> Option<(u32, &Aperture)> {
+        let all = self.apertures.iter().map(|(number, aperture)| (*number, aperture));
+        all.into_iter().find(|(number, aperture)| aperture.is_meant(*number, letter))
+    }
+
+    /// Returns the aperture that is a member of a group, if there is one.
+    pub(super) fn has_member(&self, group: u32) -> bool {
+        self.apertures.values().any(|one| one.is_member() && one.group == group)
+    }
+
+    /// Returns the windows of an endpoint.
+    pub(super) fn windows_of(&self, endpoint: u32) -> Vec<u32> {
+        let own = self.windows.iter().filter(|(_, window)| window.endpoint == endpoint);
+        own.map(|(first, _)| *first).collect()
+    }
+
+    /// Returns a random endpoint, of a process if `owner` is given.
+    pub(super) fn some_endpoint(&self, rng: &mut Rng, owner: Option<u32>) -> Option<u32> {
+        let is_own = |endpoint: &Endpoint| owner.is_none_or(|owner| owner == endpoint.owner);
+        let all = self.endpoints.iter().filter(|(_, endpoint)| is_own(endpoint));
+        rng.pick(&all.map(|(number, _)| *number).collect::<Vec<u32>>())
+    }
+
+    pub(super) fn some_window(&self, rng: &mut Rng) -> Option<(u32, Window)> {
+        let all = self.windows.iter().map(|(first, window)| (*first, *window));
+        rng.pick(&all.collect::<Vec<_>>())
+    }
+
+    pub(super) fn open_aperture(&mut self, number: u32, aperture: Aperture) {
+        self.note_pages(&aperture.area, Part::Aperture(number));
+        self.apertures.insert(number, aperture);
+    }
+
+    pub(super) fn close_aperture(&mut self, number: u32) -> Option<Aperture> {
+        let aperture = self.apertures.remove(&number)?;
+        self.forget_pages(&aperture.area);
+        self.endpoints.values_mut().for_each(|endpoint| endpoint.cut(number));
+        Some(aperture)
+    }
+
+    pub(super) fn open_window(&mut self, first: u32, window: Window) {
+        self.windows.insert(first, window);
+    }
+
+    pub(super) fn close_window(&mut self, first: u32) -> Option<Window> {
+        self.windows.remove(&first)
+    }
+
+    pub(super) fn open_endpoint(&mut self, number: u32, endpoint: Endpoint) {
+        self.note_pages(&endpoint.area, Part::Endpoint(number));
+        self.endpoints.insert(number, endpoint);
+    }
+
+    pub(super) fn close_endpoint(&mut self, number: u32) -> Option<Endpoint> {
+        let endpoint = self.endpoints.remove(&number)?;
+        self.forget_pages(&endpoint.area);
+        Some(endpoint)
+    }
+
+    /// Takes an event queue away from endpoints whose events went there.
+    pub(super) fn forget_queue(&mut self, number: u32) {
+        for endpoint in self.endpoints.values_mut() {
+            endpoint.events.take_if(|events| *events == number);
+        }
+    }
+
+    /// Returns the endpoints of an event queue, with the number of their Tripwires.
+    pub(super) fn members_of(&self, queue: u32) -> BTreeMap<u32, u32> {
+        let members = self.endpoints.iter().filter(|(_, one)| one.events == Some(queue));
+        members.map(|(of, one)| (*of, one.tripwires.len() as u32)).collect()
     }
 
     /// Notes which object the pages of an area belong to.
-    pub(super) fn note_pages(&mut self, area: &Area, part: Part, is_open: bool) {
-        for (index, page) in area.pages().iter().enumerate() {
-            if is_open {
-                self.parts.insert(*page, (part, index as u64));
-            } else {
-                self.parts.remove(page);
-            }
+    pub(super) fn note_pages(&mut self, area: &Area, part: Part) {
+        let pages = area.pages().iter().zip(0..);
+        self.parts.extend(pages.map(|(page, index)| (*page, (part, index))));
+    }
+
+    pub(super) fn forget_pages(&mut self, area: &Area) {
+        for page in area.pages() {
+            self.parts.remove(page);
         }
     }
 
@@ -364,108 +161,108 @@ impl Ledger {
         Some((part, byte.checked_sub(first)?))
     }
 
-    /// Returns the first free number for an object of a kind.
-    pub(super) fn free<T>(objects: &BTreeMap<u32, T>, limit: u32) -> Option<u32> {
-        (0..limit).find(|number| !objects.contains_key(number))
-    }
-}
-
-impl Endpoint {
-    /// Returns whether the request at an index of its ring is the next to end, and does not wait
-    /// for its packets.
-    pub(super) fn is_detached(&self, index: u32) -> bool {
-        let is_next = self.ended & (self.requests - 1) == index;
-        is_next && self.pending.front().is_some_and(|front| front.is_detached(self.flags))
-    }
-
-    /// Returns the address of its request with a number.
-    pub(super) fn request_at(&self, number: u32) -> u64 {
-        let at = CLAN_STATE_SIZE + (number & (self.requests - 1)) * CLAN_REQUEST_SIZE;
-        self.area.address(at.into())
-    }
-
-    /// Takes a word of the bitmap that the card has stored. The card may set one bit that was not
-    /// set, and clears none.
-    pub(super) fn note_bits(&mut self, at: u32, word: u32) -> bool {
-        let shift = 8 * (at - CLAN_STATE_BITS);
-        let before = self.bitmap;
-        self.bitmap = before & !(u64::from(u32::MAX) << shift) | u64::from(word) << shift;
-        let changed = before ^ self.bitmap;
-        at % 4 == 0 && changed.count_ones() <= 1 && changed & (before ^ self.cleared) == 0
-    }
-
-    /// Records a write to a field of a fault. Returns whether it is the next in order.
-    pub(super) fn note_fault_part(&mut self, at: u32) -> bool {
-        self.fault_parts.push(at);
-        FAULT_PARTS.starts_with(&self.fault_parts)
-    }
-
-    pub(super) fn new(area: Area, owner: u32, tripwires: u32, requests: u32) -> Self {
-        debug_assert!(tripwires <= CLAN_MAX_TRIPWIRES, "more Tripwires than there can be");
-        Self {
-            area,
-            tag: 0,
-            owner,
-            tripwires: vec![Tripwire::default(); tripwires as usize],
-            requests,
-            events: None,
-            flags: 0,
-            bits: 0,
-            bitmap: 0,
-            cleared: 0,
-            put: 0,
-            done: 0,
-            ended: 0,
-            pending: VecDeque::new(),
-            passed_over: 0,
-            overstates: false,
-            changes_requests: false,
-            chain_failed: false,
-            faults: 0,
-            fault_words: [0; 24],
-            fault_parts: Vec::new(),
-            causes: Vec::new(),
-            owed_faults: 0,
-            armed: 0,
-        }
-    }
-}
-
-impl Queue {
-    pub(super) fn new(area: Area, owner: u32, records: u32) -> Self {
-        Self {
-            area,
-            owner,
-            records,
-            written: Vec::new(),
-            taken: 0,
-            said: 0,
-            known: 0,
-            owed: BTreeSet::new(),
-            armed: None,
+    /// Notes a fault that may be reported to an endpoint, and must be if `is_owed`.
+    pub(super) fn note_fault(&mut self, number: u32, cause: Cause, is_owed: bool) {
+        if let Some(endpoint) = self.endpoint(number) {
+            endpoint.faults.permit(cause, is_owed);
         }
     }
 
-    /// Returns the number of records so far.
-    pub(super) fn count(&self) -> u32 {
-        self.written.len() as u32
+    /// Fires the Tripwires that watch accesses, once for each word. Words whose last byte is not in
+    /// `range` are left out. It is relative to the first accessed byte. Returns how often Tripwires
+    /// have fired.
+    pub(super) fn passed(&mut self, events: &mut Events, accesses: Accesses, range: (u64, u64)) -> u64 {
+        let mut fired = 0;
+        for word in words(accesses.offset, accesses.length) {
+            let end = word.0 + word.1 - accesses.offset;
+            if !(range.0 < end && end <= range.1) {
+                continue;
+            }
+            for (number, index) in self.seen(&accesses, word) {
+                fired += u64::from(self.fire(events, number, index));
+            }
+        }
+        fired
     }
 
-    /// Stores the number of records taken, as its owner.
-    pub(super) fn say(&mut self, memory: &Memory, taken: u32) {
-        self.said = taken;
-        self.area.poke(memory, CLAN_EVENTS_TAKEN.into(), &taken.to_le_bytes());
+    /// Returns the Tripwires that an access fires.
+    fn seen(&self, accesses: &Accesses, word: (u64, u64)) -> Vec<(u32, usize)> {
+        let endpoints = self.endpoints.iter();
+        let of_owner =
+            endpoints.filter(|(_, endpoint)| !accesses.is_remote || endpoint.owner == accesses.owner);
+        let all = of_owner.flat_map(|(number, endpoint)| {
+            endpoint.tripwires.iter().enumerate().map(|(index, tripwire)| (*number, index, tripwire))
+        });
+        all.filter(|(.., tripwire)| tripwire.sees(accesses, word))
+            .map(|(number, index, _)| (number, index))
+            .collect()
     }
 
-    /// Lets the card look at the number of records taken. An impossible number, or one that would
-    /// take some back, takes all.
-    pub(super) fn look(&mut self) {
-        let is_possible = self.said.wrapping_sub(self.known) <= self.count() - self.known;
-        self.known = if is_possible { self.said } else { self.count() };
+    fn fire(&mut self, events: &mut Events, number: u32, index: usize) -> bool {
+        let Some(endpoint) = self.endpoints.get_mut(&number) else { return false };
+        let Some(flags) = endpoint.tripwires[index].fire() else { return false };
+        let index = index as u32;
+        if flags & (CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_FIFO) != 0 {
+            self.set_bit(events, number, index);
+        }
+        if flags & CLAN_TRIPWIRE_EVENT != 0 {
+            self.owe_record(events, number, CLAN_EVENT_TRIPWIRE, index);
+        }
+        if flags & CLAN_TRIPWIRE_FIFO != 0 {
+            events.owe_fifo(CLAN_FIFO_TRIPWIRE | index << CLAN_FIFO_NUMBER_SHIFT | number);
+        }
+        true
     }
 
-    /// Returns the sources of the records that are untaken from the card's view.
-    pub(super) fn untaken(&self) -> &[Source] {
-        &self.written[self.known as usize..]
+    /// Notes an event of an endpoint.
+    pub(super) fn happened(&mut self, events: &mut Events, number: u32, kind: u32, bit: u32) {
+        self.set_bit(events, number, bit);
+        self.owe_record(events, number, kind, 0);
+    }
+
+    fn set_bit(&mut self, events: &mut Events, number: u32, bit: u32) {
+        if self.endpoint(number).is_some_and(|endpoint| endpoint.bits.set(bit)) {
+            events.owe_fifo(number);
+        }
+    }
+
+    fn owe_record(&self, events: &mut Events, number: u32, kind: u32, detail: u32) {
+        if let Some(queue) = self.endpoints.get(&number).and_then(|endpoint| endpoint.events) {
+            events.owe(queue, (number, kind, detail));
+        }
+    }
+
+    /// Returns the possible answers to a process's store to its Tripwire's words. One of them
+    /// reports that it is enabled.
+    pub(super) fn judge_tripwire(&self, number: u32, held: [u64; 3], flags: u32) -> Vec<u32> {
+        let Some(endpoint) = self.endpoints.get(&number) else { return Vec::new() };
+        let [offset, length, target] = held;
+        let has = |flag| flags & flag != 0;
+        let is_enabled = has(CLAN_TRIPWIRE_ENABLE);
+        let mut wrong = Vec::new();
+        let actions = CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT | CLAN_TRIPWIRE_COUNT | CLAN_TRIPWIRE_EVENT;
+        let means = flags & !CLAN_TRIPWIRE_FLAGS == 0;
+        if !means || is_enabled && !(has(CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_READS) && has(actions)) {
+            wrong.push(CLAN_TRIPWIRE_BAD_FLAGS);
+        }
+        if !is_enabled {
+            wrong.push(CLAN_TRIPWIRE_OK);
+            return wrong;
+        }
+        let aperture = u32::try_from(target).ok();
+        let aperture = aperture.and_then(|number| self.own_aperture(number, endpoint.owner));
+        let is_remote = has(CLAN_TRIPWIRE_REMOTE);
+        if !is_remote && aperture.is_none() {
+            wrong.push(CLAN_TRIPWIRE_NO_APERTURE);
+        }
+        let most = aperture.filter(|_| !is_remote).map_or(ULN_MAX_AREA, |one| one.area.length);
+        let end = offset.checked_add(length);
+        if length == 0 || end.is_none_or(|end| end > most) {
+            wrong.push(CLAN_TRIPWIRE_BAD_RANGE);
+        }
+        if has(CLAN_TRIPWIRE_EVENT) && endpoint.events.is_none() {
+            wrong.push(CLAN_TRIPWIRE_NO_EVENTS);
+        }
+        if wrong.is_empty() { vec![CLAN_TRIPWIRE_OK] } else { wrong }
     }
 }

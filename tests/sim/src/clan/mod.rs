@@ -28,42 +28,59 @@
 //! The simulation checks all this against its own ledger, which follows the contract, and never
 //! against the card's own state.
 //!
+//! The fabric is made of parts, each a type with private fields, which meet in `fabric` alone.
+//!
 //! | file | holds |
 //! |---|---|
 //! | `packet` | the packet format |
 //! | `machine` | a card's station, and its driver's pages |
-//! | `ledger` | what is open, what is in flight, and what is owed |
+//! | `memories` | the known contents of memory |
+//! | `standing` | which hosts are hostile, and whose traffic may be lost |
+//! | `flights`, `credits` | packets in flight, and the words that may be |
+//! | `readings`, `refusals` | remote reads in flight, and refused writes |
+//! | `objects`, `faults`, `requests` | apertures, windows and endpoints |
+//! | `ledger` | what is open, and the effects of accesses: Tripwires fire |
+//! | `events` | event queues and the FIFO |
+//! | `program` | what a card has to send, in order |
+//! | `loads`, `landings` | loads that wait, and data that has arrived |
+//! | `account` | the account of a card: all that it does is settled with the parts above |
+//! | `departure`, `arrival` | packets that leave or reach a card |
 //! | `driving` | drivers: they open and close objects, and reset cards |
-//! | `tripping` | Tripwires, and the effects of their firing |
-//! | `settling` | writes of cards to memory |
-//! | `copying` | copies of DMA requests for members of groups |
-//! | `counts` | words in flight, counted at both ends |
-//! | `crediting` | limits of these counts |
-//! | `windowing` | stores and loads by windows |
-//! | `sending` | packets that leave a card |
-//! | `receiving` | packets that reach a card |
+//! | `deeds`, `turn` | processors with their pending actions, and what they may reach |
+//! | `planning`, `changing` | random actions of processes and drivers |
+//! | `processor`, `windowing` | how processes carry out their actions |
 //! | `forgery` | packets of hostile hosts |
-//! | `planning` | random actions of processes and drivers |
-//! | `deeds` | pending actions of processes |
-//! | `processor` | how processes carry out their actions |
+//! | `fabric` | where the parts meet |
 //! | `model` | the engine's interface |
 
-mod copying;
-mod counts;
-mod crediting;
+mod account;
+mod arrival;
+mod changing;
+mod credits;
 mod deeds;
+mod departure;
 mod driving;
+mod events;
+mod fabric;
+mod faults;
+mod flights;
 mod forgery;
+mod landings;
 mod ledger;
+mod loads;
 mod machine;
+mod memories;
 mod model;
+mod objects;
 mod packet;
 mod planning;
 mod processor;
-mod receiving;
-mod sending;
-mod settling;
-mod tripping;
+mod program;
+mod readings;
+mod refusals;
+mod requests;
+mod standing;
+mod turn;
 mod windowing;
 
 use crate::engine::rng::Rng;

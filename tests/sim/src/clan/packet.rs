@@ -1,5 +1,8 @@
 //! The packet format, according to the card's page in the documents, and the words of a packet.
 
+use hamlyn_abi::clan::aperture::{CLAN_GROUP_HOST, CLAN_GROUPS};
+use hamlyn_abi::clan::statistics::ClanStatistic as Counter;
+
 /// Bytes before the data.
 pub(super) const HEAD: usize = 32;
 
@@ -24,6 +27,11 @@ pub(super) const FROM_SYSTEM: u8 = 1;
 pub(super) const TO_GROUP: u8 = 2;
 /// In `flags` of an announcement: the receiver answers with its own.
 pub(super) const ASKS: u8 = 4;
+
+/// Returns the group that a host of a descriptor stands for, if any.
+pub(super) fn group_of(host: u32) -> Option<u32> {
+    host.checked_sub(CLAN_GROUP_HOST).filter(|group| *group < CLAN_GROUPS)
+}
 
 /// Contents of a packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -127,9 +135,25 @@ impl Letter {
             _ => 0,
         }
     }
-}
 
-impl Letter {
+    /// Returns the contents of a grant that answers a question: the count in the question, and the
+    /// number of lost words.
+    pub(super) fn answer(&self) -> Option<(u64, u64)> {
+        let data: &[u8; 16] = self.data.as_slice().try_into().ok()?;
+        let long =
+            |at: usize| data[at..at + 8].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        Some((long(0), long(8)))
+    }
+
+    /// Returns why a write or read is invalid, if it is.
+    pub(super) fn nonsense(&self) -> Option<Counter> {
+        let means = match self.kind {
+            WRITE => !self.data.is_empty() && self.offset.checked_add(self.data.len() as u64).is_some(),
+            _ => self.data.len() == 4 && (1..=65536).contains(&self.asked()) && self.flags & TO_GROUP == 0,
+        };
+        (!means).then_some(Counter::Malformed)
+    }
+
     /// Returns the reason of a refusal, and whether a read was refused.
     pub(super) fn refusal(&self) -> Option<(u32, bool)> {
         let data: &[u8; 8] = self.data.as_slice().try_into().ok()?;

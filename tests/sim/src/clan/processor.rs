@@ -1,8 +1,7 @@
 //! Actions of processes: stores, loads, DMA requests, Tripwires, and taking records.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use hamlyn_abi::clan::aperture::*;
 use hamlyn_abi::clan::dma::*;
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::event::*;
@@ -12,126 +11,112 @@ use zerocopy::IntoBytes;
 
 use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
-use crate::engine::world::World;
 
+use super::account::Account;
 use super::deeds::Deed;
-use super::ledger::{Made, Pending, Watch};
-use super::model::Clan;
-use super::packet::Letter;
+use super::objects::Watch;
+use super::requests::{Pending, Put};
+use super::turn::Turn;
+use super::windowing::Aim;
 
-impl World<Clan> {
-    /// Does the next action. Returns whether one could be done.
-    pub(super) fn go_on(&mut self, host: usize, processor: usize) -> Result<bool, Violation> {
-        let at = &mut self.hosts[host].processes[processor];
-        if at.stands_still.is_some() {
-            return Ok(false);
-        }
-        let Some(deed) = at.deeds.pop_front() else { return Ok(false) };
-        self.settle(host)?;
-        self.note(|| format!("host {host}: {deed:x?}"));
+/// Carries out what a host's processes do, and what its driver does for them.
+#[derive(Debug)]
+pub(super) struct Acting<'a> {
+    pub(super) turn: Turn<'a>,
+}
+
+impl Acting<'_> {
+    /// Carries out an action of a processor. Returns `false` if it has to wait.
+    pub(super) fn carry_out(&mut self, processor: usize, deed: Deed) -> Result<bool, Violation> {
         let next = match deed {
             Deed::Stores { window, at, width, left } => {
-                if !self.hosts[host].machine.takes_stores()? {
-                    self.hosts[host].processes[processor].deeds.push_front(deed);
+                if !self.turn.account().machine.takes_stores()? {
+                    self.turn.processors[processor].go_on_with(Some(deed));
                     return Ok(false);
                 }
-                let value = self.some_value();
-                self.store_to_window(host, window, at, width, value)?;
+                let aim = Aim::new(self.turn.account(), window, at, width);
+                let Turn { accounts, host, rng, shared, .. } = &mut self.turn;
+                shared.values += 1;
+                // Its lowest bytes differ from those of earlier values.
+                let value = rng.next() << 16 | shared.values & 0xffff;
+                aim.map_or(Ok(()), |aim| aim.store(&mut accounts[*host], &shared.standing, value))?;
                 let at = at + u64::from(width);
                 (left > 1).then_some(Deed::Stores { window, at, width, left: left - 1 })
             }
             Deed::Load { window, at, width } => {
-                self.load_from_window(host, processor, window, at, width)?;
+                let aim = Aim::new(self.turn.account(), window, at, width);
+                let Turn { accounts, host, shared, .. } = &mut self.turn;
+                let load = aim.map_or(Ok(None), |aim| aim.load(&mut accounts[*host], &shared.standing))?;
+                self.turn.processors[processor].wait_for(load);
                 None
             }
-            Deed::Put { endpoint, requests } => self.put(host, endpoint, requests)?,
+            Deed::Put { endpoint, requests } => self.put(endpoint, requests)?,
             Deed::Set { endpoint, index, held, flags } => {
-                self.set_tripwire(host, endpoint, index, held, flags)?;
+                self.set_tripwire(endpoint, index, held, flags)?;
                 None
             }
             Deed::Take { queue, most } => {
-                self.take_records(host, queue, most)?;
+                let Account { id, machine, events, .. } = self.turn.account();
+                events.take(&machine.memory, (*id, queue), most)?;
                 None
             }
-            Deed::Overstate { endpoint, beyond } => self.overstate(host, endpoint, beyond)?,
+            Deed::Overstate { endpoint, beyond } => self.overstate(endpoint, beyond)?,
             Deed::Rewrite { endpoint } => {
-                self.rewrite(host, endpoint);
+                self.rewrite(endpoint);
                 None
             }
             Deed::Restate { endpoint } => {
-                self.say_put(host, endpoint)?;
+                self.restate(endpoint)?;
                 None
             }
             Deed::Clear { endpoint, bits } => {
-                self.clear_bits(host, endpoint, bits);
+                self.clear_bits(endpoint, bits);
                 None
             }
             Deed::Poke { aperture, offset, length } => {
-                self.poke(host, aperture, offset, length);
+                self.poke(aperture, offset, length);
                 None
             }
         };
-        if let Some(next) = next {
-            self.hosts[host].processes[processor].deeds.push_front(next);
-        }
-        self.check_card(host)?;
+        self.turn.processors[processor].go_on_with(next);
+        self.turn.check()?;
         Ok(true)
     }
 
-    /// Returns a random value whose lowest bytes differ from those of earlier values.
-    fn some_value(&mut self) -> u64 {
-        self.model.values += 1;
-        self.rng.next() << 16 | self.model.values & 0xffff
+    /// Returns the time for a request that is put now.
+    fn put_now(&mut self) -> Put {
+        let (moment, account) = (self.turn.shared.memories.moment(), self.turn.account());
+        Put { event: account.program.next_event(), moment, time: account.now() }
     }
 
     /// Puts requests into an endpoint's queue, up to its free space. Returns the rest as a new
     /// action.
-    fn put(
-        &mut self,
-        host: usize,
-        number: u32,
-        mut requests: VecDeque<ClanRequest>,
-    ) -> Result<Option<Deed>, Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let (moment, now) = (self.model.moment, self.now());
-        let ledger = &mut self.model.ledgers[host];
-        let put_at = ledger.next_event();
-        let mut owed: VecDeque<_> =
-            requests.iter().map(|request| ledger.owed_by(host as u16, request)).collect();
-        let Some(endpoint) = ledger.endpoints.get_mut(&number) else { return Ok(None) };
+    fn put(&mut self, number: u32, mut requests: VecDeque<ClanRequest>) -> Result<Option<Deed>, Violation> {
+        let put = self.put_now();
+        let Turn { accounts, host, rng, shared, .. } = &mut self.turn;
+        let Account { id, machine, ledger, program, .. } = &mut accounts[*host];
+        let owed: Vec<_> = requests.iter().map(|request| program.owed_by(ledger, *id, request)).collect();
+        let Some(endpoint) = ledger.endpoint(number) else { return Ok(None) };
         let memory = &machine.memory;
-        let room = endpoint.requests - endpoint.put.wrapping_sub(endpoint.done);
-        let most = (self.rng.range(1, 4).min(room) as usize).min(requests.len());
-        for (request, owed) in requests.drain(..most).zip(owed.drain(..most)) {
-            let at = endpoint.request_at(endpoint.put);
+        let room = endpoint.requests.room();
+        let most = (rng.range(1, 4).min(room) as usize).min(requests.len());
+        for (request, owed) in requests.drain(..most).zip(owed) {
+            let at = endpoint.request_at(endpoint.requests.count());
             memory.poke(at, request.as_bytes());
             if endpoint.changes_requests {
-                memory.change_once_read(at, decoy(&mut self.rng, request));
+                memory.change_once_read(at, decoy(rng, request));
             }
-            endpoint.put = endpoint.put.wrapping_add(1);
-            self.model.lives += 1;
-            endpoint.pending.push_back(Pending {
-                serial: self.model.lives,
-                request,
-                done: 0,
-                copied: BTreeMap::new(),
-                owed: owed.into_iter().collect(),
-                asked: 0,
-                refused: 0,
-                put_at,
-                since: moment,
-                since_ms: now,
-                is_cut: false,
-            });
+            shared.requests += 1;
+            endpoint.requests.push(Pending::new(shared.requests, request, put, owed));
         }
-        endpoint.area.poke(memory, CLAN_STATE_PUT.into(), &endpoint.put.to_le_bytes());
+        endpoint.area.poke(memory, CLAN_STATE_PUT.into(), &endpoint.requests.count().to_le_bytes());
         let is_idle = memory.peek_u32(endpoint.area.address(CLAN_STATE_IDLE.into())) == 1;
-        if is_idle || self.rng.percent(10) {
+        if is_idle || rng.percent(10) {
             machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)?;
         }
         let waits = room == 0;
         // A process that finds no room retries later, but not forever.
-        if waits && self.rng.percent(50) {
+        if waits && rng.percent(50) {
             return Ok(None);
         }
         Ok((!requests.is_empty()).then_some(Deed::Put { endpoint: number, requests }))
@@ -139,216 +124,152 @@ impl World<Clan> {
 
     /// Counts requests that cannot exist, as a hostile owner. The card looks for no requests until
     /// the owner stores the true count.
-    fn overstate(&mut self, host: usize, number: u32, beyond: u32) -> Result<Option<Deed>, Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(None) };
-        endpoint.overstates = true;
-        // A count up to the size of the queue becomes possible when the last of the present
-        // requests has ended. The claimed count exceeds it.
-        let most = u32::MAX - 2 * endpoint.requests;
-        let said = endpoint.put.wrapping_add(endpoint.requests + 1 + beyond % most);
+    fn overstate(&mut self, number: u32, beyond: u32) -> Result<Option<Deed>, Violation> {
+        let Account { machine, ledger, .. } = self.turn.account();
+        let Some(endpoint) = ledger.endpoint(number) else { return Ok(None) };
+        let said = endpoint.requests.overstate(beyond);
         endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &said.to_le_bytes());
         machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)?;
         Ok(Some(Deed::Restate { endpoint: number }))
     }
 
+    /// Stores the number of requests put as an owner, and rings.
+    fn restate(&mut self, number: u32) -> Result<(), Violation> {
+        let Account { machine, ledger, .. } = self.turn.account();
+        let Some(endpoint) = ledger.endpoint(number) else { return Ok(()) };
+        endpoint.requests.restate();
+        let put = endpoint.requests.count();
+        endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &put.to_le_bytes());
+        machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)
+    }
+
     /// Changes requests as a hostile owner. A request that the card has not read takes the new
     /// value, and changes of the others have no effect.
-    fn rewrite(&mut self, host: usize, number: u32) {
-        let machine = self.hosts[host].machine.clone();
-        let (moment, now) = (self.model.moment, self.now());
-        let Some(endpoint) = self.model.ledgers[host].endpoints.get(&number) else { return };
-        let (owner, ended) = (endpoint.owner, endpoint.ended);
-        let count = if endpoint.changes_requests { endpoint.pending.len() } else { 0 };
+    fn rewrite(&mut self, number: u32) {
+        let Some(endpoint) = self.turn.account().ledger.endpoint(number) else { return };
+        let (owner, ended) = (endpoint.owner, endpoint.requests.ended());
+        let count = if endpoint.changes_requests { endpoint.requests.all().len() } else { 0 };
         for index in 0..count {
-            let Some(endpoint) = self.model.ledgers[host].endpoints.get(&number) else { return };
+            let request = self.turn.plan().some_request(owner, &VecDeque::new());
+            let Some(request) = request.filter(|_| self.turn.rng.percent(50)) else { continue };
+            let Account { machine, ledger, .. } = self.turn.account();
+            let Some(endpoint) = ledger.endpoint(number) else { return };
             let at = endpoint.request_at(ended.wrapping_add(index as u32));
-            let request = self.some_request(host, owner, &VecDeque::new());
-            let Some(request) = request.filter(|_| self.rng.percent(50)) else { continue };
             machine.memory.poke(at, request.as_bytes());
             if !machine.memory.is_to_change(at) {
                 continue;
             }
-            let ledger = &mut self.model.ledgers[host];
-            let (put_at, owed) = (ledger.next_event(), ledger.owed_by(host as u16, &request));
-            let Some(endpoint) = ledger.endpoints.get_mut(&number) else { return };
-            let pending = &mut endpoint.pending[index];
-            (pending.put_at, pending.owed) = (put_at, owed.into_iter().collect());
-            (pending.request, pending.since, pending.since_ms) = (request, moment, now);
-            pending.is_cut = false;
+            let put = self.put_now();
+            let Account { id, ledger, program, .. } = self.turn.account();
+            let owed = program.owed_by(ledger, *id, &request);
+            let pending = ledger.endpoint(number).and_then(|endpoint| endpoint.requests.all_mut().nth(index));
+            if let Some(pending) = pending {
+                pending.replace(request, put, owed);
+            }
         }
     }
 
-    /// Stores the number of requests put as an owner, and rings.
-    fn say_put(&mut self, host: usize, number: u32) -> Result<(), Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
-        endpoint.overstates = false;
-        endpoint.passed_over = 0;
-        endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &endpoint.put.to_le_bytes());
-        machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)
-    }
-
     /// Stores to a Tripwire's words. The last store sets it.
-    fn set_tripwire(
-        &mut self,
-        host: usize,
-        number: u32,
-        index: u32,
-        held: [u64; 3],
-        flags: u32,
-    ) -> Result<(), Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
+    fn set_tripwire(&mut self, number: u32, index: u32, held: [u64; 3], flags: u32) -> Result<(), Violation> {
+        let machine = self.turn.account().machine.clone();
+        let Some(endpoint) = self.turn.account().ledger.endpoint(number) else { return Ok(()) };
         let base = u64::from(index * CLAN_TRIPWIRE_STRIDE);
         let offsets = [CLAN_TRIPWIRE_OFFSET, CLAN_TRIPWIRE_LENGTH, CLAN_TRIPWIRE_TARGET];
         let Some(tripwire) = endpoint.tripwires.get_mut(index as usize) else {
             // This Tripwire does not exist.
             return machine.store_page(number, base + u64::from(CLAN_TRIPWIRE_CONTROL), 4, flags.into());
         };
-        tripwire.held = held;
-        tripwire.serial = tripwire.serial.wrapping_add(1);
-        let control = u32::from(tripwire.serial) << 16 | flags;
+        let control = tripwire.next_control(flags);
         for (at, value) in offsets.into_iter().zip(held) {
             machine.store_page(number, base + u64::from(at), 8, value)?;
         }
         // Data that had come before is in memory, and has fired the previous setting.
-        self.settle(host)?;
-        let answers = self.judge_tripwire(host, number, held, control);
+        let Turn { accounts, host, shared, .. } = &mut self.turn;
+        accounts[*host].settle(shared)?;
+        let Account { id, ledger, .. } = self.turn.account();
+        let answers = ledger.judge_tripwire(number, held, flags);
         machine.store_page(number, base + u64::from(CLAN_TRIPWIRE_CONTROL), 4, control.into())?;
-        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return Ok(()) };
+        let Some(endpoint) = ledger.endpoint(number) else { return Ok(()) };
         let place = endpoint.area.address(u64::from(CLAN_STATE_TRIPWIRES + 8 * index + 4));
         let answer = machine.memory.peek_u32(place);
         let said = answer & 0xffff;
         ensure(answer >> 16 == control >> 16 && answers.contains(&said), || {
             format!(
-                "host {host}: a Tripwire {held:x?} {control:#x} is answered {answer:#x}, and may be {answers:?}"
+                "host {id}: a Tripwire {held:x?} {control:#x} is answered {answer:#x}, and may be {answers:?}"
             )
         })?;
         let [offset, length, target] = held;
         let is_enabled = said == CLAN_TRIPWIRE_OK && flags & CLAN_TRIPWIRE_ENABLE != 0;
-        let tripwire = &mut endpoint.tripwires[index as usize];
-        tripwire.answer = answer;
-        tripwire.watch = is_enabled.then_some(Watch { offset, length, target, flags });
+        let watch = is_enabled.then_some(Watch { offset, length, target, flags });
+        endpoint.tripwires[index as usize].set(answer, watch);
         Ok(())
     }
 
-    /// Takes records of an event queue as its owner, and stores the new count.
-    fn take_records(&mut self, host: usize, number: u32, most: u32) -> Result<(), Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
-        for _ in 0..most {
-            let slot = u64::from(queue.taken & (queue.records - 1)) * u64::from(CLAN_EVENT_SIZE);
-            let at = queue.area.address(u64::from(CLAN_EVENTS_HEAD) + slot);
-            let found = (machine.memory.peek_u32(at + 12) == queue.taken.wrapping_add(1))
-                .then(|| [4, 0, 8].map(|word| machine.memory.peek_u32(at + word)));
-            let expected = queue.written.get(queue.taken as usize).copied();
-            let known = found.map(|[endpoint, kind, detail]| {
-                (endpoint, kind, if kind == CLAN_EVENT_TRIPWIRE { detail } else { 0 })
-            });
-            ensure(known == expected, || {
-                format!(
-                    "host {host}: the next record of queue {number} is {known:?}, and must be {expected:?}"
-                )
-            })?;
-            if expected.is_none() {
-                break;
-            }
-            queue.taken = queue.taken.wrapping_add(1);
-        }
-        let taken = queue.taken;
-        queue.say(&machine.memory, taken);
-        Ok(())
+    fn clear_bits(&mut self, number: u32, bits: u64) {
+        let Account { machine, ledger, .. } = self.turn.account();
+        let Some(endpoint) = ledger.endpoint(number) else { return };
+        let cleared = endpoint.bits.clear(bits);
+        endpoint.area.poke(&machine.memory, CLAN_STATE_CLEARED.into(), &cleared.to_le_bytes());
     }
 
-    fn clear_bits(&mut self, host: usize, number: u32, bits: u64) {
-        let machine = self.hosts[host].machine.clone();
-        let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else { return };
-        endpoint.bits &= !bits;
-        endpoint.cleared = endpoint.cleared & !bits | endpoint.bitmap & bits;
-        endpoint.area.poke(&machine.memory, CLAN_STATE_CLEARED.into(), &endpoint.cleared.to_le_bytes());
-    }
-
-    fn poke(&mut self, host: usize, number: u32, offset: u64, length: u64) {
-        let machine = self.hosts[host].machine.clone();
-        let Some(aperture) = self.model.ledgers[host].apertures.get(&number).cloned() else { return };
-        let pieces = aperture.area.pieces(offset, length);
-        for (address, length) in pieces {
-            let bytes = self.rng.bytes(length as usize);
+    fn poke(&mut self, number: u32, offset: u64, length: u64) {
+        let Turn { accounts, host, rng, shared, .. } = &mut self.turn;
+        let Account { machine, ledger, .. } = &accounts[*host];
+        let Some(aperture) = ledger.apertures().get(&number) else { return };
+        for (address, length) in aperture.area.pieces(offset, length) {
+            let bytes = rng.bytes(length as usize);
             machine.memory.poke(address, &bytes);
-            self.remember(host, address, &bytes);
+            shared.memories.remember(*host, address, &bytes);
         }
     }
 
     /// Takes the records of the FIFO as the driver, if a vector came.
-    pub(super) fn driver_looks(&mut self, host: usize) -> Result<bool, Violation> {
-        self.flush(host)?;
-        let machine = self.hosts[host].machine.clone();
-        let fifo = &mut self.model.ledgers[host].fifo;
-        let busy = fifo.raised && !fifo.untaken.is_empty();
-        if busy {
-            fifo.taken = fifo.written;
-            fifo.untaken.clear();
-            fifo.owed = std::mem::take(&mut fifo.again);
-            fifo.raised = false;
-            let taken = fifo.taken;
-            machine.set(CLAN_REG_FIFO_TAKEN, taken)?;
-        }
-        self.check_card(host)?;
-        Ok(busy)
+    pub(super) fn take_fifo(&mut self) -> Result<bool, Violation> {
+        self.flush()?;
+        let Account { machine, events, .. } = self.turn.account();
+        let taken = events.take_fifo();
+        taken.map_or(Ok(()), |taken| machine.set(CLAN_REG_FIFO_TAKEN, taken))?;
+        self.turn.check()?;
+        Ok(taken.is_some())
     }
 
     /// Loads a register. Once the card has answered it, all data that it has taken is in memory.
-    fn flush(&mut self, host: usize) -> Result<(), Violation> {
-        self.hosts[host].machine.load(CLAN_REG_APERTURES)?;
-        self.check_card(host)
+    fn flush(&mut self) -> Result<(), Violation> {
+        self.turn.account().machine.load(CLAN_REG_APERTURES)?;
+        self.turn.check()
     }
 
     /// Arms an endpoint or an event queue for a sleeper, or posts a message, as the driver.
-    pub(super) fn arm_something(&mut self, host: usize) -> Result<(), Violation> {
-        self.flush(host)?;
-        let machine = self.hosts[host].machine.clone();
-        let endpoints: Vec<u32> = self.model.ledgers[host].endpoints.keys().copied().collect();
-        let queues: Vec<u32> = self.model.ledgers[host].queues.keys().copied().collect();
-        match (self.rng.below(3), self.rng.pick(&endpoints), self.rng.pick(&queues)) {
+    pub(super) fn arm_something(&mut self) -> Result<(), Violation> {
+        self.flush()?;
+        let Turn { accounts, host, rng, .. } = &mut self.turn;
+        let account = &mut accounts[*host];
+        let machine = account.machine.clone();
+        let endpoints: Vec<u32> = account.ledger.endpoints().keys().copied().collect();
+        let queues: Vec<u32> = account.events.queues().collect();
+        match (rng.below(3), rng.pick(&endpoints), rng.pick(&queues)) {
             (0, Some(number), _) => {
-                let bits = self.rng.next() & 0x7_ffff_ffff;
-                let Some(endpoint) = self.model.ledgers[host].endpoints.get_mut(&number) else {
+                let bits = rng.next() & 0x7_ffff_ffff;
+                let endpoint = account.ledger.endpoint(number);
+                let Some(is_set) = endpoint.and_then(|endpoint| endpoint.bits.arm(bits)) else {
                     return Ok(());
                 };
-                if endpoint.armed != 0 {
-                    return Ok(());
-                }
-                let is_set = endpoint.bits & bits != 0;
-                endpoint.armed = if is_set { 0 } else { bits };
                 if is_set {
-                    self.owe_fifo(host, number);
+                    account.events.owe_fifo(number);
                 }
                 machine.set_long(CLAN_REG_ARM, bits << 16 | u64::from(number))?;
             }
             (1, Some(number), _) => {
-                self.happened(host, number, CLAN_EVENT_MESSAGE, 0, Some(CLAN_BIT_MESSAGE));
+                account.happened(number, CLAN_EVENT_MESSAGE, CLAN_BIT_MESSAGE);
                 machine.set(CLAN_REG_POST, number)?;
             }
             (_, _, Some(number)) => {
-                let Some(queue) = self.model.ledgers[host].queues.get_mut(&number) else { return Ok(()) };
-                let (taken, written) = (queue.taken, queue.count());
-                queue.armed = (taken == written).then_some(taken);
-                if taken != written {
-                    self.owe_fifo(host, hamlyn_abi::clan::fifo::CLAN_FIFO_EVENTS | number);
-                }
+                let Some(taken) = account.events.arm(number) else { return Ok(()) };
                 machine.set_long(CLAN_REG_ARM_EVENTS, u64::from(taken) << 32 | u64::from(number))?;
             }
             _ => {}
         }
-        self.check_card(host)
-    }
-
-    /// Notes a store or load, until it leaves.
-    pub(super) fn note_made(&mut self, host: usize, to: u32, letter: Letter, owner: u32, excused: bool) {
-        let ledger = &mut self.model.ledgers[host];
-        let made_at = ledger.next_event();
-        ledger.program.entry(to).or_default().push_back(Made { letter, owner, made_at, excused });
+        self.turn.check()
     }
 }
 
@@ -366,9 +287,4 @@ fn decoy(rng: &mut Rng, request: ClanRequest) -> Vec<u8> {
         _ => ClanRequest { local_aperture: rng.below(16) as u32, ..request },
     };
     other.as_bytes().to_vec()
-}
-
-/// Returns the group that a host of a descriptor stands for, if any.
-pub(super) fn group_of(host: u32) -> Option<u32> {
-    host.checked_sub(CLAN_GROUP_HOST).filter(|group| *group < CLAN_GROUPS)
 }

@@ -1,6 +1,7 @@
 //! Implements the engine's interface for fabrics of DART cards.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use hamlyn_abi::dart::connection::DART_BROKEN_LINK;
 use hamlyn_card_dart::{Options, Policy};
@@ -159,8 +160,8 @@ impl Model for Dart {
         LARGEST
     }
 
-    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Machine, Violation> {
-        Machine::new(host, self.options, rng)
+    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Arc<Machine>, Violation> {
+        Machine::new(host, self.options, rng).map(Arc::new)
     }
 
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation> {

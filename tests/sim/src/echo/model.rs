@@ -1,5 +1,7 @@
 //! Implements the engine's interface for fabrics of echo cards.
 
+use std::sync::Arc;
+
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::window::ECHO_MAX_MESSAGE;
 use hamlyn_fabric::{Header, HostId, Protocol};
@@ -52,8 +54,8 @@ impl Model for Echo {
         8 + ECHO_MAX_MESSAGE as usize
     }
 
-    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Machine, Violation> {
-        Machine::new(host, self.handshake_ms, rng)
+    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Arc<Machine>, Violation> {
+        Machine::new(host, self.handshake_ms, rng).map(Arc::new)
     }
 
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation> {

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -152,12 +153,12 @@ impl Model for Pigeons {
         8
     }
 
-    fn machine(&mut self, host: u16, _: &mut Rng) -> Result<Loft, Violation> {
+    fn machine(&mut self, host: u16, _: &mut Rng) -> Result<Arc<Loft>, Violation> {
         let pigeon = Pigeon { defect: self.defect, letters: VecDeque::new() };
         let station = Station::new(host, Box::new(pigeon), 2, Vec::new())?;
         station.memory.permit(Right::Write, PLACE, 8 * 4, true);
         // Other hosts stay idle: they would keep the round busy.
-        Ok(Loft { station, timer: if host == 0 { self.timer } else { 0 }.into() })
+        Ok(Arc::new(Loft { station, timer: if host == 0 { self.timer } else { 0 }.into() }))
     }
 
     fn begin(_: &mut World<Self>, _: usize) -> Result<(), Violation> {

@@ -45,7 +45,7 @@ pub(crate) trait Model: Sized + Debug {
     }
 
     /// Creates the machine of a host, powered on.
-    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Self::Machine, Violation>;
+    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Arc<Self::Machine>, Violation>;
 
     /// Called when a host's card has its link for the first time. Starts the host's processes.
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation>;
@@ -256,13 +256,13 @@ impl<M: Model> World<M> {
 }
 
 impl<M: Model> Host<M> {
-    fn new(id: u16, machine: M::Machine) -> Result<Self, Violation> {
+    fn new(id: u16, machine: Arc<M::Machine>) -> Result<Self, Violation> {
         let identity = machine.with_card(|card, _| card.identity())?;
         let protocol = Protocol::parse(identity.protocol).map_err(Violation::new)?;
         let traffic = Traffic { protocol, ordered: identity.ordered };
         Ok(Self {
             id,
-            machine: Arc::new(machine),
+            machine,
             uplink: Uplink::new(id, traffic),
             processes: Vec::new(),
             stopped: false,

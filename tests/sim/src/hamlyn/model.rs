@@ -1,5 +1,7 @@
 //! Implements the engine's interface for fabrics of Hamlyn cards.
 
+use std::sync::Arc;
+
 use hamlyn_card_hamlyn::HamlynOptions;
 
 use crate::engine::rng::Rng;
@@ -23,7 +25,7 @@ impl Model for Hamlyn {
         HamlynOptions { packet_size: largest, ..HamlynOptions::default() }.largest_packet()
     }
 
-    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Machine, Violation> {
+    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Arc<Machine>, Violation> {
         let scenario = &self.scenario;
         let options = HamlynOptions {
             packet_size: scenario.packet_sizes[usize::from(host)],
@@ -39,7 +41,7 @@ impl Model for Hamlyn {
             WellKnown::new(system, scenario.packet_sizes.len() as u32)
         });
         let express = self.matrix()?.map(|matrix| Express::new(matrix, host.into()));
-        Machine::new(host, options, rng, well_known, express)
+        Machine::new(host, options, rng, well_known, express).map(Arc::new)
     }
 
     fn begin(world: &mut World, host: usize) -> Result<(), Violation> {

@@ -1,6 +1,7 @@
 //! Implements the engine's interface for fabrics of SHRIMP cards.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hamlyn_card_shrimp::Options;
 
@@ -118,9 +119,9 @@ impl Model for Shrimp {
         LARGEST
     }
 
-    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Machine, Violation> {
+    fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Arc<Machine>, Violation> {
         let snoops = self.snoops[usize::from(host)];
-        Machine::new(host, self.options, snoops, rng)
+        Machine::new(host, self.options, snoops, rng).map(Arc::new)
     }
 
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
