@@ -12,7 +12,7 @@ use super::changing::Changing;
 use super::departure::Departure;
 use super::forgery::Forgery;
 use super::model::Clan;
-use super::packet::{GROUPS, Letter, group_of};
+use super::packet::{GROUPS, Letter, group_of, parts};
 use super::processor::Acting;
 use super::turn::Turn;
 
@@ -88,7 +88,7 @@ impl World<Clan> {
             // The switch drops packets for a port without a card.
             let uplink = self.hosts.get(usize::from(there)).map(|host| &host.uplink);
             let is_known = uplink.is_some_and(|link| link.is_up() && (!to_all || link.is_member(0)));
-            self.model.flights.send((host as u16, there), bytes, !is_known);
+            self.model.flights.send((host as u16, there), parts(bytes), !is_known);
         }
         self.model.check_credits((host as u16, to), letter.epoch)?;
         let (account, shared) = self.account(host);
@@ -102,7 +102,7 @@ impl World<Clan> {
         account.settle(shared)?;
         let Arrived { source, bytes } = arrived;
         let read = Letter::read(&bytes);
-        let is_next = self.model.flights.take((source, host as u16), &bytes);
+        let is_next = self.model.flights.take((source, host as u16), parts(&bytes));
         ensure(is_next, || {
             let what = read.as_ref().map_or_else(String::new, |(letter, _)| letter.brief());
             format!("host {host}: a packet from {source} is not the next that was sent: {what}")
@@ -131,7 +131,7 @@ impl World<Clan> {
         let header = Header { destination: HostId(to), source: HostId(to), protocol };
         if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
             let excused = !self.hosts[usize::from(to)].uplink.is_up();
-            self.model.flights.send((host as u16, to), &bytes, excused);
+            self.model.flights.send((host as u16, to), parts(&bytes), excused);
             self.model.forged += 1;
         }
         Ok(())

@@ -36,7 +36,7 @@
 //! | `machine` | a card's station, and its driver's pages |
 //! | `memories` | the known contents of memory |
 //! | `standing` | which hosts are hostile, and whose traffic may be lost |
-//! | `flights`, `credits` | packets in flight, and the words that may be |
+//! | `credits` | words in flight, counted at both ends |
 //! | `readings`, `refusals` | remote reads in flight, and refused writes |
 //! | `objects`, `faults`, `requests` | apertures, windows and endpoints |
 //! | `ledger` | what is open, and the effects of accesses: Tripwires fire |
@@ -63,7 +63,6 @@ mod driving;
 mod events;
 mod fabric;
 mod faults;
-mod flights;
 mod forgery;
 mod landings;
 mod ledger;

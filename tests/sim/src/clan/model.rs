@@ -7,6 +7,7 @@ use hamlyn_card_clan::{Options, cut, join};
 use hamlyn_fabric::Protocol;
 use hamlyn_switch::bursts::{Bursts, Policy};
 
+use crate::engine::flight::Flights;
 use crate::engine::rng::Rng;
 use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
@@ -15,10 +16,9 @@ use crate::engine::world::{Model, World};
 use super::account::{Account, Shared, Tally};
 use super::credits::Credits;
 use super::deeds::Processor;
-use super::flights::Flights;
 use super::machine::Machine;
 use super::memories::Memories;
-use super::packet::HEAD;
+use super::packet::{HEAD, WRITE};
 use super::readings::Readings;
 use super::refusals::Refusals;
 use super::standing::Standing;
@@ -103,7 +103,10 @@ impl Clan {
     /// Checks that no more words are in flight than allowed. A hostile receiver may have confirmed
     /// more words than have come: [`Credits::spend`] checks against its claims.
     pub(super) fn check_credits(&self, (host, to): (u16, u16), epoch: u16) -> Result<(), Violation> {
-        let words = self.flights.words((host, to), epoch);
+        // Words of an earlier epoch were given up.
+        let is_word =
+            |atom: &[u8]| atom.len() > HEAD && atom[0] == WRITE && atom[2..4] == epoch.to_le_bytes();
+        let words = self.flights.count((host, to), is_word);
         let most = self.options.credits as usize;
         ensure(words <= most || self.shared.standing.is_tainted(host, to), || {
             format!("host {host}: {words} words are under way to {to}, and {most} may be")

@@ -46,6 +46,14 @@ pub(super) struct Letter {
     pub(super) data: Vec<u8>,
 }
 
+/// Returns the bytes of a packet's indivisible parts.
+pub(super) fn parts(bytes: &[u8]) -> Vec<Vec<u8>> {
+    match Letter::read(bytes) {
+        Some((letter, true)) => letter.atoms().iter().map(Letter::write).collect(),
+        _ => vec![bytes.to_vec()],
+    }
+}
+
 /// Splits a range at word boundaries. Returns the start and the length of each piece.
 pub(super) fn words(offset: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     let (mut at, end) = (offset, offset + length);

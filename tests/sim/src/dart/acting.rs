@@ -267,7 +267,7 @@ impl World<Dart> {
         let header = Header { destination: to, source: to, protocol };
         if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
             let excused = !self.hosts[victim].uplink.is_up();
-            self.model.flying.entry((host as u16, victim as u16)).or_default().sent(bytes, excused);
+            self.model.flights.send((host as u16, victim as u16), [bytes], excused);
             self.model.forged += 1;
         }
         Ok(())

@@ -1,13 +1,13 @@
 //! Implements the engine's interface for fabrics of DART cards.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hamlyn_abi::dart::connection::DART_BROKEN_LINK;
 use hamlyn_card_dart::{Options, Policy};
 
 use crate::engine::area::Area;
-use crate::engine::flight::Flight;
+use crate::engine::flight::Flights;
 use crate::engine::memory::PAGE;
 use crate::engine::rng::Rng;
 use crate::engine::uplink::Arrived;
@@ -59,8 +59,7 @@ pub(super) struct Dart {
     /// For each host, the memory for messages of operating systems.
     pub(super) pinned: Vec<Option<Area>>,
     pub(super) pairs: Vec<Pair>,
-    /// Packets in flight from one host to another, in order.
-    pub(super) flying: BTreeMap<(u16, u16), Flight>,
+    pub(super) flights: Flights,
     /// Recent packets and their destinations.
     pub(super) captured: VecDeque<(u16, Vec<u8>)>,
     /// Messages (`traffic`), and page operations of operating systems (`shifts`), per thousand
@@ -116,7 +115,7 @@ impl Dart {
             spaces: (0..hosts).map(|_| Spaces::default()).collect(),
             pinned: (0..hosts).map(|_| None).collect(),
             pairs,
-            flying: BTreeMap::new(),
+            flights: Flights::default(),
             captured: VecDeque::new(),
             traffic: u64::from(rng.range(50, 700)),
             shifts: rng.pick(&[0, 10, 60, 200]).unwrap_or(10),
@@ -171,11 +170,7 @@ impl Model for Dart {
     }
 
     fn before_unplug(world: &mut World<Self>, host: usize) {
-        for ((source, destination), flight) in &mut world.model.flying {
-            if [*source, *destination].map(usize::from).contains(&host) {
-                flight.excuse();
-            }
-        }
+        world.model.flights.excuse(host as u16);
         if let Err(violation) = world.settle(host) {
             world.model.found.get_or_insert(violation);
         }
@@ -311,11 +306,7 @@ impl Model for Dart {
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
         world.check_found()?;
         (0..world.hosts.len()).try_for_each(|host| world.check_host_at_rest(host))?;
-        let lost = world
-            .model
-            .flying
-            .iter()
-            .find(|((_, to), flight)| usize::from(*to) < world.hosts.len() && !flight.is_over());
+        let lost = world.model.flights.lost(world.hosts.len());
         ensure(lost.is_none(), || format!("a packet is lost: {lost:?}"))
     }
 }

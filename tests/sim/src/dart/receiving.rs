@@ -26,8 +26,7 @@ impl World<Dart> {
     pub(super) fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
         self.settle(host)?;
         let Arrived { source, mut bytes } = arrived;
-        let flight = self.model.flying.entry((source, host as u16)).or_default();
-        ensure(flight.takes(&bytes), || {
+        ensure(self.model.flights.take((source, host as u16), [&bytes]), || {
             format!("host {host}: a packet of {} bytes from {source} is not the next", bytes.len())
         })?;
         let machine = self.hosts[host].machine.clone();

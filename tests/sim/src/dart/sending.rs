@@ -100,7 +100,7 @@ impl World<Dart> {
         }
         self.model.captured.push_back((to, bytes.to_vec()));
         let absent = self.hosts.get(usize::from(to)).is_some_and(|there| !there.uplink.is_up());
-        self.model.flying.entry((host as u16, to)).or_default().sent(bytes.to_vec(), absent);
+        self.model.flights.send((host as u16, to), [bytes.to_vec()], absent);
         self.settle(host)
     }
 

@@ -4,7 +4,7 @@
 //! If some of several equal packets may be missing, it is ambiguous which of them has arrived. So
 //! this module keeps every place in the order that is consistent with the packets seen so far.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Flying {
@@ -15,7 +15,7 @@ struct Flying {
 
 /// The packets between two hosts.
 #[derive(Debug)]
-pub(crate) struct Flight {
+struct Flight {
     sent: VecDeque<Flying>,
     /// All possible numbers of leading packets that the receiver is past.
     reached: BTreeSet<usize>,
@@ -28,17 +28,17 @@ impl Default for Flight {
 }
 
 impl Flight {
-    pub(crate) fn sent(&mut self, bytes: Vec<u8>, excused: bool) {
+    fn sent(&mut self, bytes: Vec<u8>, excused: bool) {
         self.sent.push_back(Flying { bytes, excused });
     }
 
     /// Excuses all packets in flight: a port has gone down and may have dropped them.
-    pub(crate) fn excuse(&mut self) {
+    fn excuse(&mut self) {
         self.sent.iter_mut().for_each(|flying| flying.excused = true);
     }
 
     /// Takes an arrived packet. Returns `false` if it cannot be the next one.
-    pub(crate) fn takes(&mut self, bytes: &[u8]) -> bool {
+    fn takes(&mut self, bytes: &[u8]) -> bool {
         let mut reached = BTreeSet::new();
         for place in &self.reached {
             for (index, flying) in self.sent.iter().enumerate().skip(*place) {
@@ -58,15 +58,54 @@ impl Flight {
 
     /// Returns the number of packets in flight of a kind, without those that may be lost with a
     /// port.
-    pub(crate) fn count(&self, is_it: impl Fn(&[u8]) -> bool) -> usize {
+    fn count(&self, is_it: impl Fn(&[u8]) -> bool) -> usize {
         let last = self.reached.last().copied().unwrap_or_default();
         self.sent.iter().skip(last).filter(|flying| !flying.excused && is_it(&flying.bytes)).count()
     }
 
     /// Returns whether all packets that must arrive may have arrived.
-    pub(crate) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         let last = self.reached.last().copied().unwrap_or_default();
         self.sent.iter().skip(last).all(|flying| flying.excused)
+    }
+}
+
+/// Packets in flight from one host to another, by pairs of hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Flights(BTreeMap<(u16, u16), Flight>);
+
+impl Flights {
+    /// Puts the parts of a packet in flight. They may be lost if `excused`.
+    pub(crate) fn send(&mut self, pair: (u16, u16), parts: impl IntoIterator<Item = Vec<u8>>, excused: bool) {
+        let flight = self.0.entry(pair).or_default();
+        parts.into_iter().for_each(|part| flight.sent(part, excused));
+    }
+
+    /// Takes the parts of an arrived packet. Returns `false` if one is not the next that was sent.
+    pub(crate) fn take(
+        &mut self,
+        pair: (u16, u16),
+        parts: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> bool {
+        let flight = self.0.entry(pair).or_default();
+        parts.into_iter().all(|part| flight.takes(part.as_ref()))
+    }
+
+    /// Excuses everything from or to a host whose port has gone down.
+    pub(crate) fn excuse(&mut self, host: u16) {
+        let own = self.0.iter_mut().filter(|((source, to), _)| [*source, *to].contains(&host));
+        own.for_each(|(_, flight)| flight.excuse());
+    }
+
+    /// Returns the number of packets of a kind in flight, without those that may be lost.
+    pub(crate) fn count(&self, pair: (u16, u16), is_it: impl Fn(&[u8]) -> bool) -> usize {
+        self.0.get(&pair).map_or(0, |flight| flight.count(is_it))
+    }
+
+    /// Returns two of the first `hosts` hosts between which a packet is lost.
+    pub(crate) fn lost(&self, hosts: usize) -> Option<&(u16, u16)> {
+        let lost = self.0.iter().find(|((_, to), flight)| usize::from(*to) < hosts && !flight.is_over());
+        lost.map(|(pair, _)| pair)
     }
 }
 

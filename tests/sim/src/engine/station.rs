@@ -26,6 +26,8 @@ pub(crate) struct Station {
     card: Mutex<Box<dyn Card + Send>>,
     /// Whether the card's process waits for its bell or for a doorbell.
     asleep: AtomicBool,
+    /// Whether the card has its link.
+    linked: AtomicBool,
     /// Number of calls of the card.
     calls: AtomicU64,
 }
@@ -47,6 +49,7 @@ impl Station {
             clock: SimClock::default(),
             card: Mutex::new(card),
             asleep: AtomicBool::new(false),
+            linked: AtomicBool::new(false),
             calls: AtomicU64::new(0),
         })
     }
@@ -99,8 +102,13 @@ impl Station {
 
     pub(crate) fn set_link_state(&self, up: bool) -> Result<(), Violation> {
         self.set_asleep(false);
+        self.linked.store(up, Ordering::Relaxed);
         let place = up.then_some(Place { host: self.id, ports: 0 });
         self.with_card(|card, ports| card.link_changed(ports, place))
+    }
+
+    pub(crate) fn is_linked(&self) -> bool {
+        self.linked.load(Ordering::Relaxed)
     }
 
     /// Returns whether the card takes a packet now. While it does not, its packets wait where they

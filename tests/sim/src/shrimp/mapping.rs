@@ -169,6 +169,33 @@ pub(super) struct Taste {
     pub(super) reported: u64,
 }
 
+impl Taste {
+    /// Returns a random page that processes use.
+    pub(super) fn page(&self, rng: &mut Rng) -> u32 {
+        rng.range(1, self.pages)
+    }
+
+    /// Returns a random address and width for an access to a window page. The access is aligned,
+    /// with a valid width.
+    pub(super) fn window_place(&self, rng: &mut Rng) -> (u64, u8) {
+        let width = rng.pick(&[1, 2, 4, 8]).unwrap_or(4);
+        // Occasionally a page that no process uses, or one behind the end of the page table.
+        let page = if rng.percent(3) { rng.range(0, PAGES + 3) } else { self.page(rng) };
+        let offset = some_offset(rng) / u64::from(width) * u64::from(width);
+        (u64::from(page) * PAGE + offset, width)
+    }
+}
+
+/// Returns a random offset in a page, often near its ends and near common splits.
+pub(super) fn some_offset(rng: &mut Rng) -> u64 {
+    u64::from(match rng.below(4) {
+        0 => rng.range(0, 64),
+        1 => rng.range(2030, 2070),
+        2 => rng.range(4040, 4095),
+        _ => rng.range(0, 4095),
+    })
+}
+
 /// Returns a random valid entry.
 pub(super) fn some_entry(rng: &mut Rng, host: u16, taste: Taste) -> ShrimpEntry {
     let Taste { cards, pages, reported } = taste;

@@ -22,32 +22,27 @@
 //! | `machine` | a card's station, its driver's pages, and the ranges that the card may access |
 //! | `packet` | the packet format |
 //! | `mapping` | the ledger's copy of the page tables, and random entries |
-//! | `ledger` | for each card: data to send, data taken in, and pending reports |
-//! | `storing` | stores, by bus and by window |
-//! | `updating` | deliberate update, and other commands by command pages |
-//! | `sending` | packets that leave a card |
-//! | `receiving` | packets that reach a card |
-//! | `reporting` | the arrival queue from the driver's view |
+//! | `outgoing`, `incoming` | the FIFOs: data to send, and data taken in |
+//! | `transfers` | deliberate update |
+//! | `reports` | the arrival queue |
+//! | `account` | the account of a card, in which these parts meet |
 //! | `operating` | the operating systems: entries, thresholds, resets; also hostile ones |
 //! | `forgery` | packets of hostile hosts |
-//! | `deeds` | pending actions of processors |
-//! | `processor` | the accesses that they make |
+//! | `processor` | processors, and the accesses that they make |
 //! | `model` | the engine's interface |
 
-mod deeds;
+mod account;
 mod forgery;
-mod ledger;
+mod incoming;
 mod machine;
 mod mapping;
 mod model;
 mod operating;
+mod outgoing;
 mod packet;
 mod processor;
-mod receiving;
-mod reporting;
-mod sending;
-mod storing;
-mod updating;
+mod reports;
+mod transfers;
 
 use hamlyn_switch::mesh::Shape;
 

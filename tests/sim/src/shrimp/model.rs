@@ -1,51 +1,41 @@
 //! Implements the engine's interface for fabrics of SHRIMP cards.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hamlyn_card_shrimp::Options;
+use hamlyn_fabric::{Header, HostId, Protocol};
 
-use crate::engine::memory::PAGE;
+use crate::engine::flight::Flights;
 use crate::engine::rng::Rng;
 use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Healing, Model, World};
 
-use super::deeds::Processor;
-use super::ledger::Ledger;
+use super::account::{Account, Tally};
+use super::forgery::Forgery;
 use super::machine::Machine;
 use super::mapping::{DATA_PAGES, Taste};
+use super::operating::Driver;
 use super::packet::LARGEST;
-use crate::engine::flight::Flight;
+use super::processor::Processor;
 
 /// A fabric of SHRIMP cards.
 #[derive(Debug)]
 pub(super) struct Shrimp {
     pub(super) columns: u16,
     /// Parameters of random entries.
-    pub(super) taste: Taste,
+    taste: Taste,
     options: Options,
     /// For each host, whether its card sees the stores on its bus.
-    pub(super) snoops: Vec<bool>,
-    pub(super) ledgers: Vec<Ledger>,
-    /// For each host, the expected contents of its memory.
-    memories: Vec<Vec<u8>>,
-    /// For each host, whether the driver has records to look for.
-    pub(super) drivers: Vec<bool>,
-    /// Packets in flight from one host to another, in order.
-    pub(super) flying: BTreeMap<(u16, u16), Flight>,
+    snoops: Vec<bool>,
+    accounts: Vec<Account>,
+    flights: Flights,
     /// New deeds (`traffic`) and new mappings (`remaps`) per thousand steps.
     traffic: u64,
     remaps: u64,
     /// Percentage of opportunities at which the driver looks at the records.
     diligence: u64,
-    pub(super) stores_sent: u64,
-    pub(super) deposited: u64,
-    pub(super) reported: u64,
-    pub(super) commands: u64,
-    pub(super) forged: u64,
-    pub(super) waits: u64,
-    pub(super) queues_full: u64,
+    forged: u64,
     /// A violation found where no error can be returned.
     found: Option<Violation>,
 }
@@ -66,46 +56,32 @@ impl Shrimp {
             pages: rng.pick(&[3, 6, 6, DATA_PAGES, DATA_PAGES]).unwrap_or(6),
             reported: rng.pick(&[10, 30, 95]).unwrap_or(30),
         };
-        let ledger = |_| Ledger::new(options.fifo.into(), options.merge_us.into());
         Self {
             columns: columns as u16,
             taste,
             options,
             snoops: (0..cards).map(|_| rng.percent(70)).collect(),
-            ledgers: (0..cards).map(ledger).collect(),
-            memories: vec![vec![0; ((DATA_PAGES + 1) as u64 * PAGE) as usize]; cards.into()],
-            drivers: vec![false; cards.into()],
-            flying: BTreeMap::new(),
+            accounts: Vec::new(),
+            flights: Flights::default(),
             traffic: u64::from(rng.range(50, 700)),
             remaps: u64::from(rng.range(0, 40)),
             diligence: rng.pick(&[0, 5, 30, 100]).unwrap_or(30),
-            stores_sent: 0,
-            deposited: 0,
-            reported: 0,
-            commands: 0,
             forged: 0,
-            waits: 0,
-            queues_full: 0,
             found: None,
         }
     }
 
     pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
+        let sum = |count: fn(&Tally) -> u64| self.accounts.iter().map(|account| count(account.tally())).sum();
         vec![
-            ("stores and pieces", self.stores_sent),
-            ("deposits", self.deposited),
-            ("arrivals", self.reported),
-            ("commands", self.commands),
+            ("stores and pieces", sum(|tally| tally.stores_sent)),
+            ("deposits", sum(|tally| tally.deposited)),
+            ("arrivals", sum(|tally| tally.reported)),
+            ("commands", sum(|tally| tally.commands)),
             ("forgeries", self.forged),
-            ("waits", self.waits),
-            ("full queues", self.queues_full),
+            ("waits", sum(|tally| tally.waits)),
+            ("full queues", sum(|tally| tally.queues_full)),
         ]
-    }
-
-    /// Notes a change of memory.
-    pub(super) fn remember(&mut self, host: usize, address: u64, bytes: &[u8]) {
-        let start = address as usize;
-        self.memories[host][start..start + bytes.len()].copy_from_slice(bytes);
     }
 }
 
@@ -121,22 +97,20 @@ impl Model for Shrimp {
 
     fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Arc<Machine>, Violation> {
         let snoops = self.snoops[usize::from(host)];
-        Machine::new(host, self.options, snoops, rng).map(Arc::new)
+        let machine = Arc::new(Machine::new(host, self.options, snoops, rng)?);
+        self.accounts.push(Account::new(machine.clone(), snoops));
+        Ok(machine)
     }
 
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         for _ in 0..world.rng.range(1, 3) {
             world.hosts[host].processes.push(Processor::default());
         }
-        world.set_up(host)
+        world.driver(host).set_up()
     }
 
     fn before_unplug(world: &mut World<Self>, host: usize) {
-        for ((source, destination), flight) in &mut world.model.flying {
-            if [*source, *destination].map(usize::from).contains(&host) {
-                flight.excuse();
-            }
-        }
+        world.model.flights.excuse(host as u16);
     }
 
     fn beat(machine: &Machine) -> Result<(), Violation> {
@@ -144,20 +118,12 @@ impl Model for Shrimp {
     }
 
     fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
-        let ticked = world.hosts[host].machine.tick()?;
-        if ticked {
-            world.let_in(host)?;
-        }
-        Ok(ticked)
+        world.model.accounts[host].tick()
     }
 
     /// A blocked-write packet is closed when its time is over.
     fn deadline(world: &World<Self>) -> Option<u64> {
-        let waits = |(host, ledger): (usize, &Ledger)| {
-            let alarm = world.hosts[host].machine.alarm().filter(|_| !ledger.outgoing.is_empty())?;
-            u64::try_from(alarm).ok().map(|alarm| alarm + 1)
-        };
-        world.model.ledgers.iter().enumerate().filter_map(waits).min()
+        world.model.accounts.iter().filter_map(Account::deadline).min()
     }
 
     fn compose(world: &mut World<Self>) -> Result<(), Violation> {
@@ -165,9 +131,9 @@ impl Model for Shrimp {
         let host = world.rng.index(world.hosts.len());
         if world.rng.below(1000) < world.model.traffic {
             let processor = world.rng.index(world.hosts[host].processes.len());
-            if world.hosts[host].processes[processor].deeds.len() < 20 {
-                world.plan(host, processor);
-            }
+            let Shrimp { taste, accounts, .. } = &world.model;
+            let processor = &mut world.hosts[host].processes[processor];
+            processor.plan(&mut world.rng, taste, accounts[host].table());
         }
         let is_time = world.rng.below(1000) < world.model.remaps;
         if is_time && !world.hosts[host].stopped { world.map_anew(host) } else { Ok(()) }
@@ -191,29 +157,29 @@ impl Model for Shrimp {
             9 => world.reset(host),
             10 => {
                 world.healings.push((end, Healing::Own(host)));
-                world.hold(host, true)
+                world.model.accounts[host].hold(true)
             }
-            11 | 12 => world.set_limits(host),
-            13 => world.reopen_queue(host),
+            11 | 12 => world.driver(host).set_limits(),
+            13 => world.driver(host).reopen_queue(),
             14 => {
                 let other = world.rng.index(world.hosts.len()) as u16;
-                world.set_system_page(host, other)
+                world.driver(host).set_system_page(other)
             }
-            _ if world.rng.percent(30) => world.take_too_many(host),
-            _ if world.rng.percent(20) => world.flood_window(host),
-            _ => world.command_nonsense(host),
+            _ if world.rng.percent(30) => world.model.accounts[host].take_too_many(&mut world.rng),
+            _ if world.rng.percent(20) => world.driver(host).flood_window(),
+            _ => world.driver(host).command_nonsense(),
         }
     }
 
     fn heal(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
-        world.hold(host, false)
+        world.model.accounts[host].hold(false)
     }
 
     fn act(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         world.check_found()?;
         if world.rng.percent(15) && world.rng.percent(world.model.diligence) {
             let most = world.rng.range(1, 20) as usize;
-            world.take_reports(host, most)?;
+            world.model.accounts[host].take_reports(most)?;
             return Ok(());
         }
         for _ in 0..world.rng.range(1, 6) {
@@ -226,8 +192,8 @@ impl Model for Shrimp {
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
         world.check_found()?;
         let is_time = world.rng.percent(world.model.diligence.max(2));
-        let mut busy =
-            if is_time { world.take_reports(host, usize::MAX)? } else { world.model.drivers[host] };
+        let account = &mut world.model.accounts[host];
+        let mut busy = if is_time { account.take_reports(usize::MAX)? } else { account.is_called() };
         for processor in 0..world.hosts[host].processes.len() {
             for _ in 0..20 {
                 if !world.access(host, processor)? {
@@ -266,41 +232,104 @@ impl Model for Shrimp {
 
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
         world.check_found()?;
-        (0..world.hosts.len()).try_for_each(|host| world.check_host_at_rest(host))?;
-        let hosts = world.hosts.len();
-        let reaches = |(_, destination): &(u16, u16)| usize::from(*destination) < hosts;
-        let lost = world.model.flying.iter().filter(|(pair, flight)| reaches(pair) && !flight.is_over());
-        let lost = lost.map(|(pair, _)| pair).next();
+        let Shrimp { accounts, flights, .. } = &mut world.model;
+        for (account, host) in accounts.iter_mut().zip(&world.hosts) {
+            account.check()?;
+            let idle = host.processes.iter().all(Processor::is_idle);
+            ensure(idle, || format!("host {}: a processor waits for ever", host.id))?;
+            account.check_at_rest()?;
+        }
+        let lost = flights.lost(world.hosts.len());
         ensure(lost.is_none(), || format!("a packet is lost: {lost:?}"))
     }
 }
 
 impl World<Shrimp> {
-    pub(super) fn check_found(&mut self) -> Result<(), Violation> {
+    fn check_found(&mut self) -> Result<(), Violation> {
         self.model.found.take().map_or(Ok(()), Err)
     }
 
-    /// Checks that nothing waits on a host, and that its memory has the values stored there.
-    fn check_host_at_rest(&mut self, host: usize) -> Result<(), Violation> {
-        self.check_card(host)?;
-        let idle = self.hosts[host].processes.iter().all(|processor| processor.deeds.is_empty());
-        ensure(idle, || format!("host {host}: a processor waits for ever"))?;
-        let ledger = &self.model.ledgers[host];
-        let is_empty =
-            ledger.outgoing.is_empty() && ledger.transfers.is_empty() && ledger.incoming.is_empty();
-        ensure(is_empty, || {
-            format!("host {host}: the card keeps {:?}, {:?}", ledger.outgoing, ledger.transfers)
+    fn driver(&mut self, host: usize) -> Driver<'_> {
+        let Shrimp { accounts, taste, .. } = &mut self.model;
+        Driver { account: &mut accounts[host], rng: &mut self.rng, taste: *taste }
+    }
+
+    /// Lets a processor make one access. Returns whether it made one.
+    fn access(&mut self, host: usize, processor: usize) -> Result<bool, Violation> {
+        let Shrimp { accounts, taste, .. } = &mut self.model;
+        self.hosts[host].processes[processor].access(&mut self.rng, taste, &mut accounts[host])
+    }
+
+    /// Maps a random page to a new target.
+    fn map_anew(&mut self, host: usize) -> Result<(), Violation> {
+        let (page, entry) = self.driver(host).some_mapping();
+        self.note(|| format!("host {host} maps page {page}: {entry:?}"));
+        self.driver(host).set_entry(page, entry)
+    }
+
+    fn reset(&mut self, host: usize) -> Result<(), Violation> {
+        self.model.accounts[host].settle()?;
+        self.model.accounts[host].hear_vectors()?;
+        self.note(|| format!("host {host} resets its card"));
+        self.driver(host).reset()
+    }
+
+    /// Checks a packet that has left a card.
+    fn note_sent(&mut self, host: usize, node: u16, bytes: &[u8]) -> Result<(), Violation> {
+        self.model.accounts[host].note_sent(node, bytes, self.model.columns)?;
+        // The switch drops packets for a port without a card.
+        let absent = self.hosts.get(usize::from(node)).is_some_and(|there| !there.uplink.is_up());
+        self.model.flights.send((host as u16, node), [bytes.to_vec()], absent);
+        Ok(())
+    }
+
+    /// Hands a packet to its card. It must be the next one that was sent from its source: only those
+    /// that a port took down with it may be missing.
+    fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
+        let Arrived { source, bytes } = arrived;
+        let Shrimp { accounts, flights, columns, .. } = &mut self.model;
+        accounts[host].settle()?;
+        let length = bytes.len();
+        ensure(flights.take((source, host as u16), [&bytes]), || {
+            format!("host {host}: a packet of {length} bytes from {source} is not the next that was sent")
         })?;
-        let owed = &ledger.reports.owed;
-        ensure(owed.is_empty(), || format!("host {host}: the driver sleeps, and never heard of {owed:?}"))?;
-        let memory = &self.model.memories[host][PAGE as usize..];
-        let is = self.hosts[host].machine.memory.peek(PAGE, memory.len());
-        let differs = is.iter().zip(memory).position(|(is, stored)| is != stored);
-        ensure(differs.is_none(), || {
-            format!(
-                "host {host}: byte {:#x} is not what was stored last",
-                differs.unwrap_or(0) + PAGE as usize
-            )
-        })
+        accounts[host].take(source, bytes, *columns)
+    }
+
+    fn forgery(&mut self, host: usize) -> (usize, Forgery) {
+        let victim = self.rng.index(self.hosts.len());
+        let Shrimp { columns, taste, .. } = self.model;
+        (victim, Forgery::new((host as u16, victim as u16), columns, taste, self.max_packet))
+    }
+
+    /// Sends a packet that bypasses the host's card.
+    fn forge(&mut self, host: usize) -> Result<(), Violation> {
+        let (victim, forgery) = self.forgery(host);
+        let bytes = forgery.packet(&mut self.rng);
+        self.inject(host, victim, bytes)
+    }
+
+    /// Stores a byte to each page of another host, to cause many reports.
+    fn sprinkle(&mut self, host: usize) -> Result<(), Violation> {
+        let (victim, forgery) = self.forgery(host);
+        for page in 1..=self.model.taste.pages {
+            let bytes = forgery.byte(&mut self.rng, page);
+            self.inject(host, victim, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn inject(&mut self, host: usize, victim: usize, bytes: Vec<u8>) -> Result<(), Violation> {
+        let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
+        let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
+        let to = HostId(victim as u16);
+        // The switch overwrites the source.
+        let header = Header { destination: to, source: to, protocol };
+        if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
+            let excused = !self.hosts[victim].uplink.is_up();
+            self.model.flights.send((host as u16, victim as u16), [bytes], excused);
+            self.model.forged += 1;
+        }
+        Ok(())
     }
 }

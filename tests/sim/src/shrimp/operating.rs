@@ -6,54 +6,51 @@ use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::registers::*;
 use hamlyn_abi::shrimp::statistics::ShrimpStatistic as Counter;
 
-use crate::engine::memory::PAGE;
+use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
-use crate::engine::world::World;
 
-use super::ledger::{Ledger, Reports, Transfer};
-use super::mapping::{PAGES, goes_on, some_entry};
-use super::model::Shrimp;
+use super::account::Account;
+use super::mapping::{PAGES, Taste, some_entry};
 
-impl World<Shrimp> {
-    /// Replaces an entry. After that, the card may not access the ranges of the old one.
-    pub(super) fn set_entry(&mut self, host: usize, page: u32, entry: ShrimpEntry) -> Result<(), Violation> {
-        self.settle(host)?;
-        let machine = self.hosts[host].machine.clone();
-        let ledger = &mut self.model.ledgers[host];
-        let (before, now) = (ledger.table.entry(page), ledger.table.prepared(page, entry));
-        let ends = |transfer: &Transfer| {
-            let rest = transfer.next..transfer.next + transfer.left;
-            transfer.base / PAGE == u64::from(page) && !goes_on(&rest, &before, &now)
-        };
-        if entry.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0 && ledger.transfers.iter().any(ends) {
-            let refused = machine.command(SHRIMP_COMMAND_SET_ENTRY, page, &entry)?.is_err();
-            ensure(refused, || format!("host {host}: a transfer from page {page} was to go on"))?;
-            return self.check_card(host);
-        }
-        machine.run(SHRIMP_COMMAND_SET_ENTRY, page, &entry)?;
-        machine.permit_entry(page, &before, false);
-        machine.permit_entry(page, &now, true);
-        ledger.table.set(page, now);
-        let transfers = ledger.transfers.len();
-        ledger.transfers.retain(|transfer| !ends(transfer));
-        let cut = transfers - ledger.transfers.len();
-        ledger.count(Counter::TransfersCut, cut as u64);
-        if !ledger.table.is_mapped_in(page) {
-            ledger.reports.asked.remove(&page);
-        }
-        self.check_card(host)
+/// The operating system of a host, and its card's account.
+#[derive(Debug)]
+pub(super) struct Driver<'a> {
+    pub(super) account: &'a mut Account,
+    pub(super) rng: &'a mut Rng,
+    pub(super) taste: Taste,
+}
+
+impl Driver<'_> {
+    fn some_entry(&mut self) -> ShrimpEntry {
+        some_entry(self.rng, self.account.id(), self.taste)
     }
 
-    /// Maps a random page to a new target.
-    pub(super) fn map_anew(&mut self, host: usize) -> Result<(), Violation> {
-        let page = self.some_page();
+    /// Replaces an entry. After that, the card may not access the ranges of the old one.
+    pub(super) fn set_entry(&mut self, page: u32, entry: ShrimpEntry) -> Result<(), Violation> {
+        self.account.settle()?;
+        let (id, machine) = (self.account.id(), self.account.machine());
+        if entry.flags & SHRIMP_ENTRY_UNLESS_BUSY != 0 && self.account.would_end(page, entry) {
+            let refused = machine.command(SHRIMP_COMMAND_SET_ENTRY, page, &entry)?.is_err();
+            ensure(refused, || format!("host {id}: a transfer from page {page} was to go on"))?;
+            return self.account.check();
+        }
+        machine.run(SHRIMP_COMMAND_SET_ENTRY, page, &entry)?;
+        let (before, now) = self.account.replace(page, entry);
+        machine.permit_entry(page, &before, false);
+        machine.permit_entry(page, &now, true);
+        self.account.check()
+    }
+
+    /// Returns a random page and a new target for it.
+    pub(super) fn some_mapping(&mut self) -> (u32, ShrimpEntry) {
+        let page = self.taste.page(self.rng);
         let entry = match self.rng.below(10) {
             0 => ShrimpEntry::default(),
             1 | 2 => {
                 // A variant of the current entry: its modes are those that processes have chosen,
                 // or those of another random entry.
-                let mut entry = self.model.ledgers[host].table.entry(page);
-                let other = some_entry(&mut self.rng, host as u16, self.model.taste);
+                let mut entry = self.account.table().entry(page);
+                let other = self.some_entry();
                 entry.incoming = other.incoming;
                 entry.out[0].mode = other.out[0].mode;
                 entry.out[1].mode = other.out[1].mode;
@@ -63,150 +60,107 @@ impl World<Shrimp> {
                 }
                 ShrimpEntry { flags: self.rng.below(16), ..entry }
             }
-            _ => some_entry(&mut self.rng, host as u16, self.model.taste),
+            _ => self.some_entry(),
         };
-        self.note(|| format!("host {host} maps page {page}: {entry:?}"));
-        self.set_entry(host, page, entry)
+        (page, entry)
     }
 
     /// Sets a random page for the messages of another host's operating system, or removes it.
-    pub(super) fn set_system_page(&mut self, host: usize, other: u16) -> Result<(), Violation> {
-        self.settle(host)?;
-        let machine = self.hosts[host].machine.clone();
-        let page = u64::from(self.some_page());
+    pub(super) fn set_system_page(&mut self, other: u16) -> Result<(), Violation> {
+        self.account.settle()?;
+        let machine = self.account.machine();
+        let page = u64::from(self.taste.page(self.rng));
         let mapped = self.rng.percent(80);
         let body = ShrimpSystemPage { page, mapped: mapped.into(), reserved: 0 };
         if mapped {
             machine.permit_system(page, true);
         }
         machine.run(SHRIMP_COMMAND_SET_SYSTEM_PAGE, other.into(), &body)?;
-        let system = &mut self.model.ledgers[host].system;
-        let before = if mapped { system.insert(other, page) } else { system.remove(&other) };
-        if let Some(before) = before {
+        if let Some(before) = self.account.set_system_page(other, mapped.then_some(page)) {
             machine.permit_system(before, false);
         }
-        self.check_card(host)
+        self.account.check()
     }
 
-    pub(super) fn open_queue(&mut self, host: usize) -> Result<(), Violation> {
+    fn open_queue(&mut self) -> Result<(), Violation> {
         let records = self.rng.pick(&[16, 16, 32]).unwrap_or(16);
-        self.hosts[host].machine.clone().open_queue(records)?;
-        self.model.ledgers[host].reports = Reports { records, ..Reports::default() };
-        self.check_card(host)
+        self.account.machine().open_queue(records)?;
+        self.account.open_queue(records)
     }
 
     /// Closes the queue and opens another one. Pending reports are dropped.
-    pub(super) fn reopen_queue(&mut self, host: usize) -> Result<(), Violation> {
-        self.settle(host)?;
-        let machine = self.hosts[host].machine.clone();
+    pub(super) fn reopen_queue(&mut self) -> Result<(), Violation> {
+        self.account.settle()?;
+        let machine = self.account.machine();
         machine.run(SHRIMP_COMMAND_CLOSE_ARRIVALS, 0, &[0_u8; 0])?;
         machine.forget_queue();
-        self.model.ledgers[host].reports = Reports::default();
-        self.check_card(host)?;
-        self.open_queue(host)
+        self.account.open_queue(0)?;
+        self.open_queue()
     }
 
     /// Sets a threshold or a time, occasionally out of range.
-    pub(super) fn set_limits(&mut self, host: usize) -> Result<(), Violation> {
-        self.settle(host)?;
-        let machine = self.hosts[host].machine.clone();
-        let ledger = &mut self.model.ledgers[host];
-        let capacity = ledger.outgoing.capacity();
+    pub(super) fn set_limits(&mut self) -> Result<(), Violation> {
+        self.account.settle()?;
+        let (id, machine) = (self.account.id(), self.account.machine());
+        let capacity = machine.options.fifo;
         let value = match self.rng.below(6) {
             0 => self.rng.range(0, 1),
             1 => u32::MAX,
-            2 => capacity as u32,
+            2 => capacity,
             3 => self.rng.range(1, 100),
-            _ => self.rng.range(1, capacity as u32),
+            _ => self.rng.range(1, capacity),
         };
-        let in_range = u64::from(value).clamp(1, capacity);
-        let (register, must) = match self.rng.below(3) {
-            0 => {
-                ledger.outgoing.threshold = in_range;
-                (SHRIMP_REG_OUT_THRESHOLD, in_range)
-            }
-            1 => {
-                ledger.in_threshold = in_range;
-                (SHRIMP_REG_IN_THRESHOLD, in_range)
-            }
-            _ => {
-                ledger.merge_us = u64::from(value.min(SHRIMP_MAX_MERGE_TIME));
-                (SHRIMP_REG_MERGE_TIME, ledger.merge_us)
-            }
+        let register = match self.rng.below(3) {
+            0 => SHRIMP_REG_OUT_THRESHOLD,
+            1 => SHRIMP_REG_IN_THRESHOLD,
+            _ => SHRIMP_REG_MERGE_TIME,
         };
+        let must = self.account.limit(register, value);
         machine.set(register, value)?;
         let says = u64::from(machine.load(register)?);
-        ensure(says == must, || format!("host {host}: register {register:#x} says {says}, and not {must}"))?;
-        self.check_card(host)
-    }
-
-    /// Makes the card hold arriving packets in the Incoming FIFO, or deposit them.
-    pub(super) fn hold(&mut self, host: usize, hold: bool) -> Result<(), Violation> {
-        self.settle(host)?;
-        let now = self.hosts[host].machine.clock.milliseconds();
-        self.model.ledgers[host].hold = hold && !self.model.ledgers[host].is_held_too_long(now);
-        self.hosts[host].machine.clone().set(SHRIMP_REG_HOLD, hold.into())?;
-        self.drained(host)?;
-        self.check_card(host)
-    }
-
-    /// Called after a tick of the card. Packets that were held for too long are let in, and no
-    /// others.
-    pub(super) fn let_in(&mut self, host: usize) -> Result<(), Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let ledger = &mut self.model.ledgers[host];
-        let now = machine.clock.milliseconds();
-        ledger.hold &= !ledger.is_held_too_long(now);
-        let (is, must) = (machine.load(SHRIMP_REG_HOLD)? != 0, ledger.hold);
-        ensure(is == must, || format!("host {host}: it holds what arrives: {is}, and must: {must}"))?;
-        self.drained(host)
+        ensure(says == must, || format!("host {id}: register {register:#x} says {says}, and not {must}"))?;
+        self.account.check()
     }
 
     /// Resets the card. Its unsent data is lost, and nothing is mapped.
-    pub(super) fn reset(&mut self, host: usize) -> Result<(), Violation> {
-        self.settle(host)?;
-        self.hear_vectors(host)?;
-        self.note(|| format!("host {host} resets its card"));
-        let machine = self.hosts[host].machine.clone();
+    pub(super) fn reset(&mut self) -> Result<(), Violation> {
+        let machine = self.account.machine();
         machine.set(ULN_REG_CONTROL, ULN_CONTROL_RESET)?;
-        let options = machine.options;
-        let fresh = Ledger::new(options.fifo.into(), options.merge_us.into());
-        let mut old = std::mem::replace(&mut self.model.ledgers[host], fresh);
-        old.hold = false;
-        old.note_held(machine.clock.milliseconds());
-        self.model.ledgers[host].stops = old.stops;
-        for (page, entry) in old.table.entries() {
-            machine.permit_entry(page, entry, false);
-        }
-        for page in old.system.values() {
-            machine.permit_system(*page, false);
-        }
-        machine.forget_queue();
-        self.model.ledgers[host].watched = old.watched;
-        self.model.drivers[host] = false;
-        self.check_card(host)?;
+        self.account.reset()?;
         machine.enable()?;
-        self.set_up(host)
+        self.set_up()
     }
 
     /// Does what an operating system does after power-on.
-    pub(super) fn set_up(&mut self, host: usize) -> Result<(), Violation> {
-        let cards = self.hosts.len() as u16;
-        self.open_queue(host)?;
-        for page in 1..=self.model.taste.pages {
-            let entry = some_entry(&mut self.rng, host as u16, self.model.taste);
-            self.set_entry(host, page, entry)?;
+    pub(super) fn set_up(&mut self) -> Result<(), Violation> {
+        self.open_queue()?;
+        for page in 1..=self.taste.pages {
+            let entry = self.some_entry();
+            self.set_entry(page, entry)?;
         }
-        let others = (0..cards).filter(|_| self.rng.percent(80)).collect::<Vec<_>>();
-        others.into_iter().try_for_each(|other| self.set_system_page(host, other))
+        let others = (0..self.taste.cards).filter(|_| self.rng.percent(80)).collect::<Vec<_>>();
+        others.into_iter().try_for_each(|other| self.set_system_page(other))
+    }
+
+    /// Stores to a window page repeatedly, as a processor that ignores whether the card has room.
+    pub(super) fn flood_window(&mut self) -> Result<(), Violation> {
+        let (address, width) = self.taste.window_place(self.rng);
+        let before = self.account.counted(Counter::StoresRefused);
+        for _ in 0..1000 {
+            self.account.store_to_window(address, width, self.rng.next())?;
+            if self.account.counted(Counter::StoresRefused) > before {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Runs an invalid command, which must be refused and must change nothing.
-    pub(super) fn command_nonsense(&mut self, host: usize) -> Result<(), Violation> {
-        self.settle(host)?;
-        let machine = self.hosts[host].machine.clone();
-        let page = self.some_page();
-        let good = some_entry(&mut self.rng, host as u16, self.model.taste);
+    pub(super) fn command_nonsense(&mut self) -> Result<(), Violation> {
+        self.account.settle()?;
+        let machine = self.account.machine();
+        let page = self.taste.page(self.rng);
+        let good = self.some_entry();
         let mut bad = good;
         let refused = match self.rng.below(12) {
             0 => machine.command(SHRIMP_COMMAND_SET_ENTRY, PAGES + page, &good)?,
@@ -233,7 +187,7 @@ impl World<Shrimp> {
                 machine.command(SHRIMP_COMMAND_SET_ENTRY, page, &bad)?
             }
         };
-        ensure(refused.is_err(), || format!("host {host}: nonsense was carried out: {bad:?}"))?;
-        self.check_card(host)
+        ensure(refused.is_err(), || format!("host {}: nonsense was carried out: {bad:?}", machine.id))?;
+        self.account.check()
     }
 }
