@@ -12,13 +12,11 @@
 //! | file | holds |
 //! |---|---|
 //! | `machine` | a card's station, and the mailboxes opened by its driver |
-//! | `mailbox` | the owner of a mailbox, and messages in flight and in an inbox |
-//! | `owner` | a mailbox from its owner's view: ring, take, sleep |
-//! | `post` | the expected effects of messages in flight |
+//! | `owner` | the owner of a mailbox: ring, take, sleep |
+//! | `post` | messages in flight |
 //! | `model` | the engine's interface |
 
 mod machine;
-mod mailbox;
 mod model;
 mod owner;
 mod post;

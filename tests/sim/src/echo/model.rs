@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::window::ECHO_MAX_MESSAGE;
+use hamlyn_card::ports::{Packet, VolatileSlice};
 use hamlyn_fabric::{Header, HostId, Protocol};
 
 use crate::engine::rng::Rng;
 use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
-use crate::engine::world::{Model, World};
+use crate::engine::world::{Host, Model, World};
 
 use super::machine::{MAILBOXES, Machine};
-use super::mailbox::{Letter, Owner, packet};
+use super::owner::Owner;
+use super::post::{Letter, Post, mailbox, packet};
 
 /// A fabric of echo cards.
 #[derive(Debug)]
@@ -21,10 +23,9 @@ pub(super) struct Echo {
     handshake_ms: u32,
     /// New messages per thousand steps.
     traffic: u64,
-    /// Packets that were sent and have not arrived.
-    pub(super) flying: Vec<Letter>,
+    post: Post,
     /// Messages that reached their owners.
-    pub(super) taken: u64,
+    taken: u64,
     /// A violation found where no error can be returned.
     found: Option<Violation>,
 }
@@ -34,7 +35,7 @@ impl Echo {
         Self {
             handshake_ms: rng.pick(&[0, 100, 400]).unwrap_or(0),
             traffic: u64::from(rng.range(50, 600)),
-            flying: Vec::new(),
+            post: Post::default(),
             taken: 0,
             found: None,
         }
@@ -59,18 +60,16 @@ impl Model for Echo {
     }
 
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
-        for mailbox in 0..MAILBOXES as usize {
-            world.hosts[host].processes.push(Owner::default());
+        for mailbox in 0..MAILBOXES {
             let records = world.rng.pick(&[4, 4, 8]).unwrap_or(4);
-            world.succeed(host, mailbox, records)?;
+            let owner = Owner::new(&world.hosts[host].machine, mailbox, records)?;
+            world.hosts[host].processes.push(owner);
         }
         Ok(())
     }
 
     fn before_unplug(world: &mut World<Self>, host: usize) {
-        for letter in &mut world.model.flying {
-            letter.excused |= [letter.source, letter.destination].map(usize::from).contains(&host);
-        }
+        world.model.post.excuse(host as u16);
     }
 
     fn beat(machine: &Machine) -> Result<(), Violation> {
@@ -101,7 +100,7 @@ impl Model for Echo {
         };
         let data = world.rng.bytes(length as usize);
         let to = world.rng.below(u64::from(MAILBOXES) + 1) as u32;
-        world.hosts[host].processes[mailbox].plans.push_back((destination, to, data));
+        world.hosts[host].processes[mailbox].plan(destination, to, data);
         Ok(())
     }
 
@@ -119,9 +118,11 @@ impl Model for Echo {
             }
             3 => {
                 let records = world.rng.pick(&[4, 8]).unwrap_or(4);
-                world.succeed(host, mailbox, records)
+                let Host { machine, processes, .. } = &mut world.hosts[host];
+                processes[mailbox] = Owner::new(machine, mailbox as u32, records)?;
+                Ok(())
             }
-            4 => world.ring_again(host, mailbox),
+            4 => world.hosts[host].processes[mailbox].ring_again(&world.hosts[host].machine),
             _ => world.forge(host),
         }
     }
@@ -132,30 +133,34 @@ impl Model for Echo {
 
     fn act(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         let mailbox = world.rng.index(MAILBOXES as usize);
-        let asleep = world.hosts[host].processes[mailbox].asleep;
+        let Host { machine, processes, .. } = &mut world.hosts[host];
+        let owner = &mut processes[mailbox];
         match world.rng.below(4) {
-            0 => world.wake(host),
-            1 if !asleep => {
-                world.sleep(host, mailbox);
-                true
+            0 => {
+                world.wake(host);
             }
-            2 if !asleep => world.take_next(host, mailbox)?,
-            _ => world.ring(host, mailbox)?,
-        };
+            1 if !owner.is_asleep() => owner.sleep(machine),
+            2 if !owner.is_asleep() => world.model.taken += u64::from(owner.take_next(machine)?),
+            _ => {
+                owner.ring(machine, &mut world.rng)?;
+            }
+        }
         world.check_found()
     }
 
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
         let mut busy = world.wake(host);
-        for mailbox in 0..MAILBOXES as usize {
-            busy |= world.ring(host, mailbox)?;
-            if world.hosts[host].processes[mailbox].asleep {
+        let Host { machine, processes, .. } = &mut world.hosts[host];
+        for owner in processes {
+            busy |= owner.ring(machine, &mut world.rng)?;
+            if owner.is_asleep() {
                 continue;
             }
-            while world.take_next(host, mailbox)? {
+            while owner.take_next(machine)? {
+                world.model.taken += 1;
                 busy = true;
             }
-            world.sleep(host, mailbox);
+            owner.sleep(machine);
         }
         Ok(busy)
     }
@@ -188,24 +193,14 @@ impl Model for Echo {
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
         let hosts = world.hosts.len();
         for (number, host) in world.hosts.iter().enumerate() {
-            for owner in &host.processes {
-                let waits = owner.rung_for.is_some() || !owner.plans.is_empty();
-                ensure(!waits, || format!("host {number}: mailbox {} never sent", owner.mailbox))?;
-                ensure(owner.inbox.is_empty(), || {
-                    format!("host {number}: the owner of mailbox {} sleeps beside a message", owner.mailbox)
-                })?;
-            }
+            host.processes.iter().try_for_each(|owner| owner.check_at_rest(host.id))?;
             let counters = host.machine.counters();
             let sent = counters[usize::from(EchoStatistic::Sent)] + host.uplink.injected;
             ensure(sent == host.uplink.sent, || {
                 format!("host {number} sent {} packets, and counts {sent}", host.uplink.sent)
             })?;
         }
-        let lost = world
-            .model
-            .flying
-            .iter()
-            .find(|letter| !letter.excused && usize::from(letter.destination) < hosts);
+        let lost = world.model.post.lost(hosts);
         ensure(lost.is_none(), || format!("a message is lost: {lost:?}"))?;
         (0..hosts).try_for_each(|host| {
             (0..MAILBOXES).try_for_each(|mailbox| world.hosts[host].machine.close(mailbox))
@@ -218,17 +213,61 @@ impl World<Echo> {
         self.model.found.take().map_or(Ok(()), Err)
     }
 
-    /// Rings again while the card still has the owner's last message. The card must count this ring
-    /// and ignore it.
-    fn ring_again(&mut self, host: usize, mailbox: usize) -> Result<(), Violation> {
-        if self.hosts[host].processes[mailbox].rung_for.is_none() {
-            return Ok(());
+    /// Wakes the owners that the card has fired for, as the driver. Returns whether there were any.
+    fn wake(&mut self, host: usize) -> bool {
+        let Host { machine, processes, .. } = &mut self.hosts[host];
+        let fired = machine.interrupts();
+        fired.iter().for_each(|mailbox| processes[*mailbox as usize].wake(machine));
+        !fired.is_empty()
+    }
+
+    /// Checks a packet that has left a card.
+    fn note_sent(&mut self, host: usize, destination: u16, packet: &[u8]) -> Result<(), Violation> {
+        let Host { machine, processes, .. } = &mut self.hosts[host];
+        let from = packet.get(4..8).map(|from| u32::from_le_bytes([from[0], from[1], from[2], from[3]]));
+        let owner = processes.iter_mut().find(|owner| Some(owner.mailbox()) == from);
+        let owner = owner.ok_or_else(|| Violation::new(format!("host {host}: a packet from no mailbox")))?;
+        let letter = owner.note_sent(machine, destination, packet)?;
+        // The switch drops packets for a port without a card.
+        let excused = self.hosts.get(usize::from(destination)).is_some_and(|there| !there.uplink.is_up());
+        self.model.post.send(Letter { excused, ..letter });
+        Ok(())
+    }
+
+    /// Hands a packet to its card: it is deposited in a mailbox, or counted.
+    fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
+        let Arrived { source, mut bytes } = arrived;
+        let length = bytes.len();
+        ensure(self.model.post.take(source, host as u16, &bytes), || {
+            format!("host {host}: a packet of {length} bytes from {source} that nobody sent")
+        })?;
+        let Host { machine, processes, .. } = &mut self.hosts[host];
+        let is_enabled = machine.is_enabled()?;
+        let mailbox = mailbox(&bytes).filter(|_| is_enabled);
+        let inbox = mailbox.and_then(|mailbox| machine.inbox(mailbox));
+        let owner = mailbox.filter(|_| inbox.is_some()).map(|mailbox| &mut processes[mailbox as usize]);
+        let owner = owner.filter(|owner| owner.has_room(machine, inbox.as_ref()));
+        let counter = match (mailbox, &inbox, &owner) {
+            (None, ..) => EchoStatistic::Discarded,
+            (_, None, _) => EchoStatistic::NoMailbox,
+            (_, _, None) => EchoStatistic::InboxFull,
+            _ => EchoStatistic::Received,
+        };
+        machine.memory.take_writes();
+        let before = machine.counters();
+        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
+        machine.with_card(|card, ports| card.packet_arrived(ports, &packet))?;
+        let (writes, after) = (machine.memory.take_writes(), machine.counters());
+        let counted = usize::from(counter);
+        ensure(after[counted] == before[counted] + 1, || {
+            format!("host {host}: a packet was not counted as {counter:?}")
+        })?;
+        match owner {
+            Some(owner) => owner.check_deposit(machine, source, &bytes, &writes),
+            None => ensure(writes.is_empty(), || {
+                format!("host {host}: {counter:?}, and yet {} writes", writes.len())
+            }),
         }
-        let machine = self.hosts[host].machine.clone();
-        let refused = |machine: &Machine| machine.counters()[usize::from(EchoStatistic::RefusedRings)];
-        let before = refused(&machine);
-        machine.ring(mailbox as u32)?;
-        ensure(refused(&machine) == before + 1, || format!("host {host}: a ring too many is not counted"))
     }
 
     /// Sends a packet of a hostile host, bypassing its card.
@@ -247,7 +286,7 @@ impl World<Echo> {
         let header = Header { destination: HostId(victim), source: HostId(victim), protocol };
         if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
             let excused = !self.hosts[usize::from(victim)].uplink.is_up();
-            self.model.flying.push(Letter { source, destination: victim, packet: bytes, excused });
+            self.model.post.send(Letter { source, destination: victim, packet: bytes, excused });
         }
         Ok(())
     }

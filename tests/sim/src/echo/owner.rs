@@ -1,29 +1,76 @@
-//! A mailbox from its owner's view.
+//! The owner of a mailbox: it rings, takes messages, and sleeps.
+
+use std::collections::VecDeque;
 
 use hamlyn_abi::echo::inbox::ECHO_RECORD_SIZE;
+use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::window::*;
 
+use crate::engine::memory::Write;
+use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
-use crate::engine::world::World;
 
-use super::mailbox::{Deposited, Letter, Owner, packet};
-use super::model::Echo;
+use super::machine::{Inbox, Machine};
+use super::post::{HEADER, Letter, packet};
 
-impl World<Echo> {
-    fn owner(&mut self, host: usize, mailbox: usize) -> &mut Owner {
-        &mut self.hosts[host].processes[mailbox]
+/// A message in an inbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Deposited {
+    source: u32,
+    mailbox: u32,
+    data: Vec<u8>,
+}
+
+/// An owner.
+#[derive(Debug, Default)]
+pub(super) struct Owner {
+    mailbox: u32,
+    /// Number of rings, modulo 2^32.
+    rung: u32,
+    /// Numbers of messages deposited and taken, modulo 2^32.
+    arrived: u32,
+    taken: u32,
+    /// Messages in the inbox.
+    inbox: VecDeque<Deposited>,
+    /// Messages to send, each with its destination host and mailbox.
+    plans: VecDeque<(u32, u32, Vec<u8>)>,
+    /// The message that the card has yet to send.
+    rung_for: Option<Letter>,
+    asleep: bool,
+}
+
+impl Owner {
+    /// Creates the owner of a mailbox, which gets it without any state of an owner that has died.
+    pub(super) fn new(machine: &Machine, mailbox: u32, records: u32) -> Result<Self, Violation> {
+        if machine.inbox(mailbox).is_some() {
+            machine.close(mailbox)?;
+        }
+        machine.arm(mailbox, false);
+        machine.open(mailbox, records)?;
+        Ok(Self { mailbox, ..Self::default() })
+    }
+
+    pub(super) fn mailbox(&self) -> u32 {
+        self.mailbox
+    }
+
+    pub(super) fn is_asleep(&self) -> bool {
+        self.asleep
+    }
+
+    /// Plans a message to a host's mailbox.
+    pub(super) fn plan(&mut self, host: u32, mailbox: u32, data: Vec<u8>) {
+        self.plans.push_back((host, mailbox, data));
     }
 
     /// Fills in the next message and rings, if the card has completed the last one. Returns whether
     /// it rang.
-    pub(super) fn ring(&mut self, host: usize, mailbox: usize) -> Result<bool, Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let owner = self.owner(host, mailbox);
-        let number = owner.mailbox;
-        if owner.rung_for.is_some() {
+    pub(super) fn ring(&mut self, machine: &Machine, rng: &mut Rng) -> Result<bool, Violation> {
+        let (host, number) = (machine.id, self.mailbox);
+        if self.rung_for.is_some() {
             return Ok(false);
         }
-        let Some((destination, to, data)) = owner.plans.pop_front() else { return Ok(false) };
+        let Some((destination, to, data)) = self.plans.pop_front() else { return Ok(false) };
         let length = data.len() as u32;
         for (word, value) in
             [(ECHO_OUTBOX_DESTINATION, destination), (ECHO_OUTBOX_MAILBOX, to), (ECHO_OUTBOX_LENGTH, length)]
@@ -39,14 +86,13 @@ impl World<Echo> {
             Ok(_) if length > ECHO_MAX_MESSAGE => Err(ECHO_RESULT_BAD_LENGTH),
             Ok(destination) => Ok(destination),
         };
-        let owner = self.owner(host, mailbox);
-        let before = owner.rung;
-        owner.rung = owner.rung.wrapping_add(1);
+        let before = self.rung;
+        self.rung = self.rung.wrapping_add(1);
         let (expected, sent) = match result {
-            Err(result) => (owner.rung, Some(result)),
+            Err(result) => (self.rung, Some(result)),
             Ok(destination) => {
                 let packet = packet(to, number, &data);
-                owner.rung_for = Some(Letter { source: host as u16, destination, packet, excused: false });
+                self.rung_for = Some(Letter { source: host, destination, packet, excused: false });
                 (before, None)
             }
         };
@@ -57,51 +103,53 @@ impl World<Echo> {
             )
         })?;
         // Later writes of the owner to the outbox must have no effect.
-        if self.rng.percent(30) {
-            let scribble = self.rng.bytes(16);
+        if rng.percent(30) {
+            let scribble = rng.bytes(16);
             machine.window().poke(u64::from(number * ECHO_OUTBOX_SIZE), &scribble[..12]);
             machine.window().poke(start, &scribble);
         }
         Ok(true)
     }
 
-    /// Checks a packet that has left the card: it must be the one that its owner rang for.
+    /// Rings again while the card still has the last message. The card must count this ring and
+    /// ignore it.
+    pub(super) fn ring_again(&self, machine: &Machine) -> Result<(), Violation> {
+        if self.rung_for.is_none() {
+            return Ok(());
+        }
+        let refused = || machine.counters()[usize::from(EchoStatistic::RefusedRings)];
+        let before = refused();
+        machine.ring(self.mailbox)?;
+        ensure(refused() == before + 1, || format!("host {}: a ring too many is not counted", machine.id))
+    }
+
+    /// Checks a packet that has left the card: it must be the one that was rung for.
     pub(super) fn note_sent(
         &mut self,
-        host: usize,
+        machine: &Machine,
         destination: u16,
         packet: &[u8],
-    ) -> Result<(), Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let from = packet.get(4..8).map(|from| u32::from_le_bytes([from[0], from[1], from[2], from[3]]));
-        let rung = |owner: &&mut Owner| Some(owner.mailbox) == from;
-        let owner = self.hosts[host].processes.iter_mut().find(rung);
-        let owner = owner.ok_or_else(|| Violation::new(format!("host {host}: a packet from no mailbox")))?;
-        let letter = owner.rung_for.take();
+    ) -> Result<Letter, Violation> {
+        let (host, number) = (machine.id, self.mailbox);
+        let letter = self.rung_for.take();
         let letter = letter.filter(|letter| letter.destination == destination && letter.packet == packet);
-        let number = owner.mailbox;
         let said = (machine.word(number, ECHO_OUTBOX_SENT), machine.word(number, ECHO_OUTBOX_RESULT));
-        ensure(said == (owner.rung, ECHO_RESULT_SENT), || {
+        ensure(said == (self.rung, ECHO_RESULT_SENT), || {
             format!("host {host}: mailbox {number} says {said:?} of what was sent")
         })?;
-        let letter = letter.ok_or_else(|| {
+        letter.ok_or_else(|| {
             Violation::new(format!("host {host}: mailbox {number} sent what was not rung for"))
-        })?;
-        // The switch drops packets for a port without a card.
-        let absent = self.hosts.get(usize::from(destination)).is_some_and(|there| !there.uplink.is_up());
-        self.model.flying.push(Letter { excused: absent, ..letter });
-        Ok(())
+        })
     }
 
     /// Takes the next message. Returns whether there was one.
-    pub(super) fn take_next(&mut self, host: usize, mailbox: usize) -> Result<bool, Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let owner = self.owner(host, mailbox);
-        let Some(inbox) = machine.inbox(owner.mailbox) else { return Ok(false) };
-        let place = u64::from((owner.taken % inbox.records) * ECHO_RECORD_SIZE);
+    pub(super) fn take_next(&mut self, machine: &Machine) -> Result<bool, Violation> {
+        let host = machine.id;
+        let Some(inbox) = machine.inbox(self.mailbox) else { return Ok(false) };
+        let place = u64::from((self.taken % inbox.records) * ECHO_RECORD_SIZE);
         let word = |at| machine.memory.peek_u32(inbox.area.address(place + at));
-        let next = owner.taken.wrapping_add(1);
-        let Some(expected) = owner.inbox.pop_front() else {
+        let next = self.taken.wrapping_add(1);
+        let Some(expected) = self.inbox.pop_front() else {
             return ensure(word(0) != next, || format!("host {host}: message {next} that never came"))
                 .map(|()| false);
         };
@@ -110,44 +158,74 @@ impl World<Echo> {
         ensure(word(0) == next && found == expected, || {
             format!("host {host}: message {next} has changed since it came")
         })?;
-        owner.taken = next;
-        machine.set_word(owner.mailbox, ECHO_OUTBOX_TAKEN, next);
-        self.model.taken += 1;
+        self.taken = next;
+        machine.set_word(self.mailbox, ECHO_OUTBOX_TAKEN, next);
         Ok(true)
     }
 
-    /// Puts the owner to sleep until there is a message, unless there is one now.
-    pub(super) fn sleep(&mut self, host: usize, mailbox: usize) {
-        let machine = self.hosts[host].machine.clone();
-        let owner = self.owner(host, mailbox);
-        machine.arm(owner.mailbox, true);
-        owner.asleep = owner.inbox.is_empty();
-        if !owner.asleep {
-            machine.arm(owner.mailbox, false);
+    /// Sleeps until there is a message, unless there is one now.
+    pub(super) fn sleep(&mut self, machine: &Machine) {
+        machine.arm(self.mailbox, true);
+        self.asleep = self.inbox.is_empty();
+        if !self.asleep {
+            machine.arm(self.mailbox, false);
         }
     }
 
-    /// Wakes the owners that the card has fired for, as the driver. Returns whether there were any.
-    pub(super) fn wake(&mut self, host: usize) -> bool {
-        let machine = self.hosts[host].machine.clone();
-        let fired = machine.interrupts();
-        for mailbox in &fired {
-            machine.arm(*mailbox, false);
-            self.owner(host, *mailbox as usize).asleep = false;
-        }
-        !fired.is_empty()
+    /// Wakes up, for the driver.
+    pub(super) fn wake(&mut self, machine: &Machine) {
+        machine.arm(self.mailbox, false);
+        self.asleep = false;
     }
 
-    /// Replaces an owner that died: its successor gets the mailbox, without any state of the first.
-    pub(super) fn succeed(&mut self, host: usize, mailbox: usize, records: u32) -> Result<(), Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let number = mailbox as u32;
-        if machine.inbox(number).is_some() {
-            machine.close(number)?;
-        }
-        machine.arm(number, false);
-        machine.open(number, records)?;
-        *self.owner(host, mailbox) = Owner { mailbox: number, ..Owner::default() };
+    /// Returns whether another message fits into the inbox.
+    pub(super) fn has_room(&self, machine: &Machine, inbox: Option<&Inbox>) -> bool {
+        let waiting = self.arrived.wrapping_sub(machine.word(self.mailbox, ECHO_OUTBOX_TAKEN));
+        inbox.is_some_and(|inbox| waiting < inbox.records)
+    }
+
+    /// Checks that the next record holds the message, that nothing else was written, and that its
+    /// number came last.
+    pub(super) fn check_deposit(
+        &mut self,
+        machine: &Machine,
+        source: u16,
+        packet: &[u8],
+        writes: &[Write],
+    ) -> Result<(), Violation> {
+        let (host, mailbox) = (machine.id, self.mailbox);
+        let Some(Inbox { area, records }) = machine.inbox(mailbox) else { return Ok(()) };
+        let place = u64::from((self.arrived % records) * ECHO_RECORD_SIZE);
+        self.arrived = self.arrived.wrapping_add(1);
+        let (from, data) = (&packet[4..HEADER], &packet[HEADER..]);
+        let head = [self.arrived.to_le_bytes(), u32::from(source).to_le_bytes()].concat();
+        let record = [&head, from, &(data.len() as u32).to_le_bytes(), data].concat();
+        ensure(area.peek(&machine.memory, place, record.len() as u64) == record, || {
+            format!("host {host}: record {} of mailbox {mailbox} is not what was sent", self.arrived)
+        })?;
+        let written: usize = writes.iter().map(|write| write.bytes.len()).sum();
+        let last = writes.last().map(|write| (write.address, write.bytes.len()));
+        ensure(written == record.len() && last == Some((area.address(place), 4)), || {
+            format!(
+                "host {host}: {written} bytes were written for a record of {}, its number not last",
+                record.len()
+            )
+        })?;
+        self.inbox.push_back(Deposited {
+            source: source.into(),
+            mailbox: u32::from_le_bytes([from[0], from[1], from[2], from[3]]),
+            data: data.to_vec(),
+        });
         Ok(())
+    }
+
+    /// Checks that nothing waits.
+    pub(super) fn check_at_rest(&self, host: u16) -> Result<(), Violation> {
+        let Self { mailbox, plans, rung_for, inbox, .. } = self;
+        let waits = rung_for.is_some() || !plans.is_empty();
+        ensure(!waits, || format!("host {host}: mailbox {mailbox} never sent"))?;
+        ensure(inbox.is_empty(), || {
+            format!("host {host}: the owner of mailbox {mailbox} sleeps beside a message")
+        })
     }
 }
