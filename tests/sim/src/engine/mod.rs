@@ -18,18 +18,14 @@
 //! | `station` | a card with these around it |
 //! | `driver` | power-on and commands of a driver |
 //! | `uplink` | its end of the link |
-//! | `world` | hosts, switch, recent events; the interface of a model |
-//! | `links` | packets between cards and switch; ports that go down |
-//! | `faults` | faults that every model has, and their ends |
+//! | `world` | hosts, links, switch, faults; the interface of a model |
 //! | `schedule` | the order of turns; detection of rest |
 //! | `run` | a whole run of a seed, and its report |
 
 pub(crate) mod area;
 pub(crate) mod clock;
 pub(crate) mod driver;
-pub(crate) mod faults;
 pub(crate) mod flight;
-pub(crate) mod links;
 pub(crate) mod memory;
 pub(crate) mod rng;
 pub(crate) mod run;

@@ -1,5 +1,5 @@
-//! The whole fabric: hosts with their cards, the switch between them, and recent events. Also the
-//! interface of a model.
+//! The whole fabric: hosts with their cards, the switch between them, faults, and recent events.
+//! Also the interface of a model.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hamlyn_card::card::Progress;
 use hamlyn_fabric::{Geometry, HostId, Protocol, Request, Traffic};
 use hamlyn_switch::bursts::{Bursts, Policy};
 use hamlyn_switch::mesh::Shape;
@@ -15,7 +16,7 @@ use hamlyn_switch::{Options, Switch};
 use crate::engine::rng::Rng;
 use crate::engine::station::Station;
 use crate::engine::uplink::{Arrived, Uplink};
-use crate::engine::violation::Violation;
+use crate::engine::violation::{Violation, ensure};
 
 /// Number of events that a report shows.
 const EVENTS: usize = 40;
@@ -252,6 +253,122 @@ impl<M: Model> World<M> {
         let (_, link) = self.switch.open_port(request).map_err(Violation::new)?;
         self.hosts[host].uplink.set_link(Some(link));
         self.hosts[host].machine.set_link_state(true)
+    }
+
+    /// Returns the hosts to which a card may hand over a packet directly. The packet must not
+    /// overtake another one on its way to the same host.
+    fn neighbours(&mut self, host: usize) -> Vec<u16> {
+        if self.course.by_hand == 0 || !self.rng.percent(self.course.by_hand) {
+            return Vec::new();
+        }
+        let takes = |world: &mut Self, other: usize| {
+            let there = &world.hosts[other];
+            other != host
+                && !there.frozen
+                && there.uplink.stage.is_empty()
+                && there.machine.takes_packets()
+                && world.switch.crossbar().is_clear(HostId(host as u16), HostId(other as u16))
+        };
+        (0..self.hosts.len()).filter(|other| takes(self, *other)).map(|other| other as u16).collect()
+    }
+
+    /// Brings a packet directly from one card to another, bypassing the rings.
+    fn hand_over(&mut self, source: usize, destination: u16, bytes: Vec<u8>) -> Result<(), Violation> {
+        let (source, host) = (source as u16, usize::from(destination));
+        let passes = self.switch.crossbar().pass(HostId(source), HostId(destination), bytes.len());
+        ensure(passes, || format!("host {source} may not hand a packet to {destination} any more"))?;
+        self.note(|| format!("host {source} hands a packet to {destination}"));
+        self.hosts[host].uplink.taken += 1;
+        M::arrived(self, host, Arrived { source, bytes })?;
+        // The packet may be an answer that the card waits for: wake it.
+        self.hosts[host].machine.set_asleep(false);
+        Ok(())
+    }
+
+    /// Lets a card send a packet.
+    pub(crate) fn transmit(&mut self, host: usize) -> Result<Progress, Violation> {
+        let neighbours = self.neighbours(host);
+        let at = &mut self.hosts[host];
+        at.uplink.neighbours = neighbours;
+        let sent = at.uplink.sent;
+        let progress = at.machine.with_card(|card, ports| card.transmit(ports, &mut at.uplink))?;
+        at.uplink.check()?;
+        let packets = at.uplink.sent - sent;
+        ensure(packets <= 1, || format!("host {host}: {packets} packets went in one turn"))?;
+        if packets == 1 {
+            self.note(|| format!("host {host} sends a packet"));
+        }
+        for (destination, packet) in std::mem::take(&mut self.hosts[host].uplink.departed) {
+            M::sent(self, host, destination, &packet);
+        }
+        if let Some((destination, packet)) = self.hosts[host].uplink.handed.take() {
+            self.hand_over(host, destination, packet)?;
+        }
+        Ok(progress)
+    }
+
+    /// Hands a packet of the stage to its card.
+    pub(crate) fn deliver(&mut self, host: usize, index: usize) -> Result<(), Violation> {
+        let arrived = self.hosts[host].uplink.stage.remove(index);
+        M::arrived(self, host, arrived)
+    }
+
+    /// Takes a port down, together with the packets in its rings. Returns whether the port was up.
+    fn unplug(&mut self, host: usize) -> Result<bool, Violation> {
+        if !self.hosts[host].uplink.is_up() {
+            return Ok(false);
+        }
+        self.note(|| format!("port {host} goes down"));
+        self.hosts[host].was_unplugged = true;
+        M::before_unplug(self, host);
+        self.switch.remove_port(HostId(host as u16));
+        self.hosts[host].uplink.set_link(None);
+        self.hosts[host].machine.set_link_state(false)?;
+        M::after_unplug(self, host)?;
+        Ok(true)
+    }
+
+    /// Takes the port down until step `end`.
+    pub(crate) fn port_down(&mut self, host: usize, end: u64) -> Result<(), Violation> {
+        if self.unplug(host)? {
+            self.healings.push((end, Healing::Port(host)));
+        }
+        Ok(())
+    }
+
+    /// Takes the port down and up again within one step.
+    pub(crate) fn port_flickers(&mut self, host: usize) -> Result<(), Violation> {
+        if self.unplug(host)? { self.plug_in(host) } else { Ok(()) }
+    }
+
+    /// Stops the host and its driver until step `end`. If `frozen`, its card stops too.
+    pub(crate) fn host_stops(&mut self, host: usize, end: u64, frozen: bool) {
+        if !self.hosts[host].stopped {
+            self.note(|| format!("host {host} stops (its card, too: {frozen})"));
+            self.hosts[host].stopped = true;
+            self.hosts[host].frozen = frozen;
+            self.healings.push((end, Healing::Host(host)));
+        }
+    }
+
+    /// Ends the faults that are due, or all of them if `now`.
+    pub(crate) fn heal(&mut self, now: bool) -> Result<(), Violation> {
+        let step = self.step;
+        let (due, later) =
+            std::mem::take(&mut self.healings).into_iter().partition(|(end, _)| now || *end <= step);
+        self.healings = later;
+        for (_, healing) in due {
+            self.note(|| format!("over: {healing:?}"));
+            match healing {
+                Healing::Port(host) => self.plug_in(host)?,
+                Healing::Host(host) => {
+                    self.hosts[host].stopped = false;
+                    self.hosts[host].frozen = false;
+                }
+                Healing::Own(own) => M::heal(self, own)?,
+            }
+        }
+        Ok(())
     }
 }
 
