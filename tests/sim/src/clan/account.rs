@@ -1,5 +1,5 @@
-//! The account of a card. All that the card does is settled with it: each write to its host's memory
-//! has a reason, and none is missing.
+//! The account of a card. All that the card does is settled with it: each write to its host's
+//! memory has a reason, and none is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -111,7 +111,6 @@ impl Account {
         }
     }
 
-    /// Begins a new account after a reset.
     pub(super) fn clear(&mut self) {
         *self = Self { tally: self.tally, opened: self.opened, ..Self::new(self.id, self.machine.clone()) };
     }
@@ -135,7 +134,6 @@ impl Account {
         *self.counts.entry(usize::from(counter)).or_default() += more;
     }
 
-    /// Runs a command that must succeed.
     pub(super) fn run(
         &mut self,
         opcode: u32,
@@ -378,7 +376,6 @@ impl Account {
         self.count(Counter::TripwiresFired, fired);
     }
 
-    /// Notes an event of an endpoint.
     pub(super) fn happened(&mut self, number: u32, kind: u32, bit: u32) {
         self.ledger.happened(&mut self.events, number, kind, bit);
     }

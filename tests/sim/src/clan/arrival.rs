@@ -46,8 +46,6 @@ impl Verdict {
 pub(super) struct Arrival {
     source: u16,
     letter: Letter,
-    /// The card's link is up.
-    is_up: bool,
     verdict: Verdict,
     /// The end of the part of a write that an aperture takes.
     end: u64,
@@ -58,7 +56,7 @@ impl Arrival {
     /// Hands a packet to its card. `read` is what the packet says, and whether its checksum is
     /// right.
     pub(super) fn hand_over(
-        (source, mut bytes, is_up): (u16, Vec<u8>, bool),
+        (source, mut bytes): (u16, Vec<u8>),
         read: Option<(Letter, bool)>,
         (account, shared, credits): (&mut Account, &mut Shared, &mut Credits),
     ) -> Result<Self, Violation> {
@@ -66,7 +64,7 @@ impl Arrival {
         let is_sound = read.as_ref().map(|(_, is_sound)| *is_sound);
         let letter = read.map(|(letter, _)| letter).unwrap_or_default();
         let verdict = Verdict::taken_if(true, Counter::Discarded);
-        let mut arrival = Self { source, end: 0, letter, is_up, verdict, counted: Vec::new() };
+        let mut arrival = Self { source, end: 0, letter, verdict, counted: Vec::new() };
         arrival.verdict = if !machine.is_enabled()? {
             Verdict::refused(Counter::Discarded)
         } else {
@@ -95,12 +93,10 @@ impl Arrival {
         Ok(arrival)
     }
 
-    /// Returns its sender's tag.
     pub(super) fn tag(&self) -> u32 {
         self.letter.tag
     }
 
-    /// Describes it for the report.
     pub(super) fn describe(&self) -> String {
         format!("{}: {:?}, counted {:?}", self.letter.brief(), self.verdict, self.counted)
     }
@@ -165,9 +161,10 @@ impl Arrival {
             },
             (CREDIT, length) => Verdict::taken_if(matches!(length, 0 | 16), Counter::Malformed),
             (GROUPS, length) => Verdict::taken_if(length == 0, Counter::Malformed),
-            (PROBE, 0) => {
-                Verdict::taken_if(credits.earn(pair.0, pair.1, letter, self.is_up), Counter::Malformed)
-            }
+            (PROBE, 0) => Verdict::taken_if(
+                credits.earn(pair.0, pair.1, letter, account.machine.is_linked()),
+                Counter::Malformed,
+            ),
             _ => Verdict::refused(Counter::Malformed),
         })
     }
@@ -185,7 +182,7 @@ impl Arrival {
         if let Some(nonsense) = letter.nonsense() {
             return Ok(Verdict::refused(nonsense));
         }
-        if !credits.earn(host, source, letter, self.is_up) {
+        if !credits.earn(host, source, letter, account.machine.is_linked()) {
             ensure(is_tainted, || {
                 format!("host {host}: more comes from {source} than was granted: {}", letter.brief())
             })?;
@@ -239,7 +236,8 @@ impl Arrival {
             account.tally.refusals += 1;
             let unsaid = [Counter::Discarded, Counter::BadChecksum, Counter::Malformed, Counter::OverCredit];
             if !unsaid.iter().any(|counter| counted.contains(counter)) {
-                let is_heard = is_open && self.is_up && !shared.standing.was_cut_off(*source, host);
+                let is_heard =
+                    is_open && account.machine.is_linked() && !shared.standing.was_cut_off(*source, host);
                 shared.refusals.refuse(host, *source, (letter.tag, letter.epoch), is_heard);
             }
         }

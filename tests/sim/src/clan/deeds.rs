@@ -86,7 +86,6 @@ impl Processor {
         &self.deeds
     }
 
-    /// Adds an action.
     pub(super) fn plan(&mut self, deed: Deed) {
         self.deeds.push_back(deed);
     }

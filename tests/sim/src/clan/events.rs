@@ -66,12 +66,10 @@ impl Queue {
         self.area.permit(memory, Right::Write, CLAN_EVENTS_HEAD.into(), records, allowed);
     }
 
-    /// Returns the number of records so far.
     fn count(&self) -> u32 {
         self.written.len() as u32
     }
 
-    /// Returns the place of a record with a number.
     fn place(&self, number: u32) -> u64 {
         u64::from(CLAN_EVENTS_HEAD) + u64::from(number & (self.records - 1)) * u64::from(CLAN_EVENT_SIZE)
     }
@@ -141,7 +139,6 @@ impl Events {
         self.queues.keys().copied()
     }
 
-    /// Returns the queues of a process.
     pub(super) fn queues_of(&self, owner: u32) -> Vec<u32> {
         let own = self.queues.iter().filter(|(_, queue)| queue.owner == owner);
         own.map(|(number, _)| *number).collect()
@@ -213,7 +210,6 @@ impl Events {
         has_room
     }
 
-    /// Checks a record of the FIFO.
     pub(super) fn note_fifo(&mut self, memory: &Memory, at: u64, bytes: &[u8]) -> bool {
         let fifo = &mut self.fifo;
         let next = u64::from(fifo.written & (fifo.records - 1)) * u64::from(CLAN_FIFO_SIZE);

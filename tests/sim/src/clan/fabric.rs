@@ -109,9 +109,8 @@ impl World<Clan> {
         })?;
         let Clan { accounts, shared, credits, .. } = &mut self.model;
         let read = read.map(|(letter, is_sound)| (credits.starve(host as u16, source, letter), is_sound));
-        let is_up = self.hosts[host].uplink.is_up();
         let parts = (&mut accounts[host], shared, credits);
-        let arrival = Arrival::hand_over((source, bytes, is_up), read, parts)?;
+        let arrival = Arrival::hand_over((source, bytes), read, parts)?;
         self.note(|| format!("host {host} gets {}", arrival.describe()));
         let is_open = self.model.accounts[usize::from(source)].ledger.by_tag(arrival.tag()).is_some();
         let (account, shared) = self.account(host);

@@ -21,8 +21,8 @@ pub(super) struct Forgery<'a> {
 }
 
 impl Forgery<'_> {
-    /// Returns a hostile host's packet: noise, or valid except for one defect, or fully valid. Other
-    /// hosts send only noise.
+    /// Returns a hostile host's packet: noise, or valid except for one defect, or fully valid.
+    /// Other hosts send only noise.
     pub(super) fn packet(&self, rng: &mut Rng) -> Vec<u8> {
         let mut letter = self.some_letter(rng);
         if rng.percent(60) {

@@ -60,7 +60,6 @@ impl Ledger {
         self.endpoints_mut().find(|(_, endpoint)| endpoint.tag == tag)
     }
 
-    /// Returns an aperture if a process owns it.
     pub(super) fn own_aperture(&self, number: u32, owner: u32) -> Option<&Aperture> {
         self.apertures.get(&number).filter(|aperture| aperture.owner == owner)
     }
@@ -71,12 +70,10 @@ impl Ledger {
         all.into_iter().find(|(number, aperture)| aperture.is_meant(*number, letter))
     }
 
-    /// Returns the aperture that is a member of a group, if there is one.
     pub(super) fn has_member(&self, group: u32) -> bool {
         self.apertures.values().any(|one| one.is_member() && one.group == group)
     }
 
-    /// Returns the windows of an endpoint.
     pub(super) fn windows_of(&self, endpoint: u32) -> Vec<u32> {
         let own = self.windows.iter().filter(|(_, window)| window.endpoint == endpoint);
         own.map(|(first, _)| *first).collect()
@@ -185,7 +182,6 @@ impl Ledger {
         fired
     }
 
-    /// Returns the Tripwires that an access fires.
     fn seen(&self, accesses: &Accesses, word: (u64, u64)) -> Vec<(u32, usize)> {
         let endpoints = self.endpoints.iter();
         let of_owner =
@@ -214,7 +210,6 @@ impl Ledger {
         true
     }
 
-    /// Notes an event of an endpoint.
     pub(super) fn happened(&mut self, events: &mut Events, number: u32, kind: u32, bit: u32) {
         self.set_bit(events, number, bit);
         self.owe_record(events, number, kind, 0);

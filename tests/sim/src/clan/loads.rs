@@ -79,13 +79,11 @@ impl Loads {
         self.late.get(&host).copied().unwrap_or(0)
     }
 
-    /// Notes that a window is closed.
     pub(super) fn cut(&mut self, first: u32) {
         let own = self.waiting.values_mut().filter(|load| load.first == first);
         own.for_each(|load| load.is_cut = true);
     }
 
-    /// Returns whether a load waits for a window.
     pub(super) fn is_awaited(&self, first: u32) -> bool {
         self.waiting.values().any(|load| load.first == first)
     }
@@ -104,9 +102,9 @@ impl Loads {
         }
     }
 
-    /// Ends a load that has got its value: the data that was there, or ones with a fault. Returns the
-    /// accesses that it has made, or else the endpoint and the fault. `is_dropped` tells whether it
-    /// has not left, and never will, as its host was given up.
+    /// Ends a load that has got its value: the data that was there, or ones with a fault. Returns
+    /// the accesses that it has made, or else the endpoint and the fault. `is_dropped` tells
+    /// whether it has not left, and never will, as its host was given up.
     pub(super) fn end(
         &mut self,
         (number, value): (u64, u64),

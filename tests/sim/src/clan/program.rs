@@ -60,7 +60,6 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Returns the number of the next event.
     pub(super) fn next_event(&mut self) -> u64 {
         self.events += 1;
         self.events
@@ -77,12 +76,10 @@ impl Program {
         self.made.get(&to).map_or(0, |queue| queue.iter().filter(|made| !made.excused).count())
     }
 
-    /// Returns whether a load has not left.
     pub(super) fn has_load(&self, number: u64) -> bool {
         self.made.values().flatten().any(|made| made.is_load(number))
     }
 
-    /// Excuses a load that has ended.
     pub(super) fn excuse_load(&mut self, number: u64) {
         let loads = self.made.values_mut().flatten().filter(|made| made.is_load(number));
         loads.for_each(|made| made.excused = true);
@@ -120,7 +117,6 @@ impl Program {
         self.ghosts.iter().map(|ghost| &ghost.pending)
     }
 
-    /// Returns the members of a group that this host knows of.
     pub(super) fn members_of(&self, ledger: &Ledger, host: u16, group: u32) -> Vec<u16> {
         let others = self.members.iter().filter(|(_, groups)| **groups >> group & 1 == 1);
         let others = others.map(|(other, _)| *other).filter(|other| *other != host);
@@ -159,8 +155,8 @@ impl Program {
         *self = Self { events: self.events, ..Self::default() };
     }
 
-    /// Returns whether a store or copy that has not left is at a place of an endpoint's peer. `open`
-    /// are the endpoint's other requests.
+    /// Returns whether a store or copy that has not left is at a place of an endpoint's peer.
+    /// `open` are the endpoint's other requests.
     pub(super) fn may_lose<'a>(
         &'a self,
         (tag, peer): (u32, u32),
@@ -176,9 +172,9 @@ impl Program {
             || ended.chain(open).any(|pending| pending.may_lose(peer, place))
     }
 
-    /// Takes the next words that leave now, which were stored to a host or asked of it by a load, in
-    /// order. Only words whose loss would not be reported may be skipped. Returns the owner, and when
-    /// the last was made.
+    /// Takes the next words that leave now, which were stored to a host or asked of it by a load,
+    /// in order. Only words whose loss would not be reported may be skipped. Returns the owner, and
+    /// when the last was made.
     pub(super) fn take_made(&mut self, to: u16, letter: &Letter) -> Option<(u32, u64)> {
         let queue = self.made.get_mut(&to.into())?;
         let (mut next, mut last) = (0, None);

@@ -60,13 +60,12 @@ impl Reading {
 pub(super) struct Readings(Vec<Reading>);
 
 impl Readings {
-    /// Notes that a card has sent a read.
     pub(super) fn ask(&mut self, pair: (u16, u16), letter: &Letter, origin: Origin) {
         self.0.push(Reading { pair, letter: letter.clone(), origin, ..Reading::default() });
     }
 
-    /// Notes that a read has arrived. `memory` is what it may read, if it may, and `behind` the number
-    /// of pieces that have arrived and are not in memory yet.
+    /// Notes that a read has arrived. `memory` is what it may read, if it may, and `behind` the
+    /// number of pieces that have arrived and are not in memory yet.
     pub(super) fn arrived(
         &mut self,
         pair: (u16, u16),
@@ -192,7 +191,6 @@ impl Readings {
         }
     }
 
-    /// Returns the tags of reads from `pair.0` to `pair.1`.
     pub(super) fn tags(&self, pair: (u16, u16)) -> Vec<u32> {
         self.0.iter().filter(|one| one.pair == pair).map(|one| one.letter.tag).collect()
     }

@@ -20,7 +20,6 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Notes the epoch of a packet.
     pub(super) fn sent(&mut self, host: u16, to: u16, epoch: u16) {
         self.epochs.insert((host, to), epoch);
     }
@@ -30,7 +29,6 @@ impl Refusals {
         self.writers.insert((host, to, tag));
     }
 
-    /// Returns whether an endpoint of a host has written to another host.
     pub(super) fn can_refuse(&self, host: u16, other: u16, tag: u32) -> bool {
         self.writers.contains(&(host, other, tag))
     }
@@ -81,7 +79,6 @@ impl Refusals {
         })
     }
 
-    /// Returns an endpoint that was not told, if any.
     pub(super) fn untold(&self, standing: &Standing) -> Option<&(u16, u16, u32)> {
         self.due.iter().find(|(one, other, _)| !standing.is_tainted(*one, *other))
     }

@@ -91,12 +91,10 @@ impl Pending {
         self.is_cut = false;
     }
 
-    /// Notes that a local aperture is closed.
     pub(super) fn cut(&mut self, aperture: u32) {
         self.is_cut |= self.request.local_aperture == aperture;
     }
 
-    /// Returns the next byte of its local aperture.
     pub(super) fn next_local(&self) -> Option<u64> {
         self.request.local_offset.checked_add(self.done)
     }
@@ -172,7 +170,6 @@ impl Pending {
         target == (peer, aperture) && at.is_some_and(|at| at < request.length)
     }
 
-    /// Returns the first byte of the next copy for a member.
     fn next_copy(&self, member: u16, burst: u64) -> Option<u64> {
         let left = self.copied.get(&member);
         starts(&self.request, burst).find(|start| left.is_none_or(|left| !left.contains(start)))
@@ -191,7 +188,6 @@ impl Pending {
         self.copied.entry(to).or_default().insert(start);
     }
 
-    /// Returns whether a packet has left.
     pub(super) fn has_left(&self, to: u16, start: u64) -> bool {
         self.copied.get(&to).is_some_and(|starts| starts.contains(&start))
     }
@@ -278,7 +274,6 @@ impl Requests {
         self.size - self.put.wrapping_sub(self.done)
     }
 
-    /// Returns the number of requests that were put.
     pub(super) fn count(&self) -> u32 {
         self.put
     }
@@ -320,13 +315,12 @@ impl Requests {
         self.put.wrapping_add(self.size + 1 + beyond % (u32::MAX - 2 * self.size))
     }
 
-    /// Ends the owner's overstatement.
     pub(super) fn restate(&mut self) {
         (self.overstates, self.passed_over) = (false, 0);
     }
 
-    /// Notes that a packet of a request has left for a host. Returns the number of packets for which
-    /// the endpoint has waited.
+    /// Notes that a packet of a request has left for a host. Returns the number of packets for
+    /// which the endpoint has waited.
     pub(super) fn pass_over(&mut self, to: u16, is_own: bool) -> u32 {
         let waits =
             |front: &Pending| front.request.opcode == CLAN_DMA_WRITE && front.request.host == u32::from(to);
@@ -341,8 +335,8 @@ impl Requests {
         done.is_some_and(|done| self.ended.wrapping_sub(done) < self.size)
     }
 
-    /// Returns whether the next request may end with a result. `flags` are its endpoint's. Its local
-    /// memory may be missing, its host may be hostile, or may not have answered in time.
+    /// Returns whether the next request may end with a result. `flags` are its endpoint's. Its
+    /// local memory may be missing, its host may be hostile, or may not have answered in time.
     pub(super) fn may_end(
         &self,
         result: u32,

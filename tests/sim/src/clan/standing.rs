@@ -22,7 +22,6 @@ impl Standing {
         Self { is_hasty, is_hostile, is_lossy: vec![true; cards], was_reset: vec![false; cards] }
     }
 
-    /// Notes that a host has its first link.
     pub(super) fn begin(&mut self, host: usize) {
         self.is_lossy[host] = false;
     }

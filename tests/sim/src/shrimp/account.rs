@@ -137,7 +137,6 @@ impl Account {
         self.counts[usize::from(counter)]
     }
 
-    /// Notes a change of memory.
     fn remember(&mut self, address: u64, bytes: &[u8]) {
         let start = address as usize;
         self.memory[start..start + bytes.len()].copy_from_slice(bytes);
@@ -444,7 +443,6 @@ impl Account {
         Ok(())
     }
 
-    /// Hands a packet to the card.
     pub(super) fn take(&mut self, source: u16, mut bytes: Vec<u8>, columns: u16) -> Result<(), Violation> {
         let (id, machine) = (self.id(), self.machine.clone());
         ensure(machine.takes_packets(), || format!("host {id}: a packet comes though it takes none"))?;
@@ -537,8 +535,8 @@ impl Account {
         Some((*address, self.table.takes(*address, data.len() as u64, source)?))
     }
 
-    /// Lets the card's process tick the card. Packets that were held for too long are let in, and no
-    /// others.
+    /// Lets the card's process tick the card. Packets that were held for too long are let in, and
+    /// no others.
     pub(super) fn tick(&mut self) -> Result<bool, Violation> {
         if !self.machine.tick()? {
             return Ok(false);

@@ -283,8 +283,8 @@ impl World<Shrimp> {
         Ok(())
     }
 
-    /// Hands a packet to its card. It must be the next one that was sent from its source: only those
-    /// that a port took down with it may be missing.
+    /// Hands a packet to its card. It must be the next one that was sent from its source: only
+    /// those that a port took down with it may be missing.
     fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
         let Arrived { source, bytes } = arrived;
         let Shrimp { accounts, flights, columns, .. } = &mut self.model;

@@ -30,7 +30,8 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Opens a queue of `records` records, or closes it if there are 0. Pending reports are dropped.
+    /// Opens a queue of `records` records, or closes it if there are 0. Pending reports are
+    /// dropped.
     pub(super) fn open(&mut self, records: u32) {
         *self = Self { records, is_called: self.is_called, ..Self::default() };
     }
@@ -39,7 +40,6 @@ impl Reports {
         self.is_called
     }
 
-    /// Returns the pages that have to be reported.
     pub(super) fn owed(&self) -> &BTreeSet<u32> {
         &self.owed
     }
@@ -53,7 +53,6 @@ impl Reports {
         self.asked.remove(&page);
     }
 
-    /// Notes an arrival in a page.
     pub(super) fn arrived(&mut self, page: u32, is_reported: bool) {
         if self.asked.remove(&page) | is_reported && self.records > 0 {
             self.owed.insert(page);
@@ -111,8 +110,8 @@ impl Reports {
         ensure(self.untaken.is_empty() || self.raised, || format!("host {host}: no vector came"))
     }
 
-    /// Takes up to `most` records as the driver. It first tells the card that it has taken them, and
-    /// then looks at the pages. Returns their number.
+    /// Takes up to `most` records as the driver. It first tells the card that it has taken them,
+    /// and then looks at the pages. Returns their number.
     pub(super) fn take(&mut self, machine: &Machine, most: usize) -> Result<u64, Violation> {
         let mut pages = Vec::new();
         while pages.len() < most && self.records > 0 {

@@ -86,7 +86,6 @@ impl Transfers {
         is_done
     }
 
-    /// Ends the current transfer.
     pub(super) fn cut_front(&mut self) {
         self.0.pop_front();
     }
