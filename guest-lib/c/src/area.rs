@@ -1,7 +1,6 @@
 //! The program's own memory, on the sending and the receiving side.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
@@ -9,9 +8,10 @@ use hamlyn::protocol::stream::StreamReceiver;
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Buffer, MessageArea};
 
-use crate::call::{Failure, at_once, call, count, free, given, retry, store, timeout};
+use crate::call::{Failure, at_once, call, retry, timeout};
 use crate::card::hamlyn_card;
 use crate::datagram::hamlyn_datagram_receiver;
+use crate::exported::{Out, exported};
 use crate::manager::{Way, hamlyn_manager};
 use crate::memory::lent;
 use crate::stream::{
@@ -27,6 +27,7 @@ pub struct hamlyn_area(pub(crate) MessageArea);
 /// number of peers.
 pub struct hamlyn_buffer(Buffer);
 
+exported! {
 /// Creates an area of `length` bytes of the program's own memory, up to 1 GiB. If `memory` is NULL,
 /// the library allocates the memory.
 ///
@@ -37,28 +38,15 @@ pub struct hamlyn_buffer(Buffer);
 /// In a virtual machine any bytes are accepted. A card that is attached to through its socket
 /// requires whole pages of private memory, for example from aligned_alloc(4096, ...). No other
 /// thread may touch these pages during this call, or during the last of the destroy calls.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_area_create(
-    card: Option<&hamlyn_card>,
-    memory: *mut c_void,
-    length: usize,
-    area: Option<&mut MaybeUninit<Box<hamlyn_area>>>,
-) -> c_int {
-    call(|| {
-        let to = given(area, "area")?;
-        let card = &given(card, "card")?.0;
-        let area = match lent(memory, length)? {
-            Some(mapping) => card.lend_mapping(mapping)?,
-            None => card.create_area(length)?,
-        };
-        store(to, Box::new(hamlyn_area(area)))
-    })
+fn hamlyn_area_create(card: &hamlyn_card, memory: *mut c_void, length: usize, area: Out<Box<hamlyn_area>>) {
+    area.store(hamlyn_area(match lent(memory, length)? {
+        Some(mapping) => card.0.lend_mapping(mapping)?,
+        None => card.0.create_area(length)?,
+    }))
 }
 
 /// Releases an area. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_area_destroy(area: Option<Box<hamlyn_area>>) {
-    free(area);
+fn hamlyn_area_destroy(area: Box<hamlyn_area>);
 }
 
 /// Returns the address of an area's first byte; NULL for NULL.
@@ -67,79 +55,63 @@ pub unsafe extern "C" fn hamlyn_area_data(area: Option<&hamlyn_area>) -> *mut c_
     area.map_or(std::ptr::null_mut(), |area| area.0.as_ptr().cast_mut().cast())
 }
 
+exported! {
 /// Creates a receiver for datagrams as long as the area. It is ready for one datagram.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_datagram_receiver_create_in(
-    manager: Option<&hamlyn_manager>,
-    area: Option<&hamlyn_area>,
-    receiver: Option<&mut MaybeUninit<Box<hamlyn_datagram_receiver>>>,
-) -> c_int {
-    call(|| {
-        let to = given(receiver, "receiver")?;
-        let (manager, area) = (&given(manager, "manager")?.manager, &given(area, "area")?.0);
-        let made = DatagramReceiver::create_in(manager, area, 1)?.pop();
-        let made = made.ok_or_else(|| Failure::argument("no receiver was made"))?;
-        store(to, Box::new(hamlyn_datagram_receiver(made)))
-    })
+fn hamlyn_datagram_receiver_create_in(
+    manager: &hamlyn_manager,
+    area: &hamlyn_area,
+    receiver: Out<Box<hamlyn_datagram_receiver>>,
+) {
+    let manager = &manager.manager;
+    let made = DatagramReceiver::create_in(manager, &area.0, 1)?.pop();
+    let made = made.ok_or_else(|| Failure::argument("no receiver was made"))?;
+    receiver.store(hamlyn_datagram_receiver(made))
 }
 
 /// Creates a stream receiver whose records arrive in the area. The area must have at least
 /// `record_size` bytes for each of `records`. If `max_records` is 0, the number of records does not
 /// grow.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_stream_receiver_create_in(
-    manager: Option<&hamlyn_manager>,
-    area: Option<&hamlyn_area>,
+fn hamlyn_stream_receiver_create_in(
+    manager: &hamlyn_manager,
+    area: &hamlyn_area,
     options: Option<&hamlyn_stream_options>,
-    receiver: Option<&mut MaybeUninit<Box<hamlyn_stream_receiver>>>,
-) -> c_int {
-    call(|| {
-        let to = given(receiver, "receiver")?;
-        let (manager, area) = (&given(manager, "manager")?.manager, &given(area, "area")?.0);
-        let mut chosen = read_options(options)?;
-        if options.is_none_or(|options| options.max_records == 0) {
-            chosen.max_records = chosen.records;
-        }
-        store(to, Box::new(hamlyn_stream_receiver(StreamReceiver::create_in(manager, area, chosen)?)))
-    })
+    receiver: Out<Box<hamlyn_stream_receiver>>,
+) {
+    let manager = &manager.manager;
+    let mut chosen = read_options(options)?;
+    if options.is_none_or(|options| options.max_records == 0) {
+        chosen.max_records = chosen.records;
+    }
+    receiver.store(hamlyn_stream_receiver(StreamReceiver::create_in(manager, &area.0, chosen)?))
 }
 
 /// Creates a receiver of tagged remote writes into the area, with a queue for up to `tags` tags (2
 /// to 65536).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_tag_receiver_create_in(
-    card: Option<&hamlyn_card>,
-    area: Option<&hamlyn_area>,
+fn hamlyn_tag_receiver_create_in(
+    card: &hamlyn_card,
+    area: &hamlyn_area,
     tags: u32,
-    receiver: Option<&mut MaybeUninit<Box<hamlyn_tag_receiver>>>,
-) -> c_int {
-    call(|| {
-        let to = given(receiver, "receiver")?;
-        let (card, area) = (&given(card, "card")?.0, &given(area, "area")?.0);
-        store(to, Box::new(hamlyn_tag_receiver(TagReceiver::create_in(card, area, tags)?)))
-    })
+    receiver: Out<Box<hamlyn_tag_receiver>>,
+) {
+    receiver.store(hamlyn_tag_receiver(TagReceiver::create_in(&card.0, &area.0, tags)?))
 }
 
 /// Creates a send buffer of `length` bytes of the program's own memory, up to 1 GiB. If `memory` is
 /// NULL, the library allocates the memory. The memory must stay mapped until the buffer is
 /// destroyed. A card behind a socket has the requirements that hamlyn_area_create lists. A manager
 /// has at most eight send buffers: to send many messages, create one and send parts of it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_buffer_create(
-    manager: Option<&hamlyn_manager>,
+fn hamlyn_buffer_create(
+    manager: &hamlyn_manager,
     memory: *mut c_void,
     length: usize,
-    buffer: Option<&mut MaybeUninit<Box<hamlyn_buffer>>>,
-) -> c_int {
-    call(|| {
-        let to = given(buffer, "buffer")?;
-        let manager = &given(manager, "manager")?.manager;
-        let buffer = match lent(memory, length)? {
-            Some(mapping) => manager.lend_mapping(mapping)?,
-            None => manager.allocate(length)?,
-        };
-        store(to, Box::new(hamlyn_buffer(buffer)))
-    })
+    buffer: Out<Box<hamlyn_buffer>>,
+) {
+    let manager = &manager.manager;
+    buffer.store(hamlyn_buffer(match lent(memory, length)? {
+        Some(mapping) => manager.lend_mapping(mapping)?,
+        None => manager.allocate(length)?,
+    }))
+}
 }
 
 /// Releases a buffer immediately: the program may use the memory freely again. The card refuses
@@ -161,85 +133,73 @@ pub unsafe extern "C" fn hamlyn_buffer_data(buffer: Option<&hamlyn_buffer>) -> *
     buffer.map_or(std::ptr::null_mut(), |buffer| buffer.0.as_ptr().cast_mut().cast())
 }
 
+exported! {
 /// Waits until the card has finished with everything sent from a buffer. The bytes may be changed
 /// then.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_buffer_wait(buffer: Option<&hamlyn_buffer>, timeout_ms: c_int) -> c_int {
-    call(|| at_once(timeout_ms, given(buffer, "buffer")?.0.wait_idle(timeout(timeout_ms)).map(|()| 0)))
+fn hamlyn_buffer_wait(buffer: &hamlyn_buffer, timeout_ms: c_int) {
+    at_once(timeout_ms, buffer.0.wait_idle(timeout(timeout_ms)))?
 }
 
 /// Sends `length` bytes from `start` in a buffer as a datagram, like hamlyn_datagram_send but
 /// without copying. Do not change the bytes until hamlyn_buffer_wait has returned.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_datagram_send_from(
-    manager: Option<&hamlyn_manager>,
-    ticket: Option<&hamlyn_ticket>,
-    buffer: Option<&hamlyn_buffer>,
+fn hamlyn_datagram_send_from(
+    manager: &hamlyn_manager,
+    ticket: &hamlyn_ticket,
+    buffer: &hamlyn_buffer,
     start: usize,
     length: usize,
     offset: u32,
     reply: Option<&hamlyn_ticket>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (manager, buffer) = (given(manager, "manager")?, &given(buffer, "buffer")?.0);
-        let to = manager.sending().read(given(ticket, "ticket")?)?;
-        let reply = reply.map(hamlyn_ticket::read).transpose()?;
-        let sender = DatagramSender::new(&manager.manager);
-        let part = part(start, length);
-        let handle = retry(manager.manager.terminus(), timeout_ms, || {
-            sender.try_send_from(&to, buffer, part.clone(), offset, reply.as_ref())
-        })?;
-        manager.sending().add(Way::Bytes(handle));
-        Ok(0)
-    })
+) {
+    let to = manager.sending().read(ticket)?;
+    let reply = reply.map(hamlyn_ticket::read).transpose()?;
+    let sender = DatagramSender::new(&manager.manager);
+    let part = part(start, length);
+    let handle = retry(manager.manager.terminus(), timeout_ms, || {
+        sender.try_send_from(&to, &buffer.0, part.clone(), offset, reply.as_ref())
+    })?;
+    manager.sending().add(Way::Bytes(handle));
 }
 
 /// Sends `length` bytes from `start` in a buffer by a stream, without copying. Do not change the
 /// bytes until hamlyn_buffer_wait has returned. Returns the number of bytes accepted: all, or as
 /// many as there was room for before the timeout.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_stream_send_from(
-    sender: Option<&mut hamlyn_stream_sender>,
-    buffer: Option<&hamlyn_buffer>,
+fn hamlyn_stream_send_from(
+    sender: &mut hamlyn_stream_sender,
+    buffer: &hamlyn_buffer,
     start: usize,
     length: usize,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (sender, buffer) = (&mut given(sender, "sender")?.0, &given(buffer, "buffer")?.0);
-        let part = part(start, length.min(c_int::MAX as usize));
-        if timeout_ms == 0 {
-            return Ok(count(sender.try_send_from(buffer, part)?));
-        }
-        send_with(sender, timeout_ms, |sender| sender.send_from(buffer, part).map(drop))
-    })
+) {
+    let part = part(start, length.min(c_int::MAX as usize));
+    if timeout_ms == 0 {
+        sender.0.try_send_from(&buffer.0, part)?
+    } else {
+        send_with(&mut sender.0, timeout_ms, |sender| sender.send_from(&buffer.0, part).map(drop))?
+    }
 }
 
 /// Sends `length` bytes from `start` in a buffer as a tagged remote write of at most one packet,
 /// without copying. Do not change the bytes until hamlyn_buffer_wait has returned.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_tag_send_from(
-    manager: Option<&hamlyn_manager>,
-    ticket: Option<&hamlyn_ticket>,
-    buffer: Option<&hamlyn_buffer>,
+fn hamlyn_tag_send_from(
+    manager: &hamlyn_manager,
+    ticket: &hamlyn_ticket,
+    buffer: &hamlyn_buffer,
     start: usize,
     length: usize,
     offset: u32,
     tag: u32,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (manager, buffer) = (given(manager, "manager")?, &given(buffer, "buffer")?.0);
-        let to = manager.sending().read(given(ticket, "ticket")?)?;
-        let sender = TagSender::new(manager.manager.terminus().clone());
-        let part = part(start, length);
-        let handle = retry(sender.terminus(), timeout_ms, || {
-            sender.try_send_from(&to, buffer, part.clone(), offset, tag)
-        })?;
-        manager.sending().add(Way::Bytes(handle));
-        Ok(0)
-    })
+) {
+    let to = manager.sending().read(ticket)?;
+    let sender = TagSender::new(manager.manager.terminus().clone());
+    let part = part(start, length);
+    let handle = retry(sender.terminus(), timeout_ms, || {
+        sender.try_send_from(&to, &buffer.0, part.clone(), offset, tag)
+    })?;
+    manager.sending().add(Way::Bytes(handle));
+}
 }
 
 /// Returns the range. On overflow its end saturates, which is past the end of any buffer.

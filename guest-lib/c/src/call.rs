@@ -19,7 +19,7 @@ thread_local! {
 }
 
 /// Why a call failed.
-pub(crate) struct Failure {
+pub struct Failure {
     errno: c_int,
     text: String,
 }

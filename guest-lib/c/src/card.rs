@@ -1,11 +1,10 @@
 //! Open cards.
 
-use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::c_char;
 
 use hamlyn::Card;
 
-use crate::call::{call, free, given, store};
+use crate::exported::{Out, exported};
 use crate::memory::text;
 
 /// An open card: one protection domain. Any number of threads may use it at once.
@@ -43,49 +42,33 @@ pub struct hamlyn_card_info {
     pub reserved: [u32; 6],
 }
 
+exported! {
 /// Opens a card. The name is "/dev/hamlynN", or "vfio-user:" and the path of a card's socket, which
 /// needs no virtual machine. NULL opens the card that the environment variable HAMLYN_CARD names,
 /// or /dev/hamlyn0 if it is not set.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_open(
-    name: *const c_char,
-    card: Option<&mut MaybeUninit<Box<hamlyn_card>>>,
-) -> c_int {
-    call(|| {
-        let to = given(card, "card")?;
-        let card = if name.is_null() { Card::open_default() } else { Card::open(text(name, "name")?) };
-        store(to, Box::new(hamlyn_card(card?)))
-    })
+fn hamlyn_open(name: *const c_char, card: Out<Box<hamlyn_card>>) {
+    let opened = if name.is_null() { Card::open_default() } else { Card::open(text(name, "name")?) };
+    card.store(hamlyn_card(opened?))
 }
 
 /// Releases a card. It is closed when everything created from it is gone too. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_close(card: Option<Box<hamlyn_card>>) {
-    free(card);
-}
+fn hamlyn_close(card: Box<hamlyn_card>);
 
 /// Stores the card's current properties.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_get_info(
-    card: Option<&hamlyn_card>,
-    info: Option<&mut MaybeUninit<hamlyn_card_info>>,
-) -> c_int {
-    call(|| {
-        let to = given(info, "info")?;
-        let info = given(card, "card")?.0.info()?;
-        let info = hamlyn_card_info {
-            host: info.host.unwrap_or(ULN_NO_LINK),
-            abi_version: info.abi_version,
-            packet_size: info.packet_size,
-            sram_size: info.sram_size,
-            termini: info.termini,
-            slots: info.slots,
-            queues: info.queues,
-            vectors: info.vectors,
-            ports: info.ports.unwrap_or(0),
-            sram_free: info.sram_free.unwrap_or(0),
-            reserved: [0; 6],
-        };
-        store(to, info)
+fn hamlyn_get_info(card: &hamlyn_card, info: Out<hamlyn_card_info>) {
+    let now = card.0.info()?;
+    info.store(hamlyn_card_info {
+        host: now.host.unwrap_or(ULN_NO_LINK),
+        abi_version: now.abi_version,
+        packet_size: now.packet_size,
+        sram_size: now.sram_size,
+        termini: now.termini,
+        slots: now.slots,
+        queues: now.queues,
+        vectors: now.vectors,
+        ports: now.ports.unwrap_or(0),
+        sram_free: now.sram_free.unwrap_or(0),
+        reserved: [0; 6],
     })
+}
 }

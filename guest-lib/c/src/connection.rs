@@ -1,13 +1,13 @@
 //! Connections.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 use hamlyn::{Connecting, Connection, End, EndReason, Listener, Request};
 use libc::ENODATA;
 
-use crate::call::{Failure, at_once, call, free, given, store, timeout};
+use crate::call::{Failure, at_once, timeout};
+use crate::exported::{Out, exported};
 use crate::memory::bytes;
 
 /// Maximum number of bytes that one side of a connection can pass to the other at a time.
@@ -68,188 +68,112 @@ pub struct uln_end {
     pub reserved: [u32; 6],
 }
 
+exported! {
 /// Releases the name, and rejects pending requests. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_name_listener_destroy(listener: Option<Box<uln_name_listener>>) {
-    free(listener);
-}
+fn uln_name_listener_destroy(listener: Box<uln_name_listener>);
 
 /// Returns a file descriptor, owned by the library: readable while a request is pending.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_name_listener_fd(listener: Option<&uln_name_listener>) -> c_int {
-    call(|| Ok(given(listener, "listener")?.0.as_fd().as_raw_fd()))
+fn uln_name_listener_fd(listener: &uln_name_listener) {
+    listener.0.as_fd().as_raw_fd()
 }
 
 /// Stores the next request to connect.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_name_listener_request(
-    listener: Option<&uln_name_listener>,
-    request: Option<&mut MaybeUninit<Box<uln_request>>>,
+fn uln_name_listener_request(
+    listener: &uln_name_listener,
+    request: Out<Box<uln_request>>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = given(request, "request")?;
-        let request = at_once(timeout_ms, given(listener, "listener")?.0.request(timeout(timeout_ms)))?;
-        store(to, Box::new(uln_request(request)))
-    })
+) {
+    request.store(uln_request(at_once(timeout_ms, listener.0.request(timeout(timeout_ms)))?))
 }
 
 /// Returns the requester's host id.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_request_host(request: Option<&uln_request>) -> c_int {
-    call(|| Ok(given(request, "request")?.0.host() as c_int))
+fn uln_request_host(request: &uln_request) {
+    request.0.host() as c_int
 }
 
 /// Stores the user id of the requesting process, like uln_connection_user.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_request_user(
-    request: Option<&uln_request>,
-    user: Option<&mut MaybeUninit<u32>>,
-) -> c_int {
-    call(|| {
-        let to = given(user, "user")?;
-        store(to, told(given(request, "request")?.0.user())?)
-    })
+fn uln_request_user(request: &uln_request, user: Out<u32>) {
+    user.store(told(request.0.user())?)
 }
 
 /// Stores the data that the requester has passed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_request_passed(
-    request: Option<&uln_request>,
-    passed: Option<&mut MaybeUninit<uln_passed>>,
-) -> c_int {
-    call(|| {
-        let to = given(passed, "passed")?;
-        store(to, uln_passed::new(given(request, "request")?.0.private()))
-    })
+fn uln_request_passed(request: &uln_request, passed: Out<uln_passed>) {
+    passed.store(uln_passed::new(request.0.private()))
 }
 
 /// Accepts a request, and passes up to ULN_MAX_PRIVATE bytes. The request is destroyed, even if
 /// this fails.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_request_accept(
-    request: Option<Box<uln_request>>,
+fn uln_request_accept(
+    request: Box<uln_request>,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
-) -> c_int {
-    call(|| {
-        let request = given(request, "request")?;
-        let to = given(connection, "connection")?;
-        let connection = request.0.accept(bytes(data, length, "data")?)?;
-        store(to, Box::new(uln_connection(connection)))
-    })
+    connection: Out<Box<uln_connection>>,
+) {
+    connection.store(uln_connection(request.0.accept(bytes(data, length, "data")?)?))
 }
 
 /// Rejects a request, and passes up to ULN_MAX_PRIVATE bytes. The request is destroyed, even if
 /// this fails. NULL is an error.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_request_reject(
-    request: Option<Box<uln_request>>,
-    data: *const c_void,
-    length: usize,
-) -> c_int {
-    call(|| Ok(given(request, "request")?.0.reject(bytes(data, length, "data")?).map(|()| 0)?))
+fn uln_request_reject(request: Box<uln_request>, data: *const c_void, length: usize) {
+    request.0.reject(bytes(data, length, "data")?)?
 }
 
 /// Returns a file descriptor, owned by the library. It is writable once the connection is accepted,
 /// and readable once it can no longer be accepted.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connecting_fd(connecting: Option<&uln_connecting>) -> c_int {
-    call(|| Ok(given(connecting, "connecting")?.0.as_fd().as_raw_fd()))
+fn uln_connecting_fd(connecting: &uln_connecting) {
+    connecting.0.as_fd().as_raw_fd()
 }
 
 /// Waits for the answer, and fails like hamlyn_connect. `connecting` is destroyed, even if this
 /// fails: if there is no answer in time, the request is cancelled.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connecting_finish(
-    connecting: Option<Box<uln_connecting>>,
-    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
+fn uln_connecting_finish(
+    connecting: Box<uln_connecting>,
+    connection: Out<Box<uln_connection>>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let connecting = given(connecting, "connecting")?;
-        let to = given(connection, "connection")?;
-        let connection = at_once(timeout_ms, connecting.0.finish(timeout(timeout_ms)))?;
-        store(to, Box::new(uln_connection(connection)))
-    })
+) {
+    connection.store(uln_connection(at_once(timeout_ms, connecting.0.finish(timeout(timeout_ms)))?))
 }
 
 /// Cancels a requested connection, and notifies the peer. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connecting_destroy(connecting: Option<Box<uln_connecting>>) {
-    free(connecting);
-}
+fn uln_connecting_destroy(connecting: Box<uln_connecting>);
 
 /// Returns the peer's host id.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connection_host(connection: Option<&uln_connection>) -> c_int {
-    call(|| Ok(given(connection, "connection")?.0.host() as c_int))
+fn uln_connection_host(connection: &uln_connection) {
+    connection.0.host() as c_int
 }
 
 /// Stores the peer's user id, as reported by the operating system of its host. Fails with -ENODATA
 /// if that host does not report it: the peer is a program at a card's socket, or its host's driver
 /// is too old.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connection_user(
-    connection: Option<&uln_connection>,
-    user: Option<&mut MaybeUninit<u32>>,
-) -> c_int {
-    call(|| {
-        let to = given(user, "user")?;
-        store(to, told(given(connection, "connection")?.0.user())?)
-    })
+fn uln_connection_user(connection: &uln_connection, user: Out<u32>) {
+    user.store(told(connection.0.user())?)
 }
 
 /// Stores the data that the peer passed when the connection began.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connection_passed(
-    connection: Option<&uln_connection>,
-    passed: Option<&mut MaybeUninit<uln_passed>>,
-) -> c_int {
-    call(|| {
-        let to = given(passed, "passed")?;
-        store(to, uln_passed::new(given(connection, "connection")?.0.private()))
-    })
+fn uln_connection_passed(connection: &uln_connection, passed: Out<uln_passed>) {
+    passed.store(uln_passed::new(connection.0.private()))
 }
 
 /// Returns a file descriptor, owned by the library: readable once the connection has ended.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connection_fd(connection: Option<&uln_connection>) -> c_int {
-    call(|| Ok(given(connection, "connection")?.0.as_fd().as_raw_fd()))
+fn uln_connection_fd(connection: &uln_connection) {
+    connection.0.as_fd().as_raw_fd()
 }
 
 /// Waits until the connection has ended, and stores how.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connection_end(
-    connection: Option<&uln_connection>,
-    end: Option<&mut MaybeUninit<uln_end>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = given(end, "end")?;
-        let connection = &given(connection, "connection")?.0;
-        store(to, uln_end::new(&at_once(timeout_ms, connection.wait_end(timeout(timeout_ms)))?))
-    })
+fn uln_connection_end(connection: &uln_connection, end: Out<uln_end>, timeout_ms: c_int) {
+    end.store(uln_end::new(&at_once(timeout_ms, connection.0.wait_end(timeout(timeout_ms)))?))
 }
 
 /// Closes a connection, and passes up to ULN_MAX_PRIVATE bytes. Sent data may still be in
 /// flight: hamlyn_manager_flush and hamlyn_stream_close wait for it. The connection is destroyed,
 /// even if this fails.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connection_close(
-    connection: Option<Box<uln_connection>>,
-    data: *const c_void,
-    length: usize,
-) -> c_int {
-    call(|| Ok(given(connection, "connection")?.0.close(bytes(data, length, "data")?).map(|()| 0)?))
+fn uln_connection_close(connection: Box<uln_connection>, data: *const c_void, length: usize) {
+    connection.0.close(bytes(data, length, "data")?)?
 }
 
 /// Releases a connection without closing it: the peer is notified that this process has died. NULL
 /// is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connection_destroy(connection: Option<Box<uln_connection>>) {
-    free(connection);
+fn uln_connection_destroy(connection: Box<uln_connection>);
 }
 
 impl uln_passed {
@@ -288,6 +212,7 @@ mod tests {
     use hamlyn::MAX_PRIVATE;
 
     use super::*;
+    use crate::call::call;
 
     #[test]
     fn user_zero_is_a_user() {

@@ -1,12 +1,12 @@
 //! Application-defined receiver classes (section 3.3 of the paper).
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hamlyn::{Arrived, EndPoint, Ready, ReceiverClass};
 
-use crate::call::{Failure, call, free, given, store, unused};
+use crate::call::{Failure, given, unused};
+use crate::exported::{Out, exported};
 use crate::manager::hamlyn_manager;
 use crate::memory::{Context, address};
 use crate::slot::HAMLYN_METADATA_SIZE;
@@ -117,80 +117,53 @@ impl Drop for hamlyn_end_point {
     }
 }
 
+exported! {
 /// Creates an end point with `entries` metadata entries, each with `length` bytes of memory. 0
 /// means metadata only.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_end_point_create(
-    manager: Option<&hamlyn_manager>,
-    receiver_class: Option<&hamlyn_receiver_class>,
+fn hamlyn_end_point_create(
+    manager: &hamlyn_manager,
+    receiver_class: &hamlyn_receiver_class,
     entries: u32,
     length: usize,
-    end_point: Option<&mut MaybeUninit<Box<hamlyn_end_point>>>,
-) -> c_int {
-    call(|| {
-        let to = given(end_point, "end_point")?;
-        let receiver = Receiver::read(given(receiver_class, "receiver_class")?)?;
-        let made = EndPoint::create(&given(manager, "manager")?.manager, entries, length)?;
-        let receiver = Mutex::new(Some(receiver));
-        let class = made.open(|end_point| Class { end_point, receiver, token: Mutex::default() });
-        store(to, Box::new(hamlyn_end_point(class)))
-    })
+    end_point: Out<Box<hamlyn_end_point>>,
+) {
+    let receiver = Receiver::read(receiver_class)?;
+    let made = EndPoint::create(&manager.manager, entries, length)?;
+    let receiver = Mutex::new(Some(receiver));
+    let class = made.open(|end_point| Class { end_point, receiver, token: Mutex::default() });
+    end_point.store(hamlyn_end_point(class))
 }
 
 /// Closes an end point. The library does not call the receiver after this returns, so the receiver
 /// must not call this function. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_end_point_destroy(end_point: Option<Box<hamlyn_end_point>>) {
-    free(end_point);
-}
+fn hamlyn_end_point_destroy(end_point: Box<hamlyn_end_point>);
 
 /// Stores the ticket for a metadata entry and its part of the memory.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_end_point_ticket(
-    end_point: Option<&hamlyn_end_point>,
-    entry: u32,
-    ticket: Option<&mut MaybeUninit<hamlyn_ticket>>,
-) -> c_int {
-    call(|| {
-        let to = given(ticket, "ticket")?;
-        store(to, hamlyn_ticket::new(&given(end_point, "end_point")?.0.end_point.ticket(entry)?))
-    })
+fn hamlyn_end_point_ticket(end_point: &hamlyn_end_point, entry: u32, ticket: Out<hamlyn_ticket>) {
+    ticket.store(hamlyn_ticket::new(&end_point.0.end_point.ticket(entry)?))
 }
 
 /// Lets a metadata entry accept its next message. A no-op if it has not had one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_end_point_reopen(end_point: Option<&hamlyn_end_point>, entry: u32) -> c_int {
-    call(|| {
-        let end_point = &given(end_point, "end_point")?.0.end_point;
-        end_point.slot().metadata(entry)?.reopen();
-        Ok(0)
-    })
+fn hamlyn_end_point_reopen(end_point: &hamlyn_end_point, entry: u32) {
+    end_point.0.end_point.slot().metadata(entry)?.reopen();
 }
 
 /// Returns 1 if a metadata entry has had its message, else 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_end_point_is_locked(
-    end_point: Option<&hamlyn_end_point>,
-    entry: u32,
-) -> c_int {
-    call(|| Ok(given(end_point, "end_point")?.0.end_point.slot().metadata(entry)?.is_locked().into()))
+fn hamlyn_end_point_is_locked(end_point: &hamlyn_end_point, entry: u32) {
+    end_point.0.end_point.slot().metadata(entry)?.is_locked()
 }
 
 /// Returns 1 if some but not all packets of a message have arrived at a metadata entry, else 0. If
 /// this persists, call hamlyn_end_point_revoke.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_end_point_is_partial(
-    end_point: Option<&hamlyn_end_point>,
-    entry: u32,
-) -> c_int {
-    call(|| Ok(given(end_point, "end_point")?.0.end_point.slot().metadata(entry)?.is_partial().into()))
+fn hamlyn_end_point_is_partial(end_point: &hamlyn_end_point, entry: u32) {
+    end_point.0.end_point.slot().metadata(entry)?.is_partial()
 }
 
 /// Gives a metadata entry a new key. This invalidates the entry's existing tickets and discards an
 /// incomplete message.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_end_point_revoke(end_point: Option<&hamlyn_end_point>, entry: u32) -> c_int {
-    call(|| Ok(given(end_point, "end_point")?.0.end_point.slot().metadata(entry)?.revoke().map(|()| 0)?))
+fn hamlyn_end_point_revoke(end_point: &hamlyn_end_point, entry: u32) {
+    end_point.0.end_point.slot().metadata(entry)?.revoke()?
+}
 }
 
 /// Returns the address of a metadata entry's part of the memory. Returns NULL if the end point is
@@ -208,14 +181,9 @@ pub unsafe extern "C" fn hamlyn_end_point_data(
     part.unwrap_or(std::ptr::null())
 }
 
+exported! {
 /// Sets the token that hamlyn_manager_ready reports for an end point.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_end_point_set_token(
-    end_point: Option<&hamlyn_end_point>,
-    token: u64,
-) -> c_int {
-    call(|| {
-        *given(end_point, "end_point")?.0.token() = Some(token);
-        Ok(0)
-    })
+fn hamlyn_end_point_set_token(end_point: &hamlyn_end_point, token: u64) {
+    *end_point.0.token() = Some(token);
+}
 }

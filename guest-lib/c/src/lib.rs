@@ -4,11 +4,12 @@
 //! for CLAN cards, `dart.h` and `dart_programs.h` for DART cards, and `express.h` for express
 //! memory.
 //!
-//! A handle is a Rust value in its own box. So C passes `Option<&T>`, `Option<&mut T>` or
-//! `Option<Box<T>>`, which are nullable pointers. Results are written to an `Option<&mut
-//! MaybeUninit<T>>`. The remaining unsafe code is in `memory.rs`: byte ranges and strings that C
-//! points to. No panic crosses into C.
-
+//! `exported!` declares most functions, with the types that their bodies use. Its file has what C
+//! passes for each type, and checks it. A handle is a Rust value in its own box. So C passes
+//! `Option<&T>`, `Option<&mut T>` or `Option<Box<T>>`, which are nullable pointers. Results are
+//! written to an `Option<&mut MaybeUninit<T>>`. The remaining unsafe code is in `memory.rs`: byte
+//! ranges and strings that C points to. No panic crosses into C.
+//!
 //! The functions are unsafe in Rust: the caller must meet the headers' requirements. Handles must
 //! be valid, and buffers must have the stated length.
 
@@ -25,6 +26,7 @@ mod connection;
 mod dart;
 mod datagram;
 mod end_point;
+mod exported;
 mod express;
 mod handle;
 mod manager;
@@ -48,6 +50,7 @@ pub use connection::*;
 pub use dart::*;
 pub use datagram::*;
 pub use end_point::*;
+pub use exported::*;
 pub use express::*;
 pub use handle::*;
 pub use manager::*;

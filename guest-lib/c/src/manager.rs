@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hamlyn::{Error, Handle, Manager, SendBuffer, Sent, Terminus, Ticket};
 
-use crate::call::{Failure, at_once, call, count, free, given, store, timeout, unused};
+use crate::call::{Failure, at_once, timeout, unused};
 use crate::card::hamlyn_card;
+use crate::exported::{Out, exported};
 use crate::memory::items_mut;
 use crate::polling::polling;
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
@@ -95,22 +95,20 @@ impl Sending {
 }
 
 impl hamlyn_manager {
+    fn new(manager: Manager) -> Self {
+        Self { manager, sending: Mutex::default(), ready: Mutex::default() }
+    }
+
     pub(crate) fn sending(&self) -> MutexGuard<'_, Sending> {
         self.sending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+exported! {
 /// Creates a manager.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_create(
-    card: Option<&hamlyn_card>,
-    manager: Option<&mut MaybeUninit<Box<hamlyn_manager>>>,
-) -> c_int {
-    call(|| {
-        let to = given(manager, "manager")?;
-        let manager = Manager::create(&given(card, "card")?.0)?;
-        store(to, Box::new(hamlyn_manager { manager, sending: Mutex::default(), ready: Mutex::default() }))
-    })
+fn hamlyn_manager_create(card: &hamlyn_card, manager: Out<Box<hamlyn_manager>>) {
+    manager.store(hamlyn_manager::new(Manager::create(&card.0)?))
+}
 }
 
 /// Options for a manager; 0 in a field selects the default.
@@ -127,56 +125,42 @@ pub struct hamlyn_manager_options {
     pub reserved: [u32; 6],
 }
 
+exported! {
 /// Creates a manager with options.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_create_with(
-    card: Option<&hamlyn_card>,
-    options: Option<&hamlyn_manager_options>,
-    manager: Option<&mut MaybeUninit<Box<hamlyn_manager>>>,
-) -> c_int {
-    call(|| {
-        let to = given(manager, "manager")?;
-        let options = given(options, "options")?;
-        unused(&options.reserved)?;
-        let entries = if options.entries == 0 { ENTRIES } else { options.entries };
-        let polling = polling(options.polling_us);
-        let manager = Manager::create_with(&given(card, "card")?.0, entries, polling)?;
-        store(to, Box::new(hamlyn_manager { manager, sending: Mutex::default(), ready: Mutex::default() }))
-    })
+fn hamlyn_manager_create_with(
+    card: &hamlyn_card,
+    options: &hamlyn_manager_options,
+    manager: Out<Box<hamlyn_manager>>,
+) {
+    unused(&options.reserved)?;
+    let entries = if options.entries == 0 { ENTRIES } else { options.entries };
+    let polling = polling(options.polling_us);
+    manager.store(hamlyn_manager::new(Manager::create_with(&card.0, entries, polling)?))
 }
 
 /// Releases a manager. It stays alive for the senders and receivers created from it. NULL is a
 /// no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_destroy(manager: Option<Box<hamlyn_manager>>) {
-    free(manager);
-}
+fn hamlyn_manager_destroy(manager: Box<hamlyn_manager>);
 
 /// Waits until the card has taken everything that hamlyn_tag_send and hamlyn_datagram_send have
 /// sent. What it has not taken is lost when the manager is destroyed. If the card refused any of
 /// it, this call fails, once.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_flush(manager: Option<&hamlyn_manager>, timeout_ms: c_int) -> c_int {
-    call(|| {
-        let manager = given(manager, "manager")?;
-        at_once(timeout_ms, manager.manager.terminus().finish(timeout(timeout_ms)))?;
-        Ok(manager.sending().take_refusal().map_or(Ok(0), Err)?)
-    })
+fn hamlyn_manager_flush(manager: &hamlyn_manager, timeout_ms: c_int) {
+    at_once(timeout_ms, manager.manager.terminus().finish(timeout(timeout_ms)))?;
+    manager.sending().take_refusal().map_or(Ok(()), Err)?
 }
 
 /// Waits until something has arrived for one of the manager's receivers: polls memory for a while,
 /// then sleeps. Returns immediately if something has arrived since the last call, even if a call
 /// for another receiver has already seen it: check all receivers again. Use one loop for each
 /// manager, based on this call or on hamlyn_manager_arm.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_wait(manager: Option<&hamlyn_manager>, timeout_ms: c_int) -> c_int {
-    call(|| at_once(timeout_ms, given(manager, "manager")?.manager.wait(timeout(timeout_ms)).map(|()| 0)))
+fn hamlyn_manager_wait(manager: &hamlyn_manager, timeout_ms: c_int) {
+    at_once(timeout_ms, manager.manager.wait(timeout(timeout_ms)))?
 }
 
 /// Processes all pending arrivals without waiting. Returns the number of messages.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_poll(manager: Option<&hamlyn_manager>) -> c_int {
-    call(|| Ok(count(given(manager, "manager")?.manager.poll_all()?)))
+fn hamlyn_manager_poll(manager: &hamlyn_manager) {
+    manager.manager.poll_all()?
 }
 
 /// Stores the tokens of objects with news since the last call (see hamlyn_datagram_set_token and
@@ -184,42 +168,32 @@ pub unsafe extern "C" fn hamlyn_manager_poll(manager: Option<&hamlyn_manager>) -
 /// that is `count`, call it again before the loop waits. Poll each object until it has nothing
 /// left; an object may turn out to have nothing. A sender is included if it was out of room
 /// (-EAGAIN) and may have room now.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_ready(
-    manager: Option<&hamlyn_manager>,
-    tokens: *mut u64,
-    count: usize,
-) -> c_int {
-    call(|| {
-        let manager = given(manager, "manager")?;
-        let to = items_mut(tokens, count, "tokens")?;
-        let mut ready = manager.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if ready.is_empty() {
-            ready.extend(manager.manager.ready());
-        }
-        let stored = to.len().min(ready.len());
-        for (to, token) in to.iter_mut().zip(ready.drain(..stored)) {
-            to.write(token);
-        }
-        Ok(self::count(stored))
-    })
+fn hamlyn_manager_ready(manager: &hamlyn_manager, tokens: *mut u64, count: usize) {
+    let to = items_mut(tokens, count, "tokens")?;
+    let mut ready = manager.ready.lock().unwrap_or_else(PoisonError::into_inner);
+    if ready.is_empty() {
+        ready.extend(manager.manager.ready());
+    }
+    let stored = to.len().min(ready.len());
+    for (to, token) in to.iter_mut().zip(ready.drain(..stored)) {
+        to.write(token);
+    }
+    stored
 }
 
 /// Returns a file descriptor for poll(2) and similar calls. The library owns it, and it stays the
 /// same for the manager's lifetime. Several managers may share it. Call hamlyn_manager_arm before
 /// each wait, and hamlyn_manager_poll or a receiver's call with a timeout of 0 after it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_fd(manager: Option<&hamlyn_manager>) -> c_int {
-    call(|| Ok(given(manager, "manager")?.manager.as_fd().as_raw_fd()))
+fn hamlyn_manager_fd(manager: &hamlyn_manager) {
+    manager.manager.as_fd().as_raw_fd()
 }
 
 /// Makes hamlyn_manager_fd readable once the next message has arrived. If a send call was out of
 /// room (-EAGAIN), it also becomes readable once there is room. Returns 1 if this is already the
 /// case (then the descriptor may not become readable for it) or if hamlyn_manager_wake was called,
 /// else 0. Polls memory for a while first.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_arm(manager: Option<&hamlyn_manager>) -> c_int {
-    call(|| Ok(given(manager, "manager")?.manager.arm()?.into()))
+fn hamlyn_manager_arm(manager: &hamlyn_manager) {
+    manager.manager.arm()?
 }
 
 /// Ends a call that waits on a manager, or the next one that would wait, from any thread.
@@ -227,10 +201,7 @@ pub unsafe extern "C" fn hamlyn_manager_arm(manager: Option<&hamlyn_manager>) ->
 /// until hamlyn_manager_arm has returned 1 for it. If several threads wait, the one that was woken
 /// must wake the next. A sleep that began before the first call for this manager ends within a
 /// second.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_manager_wake(manager: Option<&hamlyn_manager>) -> c_int {
-    call(|| {
-        given(manager, "manager")?.manager.waker().wake();
-        Ok(0)
-    })
+fn hamlyn_manager_wake(manager: &hamlyn_manager) {
+    manager.manager.waker().wake();
+}
 }

@@ -1,15 +1,15 @@
 //! Name service: hamlyn_listen and related calls, and the parts shared with other card models.
 
-use std::ffi::{c_char, c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ffi::{c_int, c_void};
 
 use hamlyn::Found;
 use hamlyn::attach::{Card, CardAttachment};
 
-use crate::call::{Failure, at_once, call, count, given, store, timeout};
+use crate::call::{Failure, at_once, timeout};
 use crate::card::hamlyn_card;
 use crate::connection::{uln_connecting, uln_connection, uln_name_listener};
-use crate::memory::{bytes, text};
+use crate::exported::{Out, exported};
+use crate::memory::bytes;
 
 /// The hosts that have a name: bit h of each word stands for host h.
 #[repr(C)]
@@ -25,141 +25,126 @@ pub struct uln_found {
     pub reserved: [u32; 10],
 }
 
+exported! {
 /// Registers a name, of 1 to 64 bytes, that processes on any host can connect to. Up to `backlog`
 /// requests, 1 to 1024, may be pending.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_listen(
-    card: Option<&hamlyn_card>,
-    name: *const c_char,
-    backlog: u32,
-    listener: Option<&mut MaybeUninit<Box<uln_name_listener>>>,
-) -> c_int {
-    call(|| listen(&given(card, "card")?.0, name, backlog, listener))
+fn hamlyn_listen(card: &hamlyn_card, name: &str, backlog: u32, listener: Out<Box<uln_name_listener>>) {
+    listen(&card.0, name, backlog, listener)?
 }
 
 /// Connects to a name on a host, and passes up to ULN_MAX_PRIVATE bytes. Waits up to 30 seconds
 /// until the peer has accepted. Fails with -ECONNREFUSED if the name has no listener there or the
 /// peer rejected the request, and with -EHOSTUNREACH if there is no such host.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_connect(
-    card: Option<&hamlyn_card>,
+fn hamlyn_connect(
+    card: &hamlyn_card,
     host: u32,
-    name: *const c_char,
+    name: &str,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
-) -> c_int {
-    call(|| connect(&given(card, "card")?.0, host, name, (data, length), connection))
+    connection: Out<Box<uln_connection>>,
+) {
+    connect(&card.0, host, name, (data, length), connection)?
 }
 
 /// Requests a connection like hamlyn_connect, but does not wait for the answer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_connect_begin(
-    card: Option<&hamlyn_card>,
+fn hamlyn_connect_begin(
+    card: &hamlyn_card,
     host: u32,
-    name: *const c_char,
+    name: &str,
     data: *const c_void,
     length: usize,
-    connecting: Option<&mut MaybeUninit<Box<uln_connecting>>>,
-) -> c_int {
-    call(|| begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
+    connecting: Out<Box<uln_connecting>>,
+) {
+    begin_connect(&card.0, host, name, (data, length), connecting)?
 }
 
 /// Connects to a name, like hamlyn_connect, on the first of these hosts that accepts. Bit h of
 /// `hosts` stands for host h; 0 stands for all hosts. All hosts are asked in parallel, first
 /// whether they have the name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_connect_any(
-    card: Option<&hamlyn_card>,
+fn hamlyn_connect_any(
+    card: &hamlyn_card,
     hosts: u64,
-    name: *const c_char,
+    name: &str,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
+    connection: Out<Box<uln_connection>>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
+) {
+    connect_any(&card.0, hosts, name, (data, length), connection, timeout_ms)?
 }
 
 /// Finds the hosts that have a listener for a name, and returns their number. Asks all hosts of the
 /// switch in parallel. Returns once each has answered or the timeout expires, which is not an
 /// error. A host that does not exist never answers; 2000 ms are enough for a busy one. To connect,
 /// call hamlyn_connect next.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_find(
-    card: Option<&hamlyn_card>,
-    name: *const c_char,
-    found: Option<&mut MaybeUninit<uln_found>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| find(&given(card, "card")?.0, name, found, timeout_ms))
+fn hamlyn_find(card: &hamlyn_card, name: &str, found: Out<uln_found>, timeout_ms: c_int) {
+    find(&card.0, name, found, timeout_ms)?
+}
 }
 
 /// Implements `…_listen` for any card model.
 pub(crate) fn listen<A: CardAttachment + ?Sized>(
     card: &Card<A>,
-    name: *const c_char,
+    name: &str,
     backlog: u32,
-    listener: Option<&mut MaybeUninit<Box<uln_name_listener>>>,
-) -> Result<c_int, Failure> {
-    let to = given(listener, "listener")?;
-    let listener = card.listen_backlog(text(name, "name")?, backlog)?;
-    store(to, Box::new(uln_name_listener(listener)))
+    listener: Out<Box<uln_name_listener>>,
+) -> Result<(), Failure> {
+    listener.store(uln_name_listener(card.listen_backlog(name, backlog)?));
+    Ok(())
 }
 
 /// Implements `…_connect` for any card model.
 pub(crate) fn connect<A: CardAttachment + ?Sized>(
     card: &Card<A>,
     host: u32,
-    name: *const c_char,
+    name: &str,
     data: (*const c_void, usize),
-    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
-) -> Result<c_int, Failure> {
-    let to = given(connection, "connection")?;
-    let connection = card.connect(host, text(name, "name")?, bytes(data.0, data.1, "data")?)?;
-    store(to, Box::new(uln_connection(connection)))
+    connection: Out<Box<uln_connection>>,
+) -> Result<(), Failure> {
+    let made = card.connect(host, name, bytes(data.0, data.1, "data")?)?;
+    connection.store(uln_connection(made));
+    Ok(())
 }
 
 /// Implements `…_connect_begin` for any card model.
 pub(crate) fn begin_connect<A: CardAttachment + ?Sized>(
     card: &Card<A>,
     host: u32,
-    name: *const c_char,
+    name: &str,
     data: (*const c_void, usize),
-    connecting: Option<&mut MaybeUninit<Box<uln_connecting>>>,
-) -> Result<c_int, Failure> {
-    let to = given(connecting, "connecting")?;
-    let connecting = card.begin_connect(host, text(name, "name")?, bytes(data.0, data.1, "data")?)?;
-    store(to, Box::new(uln_connecting(connecting)))
+    connecting: Out<Box<uln_connecting>>,
+) -> Result<(), Failure> {
+    let begun = card.begin_connect(host, name, bytes(data.0, data.1, "data")?)?;
+    connecting.store(uln_connecting(begun));
+    Ok(())
 }
 
 /// Implements `…_connect_any` for any card model.
 pub(crate) fn connect_any<A: CardAttachment + ?Sized>(
     card: &Card<A>,
     hosts: u64,
-    name: *const c_char,
+    name: &str,
     data: (*const c_void, usize),
-    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
+    connection: Out<Box<uln_connection>>,
     timeout_ms: c_int,
-) -> Result<c_int, Failure> {
-    let to = given(connection, "connection")?;
-    let (name, data) = (text(name, "name")?, bytes(data.0, data.1, "data")?);
+) -> Result<(), Failure> {
+    let data = bytes(data.0, data.1, "data")?;
     let asked = card.hosts()?.filter(|host| hosts == 0 || is_in(hosts, *host));
-    let connection = at_once(timeout_ms, card.connect_any(asked, name, data, timeout(timeout_ms)))?;
-    store(to, Box::new(uln_connection(connection)))
+    let made = at_once(timeout_ms, card.connect_any(asked, name, data, timeout(timeout_ms)))?;
+    connection.store(uln_connection(made));
+    Ok(())
 }
 
 /// Implements `…_find` for any card model.
 pub(crate) fn find<A: CardAttachment + ?Sized>(
     card: &Card<A>,
-    name: *const c_char,
-    found: Option<&mut MaybeUninit<uln_found>>,
+    name: &str,
+    found: Out<uln_found>,
     timeout_ms: c_int,
-) -> Result<c_int, Failure> {
-    let to = given(found, "found")?;
-    let answers = card.find(text(name, "name")?, timeout(timeout_ms))?;
-    store(to, uln_found::new(&answers))?;
-    Ok(count(answers.hosts.len()))
+) -> Result<usize, Failure> {
+    let answers = card.find(name, timeout(timeout_ms))?;
+    found.store(uln_found::new(&answers));
+    Ok(answers.hosts.len())
 }
 
 fn is_in(hosts: u64, host: u32) -> bool {

@@ -1,15 +1,15 @@
 //! The receiving half of the lower layer: notification queues and slots.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-use hamlyn::{Arrival, MetadataEntry, Mode, Notification, NotificationQueue, Slot};
+use hamlyn::{Arrival, Mode, Notification, NotificationQueue, Slot};
 use libc::ENOENT;
 
 use crate::area::hamlyn_area;
-use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
+use crate::call::{Failure, at_once, timeout, unused};
 use crate::card::hamlyn_card;
+use crate::exported::{Out, exported};
 use crate::memory::bytes_mut;
 use crate::ticket::hamlyn_ticket;
 
@@ -74,95 +74,71 @@ pub const HAMLYN_FAST: u32 = 0xffff_ffff;
 /// Maximum metadata of a message, in bytes.
 pub const HAMLYN_METADATA_SIZE: usize = 60;
 
+exported! {
 /// Creates a notification queue of 2 to 65536 entries.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_queue_create(
-    card: Option<&hamlyn_card>,
-    entries: u32,
-    queue: Option<&mut MaybeUninit<Box<hamlyn_queue>>>,
-) -> c_int {
-    call(|| {
-        let to = given(queue, "queue")?;
-        store(to, Box::new(hamlyn_queue(given(card, "card")?.0.create_queue(entries)?)))
-    })
+fn hamlyn_queue_create(card: &hamlyn_card, entries: u32, queue: Out<Box<hamlyn_queue>>) {
+    queue.store(hamlyn_queue(card.0.create_queue(entries)?))
 }
 
 /// Releases a queue. It stays alive for the slots that use it. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_queue_destroy(queue: Option<Box<hamlyn_queue>>) {
-    free(queue);
-}
+fn hamlyn_queue_destroy(queue: Box<hamlyn_queue>);
 
 /// Takes the next notification. Fails with -EOVERFLOW, once, if notifications were overwritten
 /// before they were taken.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_queue_receive(
-    queue: Option<&hamlyn_queue>,
-    notification: Option<&mut MaybeUninit<hamlyn_notification>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (queue, to) = (&given(queue, "queue")?.0, given(notification, "notification")?);
-        let found = at_once(timeout_ms, queue.recv_block(timeout(timeout_ms)))?;
-        let (metadata, is_fast, word) = match found.arrival {
-            Arrival::Metadata(pointer) => (pointer, 0, 0),
-            Arrival::Fast(word) => (0, 1, word),
-        };
-        let (slot, index) = (found.slot, found.notification_index);
-        store(to, hamlyn_notification { metadata, slot, index, is_fast, word, reserved: [0; 4] })
-    })
+fn hamlyn_queue_receive(queue: &hamlyn_queue, notification: Out<hamlyn_notification>, timeout_ms: c_int) {
+    let found = at_once(timeout_ms, queue.0.recv_block(timeout(timeout_ms)))?;
+    let (metadata, is_fast, word) = match found.arrival {
+        Arrival::Metadata(pointer) => (pointer, 0, 0),
+        Arrival::Fast(word) => (0, 1, word),
+    };
+    let (slot, index) = (found.slot, found.notification_index);
+    notification.store(hamlyn_notification { metadata, slot, index, is_fast, word, reserved: [0; 4] })
 }
 
 /// Returns a file descriptor for poll(2) and similar calls, owned by the library. Call
 /// hamlyn_queue_arm before each wait.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_queue_fd(queue: Option<&hamlyn_queue>) -> c_int {
-    call(|| Ok(given(queue, "queue")?.0.file()?.as_fd().as_raw_fd()))
+fn hamlyn_queue_fd(queue: &hamlyn_queue) {
+    queue.0.file()?.as_fd().as_raw_fd()
 }
 
 /// Makes hamlyn_queue_fd readable once the next notification has arrived. Returns 1 if it has
 /// already, else 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_queue_arm(queue: Option<&hamlyn_queue>) -> c_int {
-    call(|| Ok(given(queue, "queue")?.0.arm()?.into()))
+fn hamlyn_queue_arm(queue: &hamlyn_queue) {
+    queue.0.arm()?
 }
 
 /// Opens an area, or a part of it. The queue gets a notification for each message. Without a queue
 /// (NULL), data arrives without notification.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_create(
-    card: Option<&hamlyn_card>,
-    area: Option<&hamlyn_area>,
+fn hamlyn_slot_create(
+    card: &hamlyn_card,
+    area: &hamlyn_area,
     queue: Option<&hamlyn_queue>,
     options: Option<&hamlyn_slot_options>,
-    slot: Option<&mut MaybeUninit<Box<hamlyn_slot>>>,
-) -> c_int {
-    call(|| {
-        let to = given(slot, "slot")?;
-        let (card, area) = (&given(card, "card")?.0, &given(area, "area")?.0);
-        let mut builder = card.slot(area);
-        if let Some(queue) = queue {
-            builder = builder.queue(&queue.0);
+    slot: Out<Box<hamlyn_slot>>,
+) {
+    let mut builder = card.0.slot(&area.0);
+    if let Some(queue) = queue {
+        builder = builder.queue(&queue.0);
+    }
+    if let Some(options) = options {
+        unused(&options.reserved)?;
+        let left = area.0.len().saturating_sub(options.start);
+        let length = if options.length == 0 { left } else { options.length };
+        builder = builder
+            .range(options.start..options.start.saturating_add(length))
+            .metadata_entries(options.metadata_entries)
+            .mode(mode(options.mode)?)
+            .notification_index(options.index)
+            .interrupt(options.flags & HAMLYN_SLOT_QUIET == 0);
+        if options.flags & !(HAMLYN_SLOT_QUIET | HAMLYN_SLOT_FETCHABLE) != 0 {
+            return Err(Failure::argument(format!("slot flags {:#x} are unknown", options.flags)));
         }
-        if let Some(options) = options {
-            unused(&options.reserved)?;
-            let left = area.len().saturating_sub(options.start);
-            let length = if options.length == 0 { left } else { options.length };
-            builder = builder
-                .range(options.start..options.start.saturating_add(length))
-                .metadata_entries(options.metadata_entries)
-                .mode(mode(options.mode)?)
-                .notification_index(options.index)
-                .interrupt(options.flags & HAMLYN_SLOT_QUIET == 0);
-            if options.flags & !(HAMLYN_SLOT_QUIET | HAMLYN_SLOT_FETCHABLE) != 0 {
-                return Err(Failure::argument(format!("slot flags {:#x} are unknown", options.flags)));
-            }
-            if options.flags & HAMLYN_SLOT_FETCHABLE != 0 {
-                builder = builder.allow_fetch();
-            }
+        if options.flags & HAMLYN_SLOT_FETCHABLE != 0 {
+            builder = builder.allow_fetch();
         }
-        store(to, Box::new(hamlyn_slot(builder.create()?)))
-    })
+    }
+    slot.store(hamlyn_slot(builder.create()?))
+}
 }
 
 fn mode(number: u32) -> Result<Mode, Failure> {
@@ -174,121 +150,74 @@ fn mode(number: u32) -> Result<Mode, Failure> {
     }
 }
 
+exported! {
 /// Closes a slot: nothing arrives after this has returned. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_destroy(slot: Option<Box<hamlyn_slot>>) {
-    free(slot);
-}
+fn hamlyn_slot_destroy(slot: Box<hamlyn_slot>);
 
 /// Stores the ticket for a metadata entry, or for fast mode with HAMLYN_FAST.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_ticket(
-    slot: Option<&hamlyn_slot>,
-    entry: u32,
-    ticket: Option<&mut MaybeUninit<hamlyn_ticket>>,
-) -> c_int {
-    call(|| {
-        let (slot, to) = (&given(slot, "slot")?.0, given(ticket, "ticket")?);
-        let ticket = if entry == HAMLYN_FAST { slot.fast_ticket()? } else { slot.ticket(entry)? };
-        store(to, hamlyn_ticket::new(&ticket))
-    })
+fn hamlyn_slot_ticket(slot: &hamlyn_slot, entry: u32, ticket: Out<hamlyn_ticket>) {
+    ticket.store(hamlyn_ticket::new(&if entry == HAMLYN_FAST {
+        slot.0.fast_ticket()?
+    } else {
+        slot.0.ticket(entry)?
+    }))
 }
 
 /// Returns the metadata entry of the slot that a notification refers to. Fails with -ENOENT if it
 /// belongs to another slot or to a fast-mode message.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_entry(
-    slot: Option<&hamlyn_slot>,
-    notification: Option<&hamlyn_notification>,
-) -> c_int {
-    call(|| {
-        let (slot, said) = (&given(slot, "slot")?.0, given(notification, "notification")?);
-        let arrival =
-            if said.is_fast != 0 { Arrival::Fast(said.word) } else { Arrival::Metadata(said.metadata) };
-        let notification = Notification { slot: said.slot, notification_index: said.index, arrival };
-        let entry = slot.entry_of(&notification).and_then(|entry| c_int::try_from(entry).ok());
-        entry.ok_or_else(|| Failure::new(ENOENT, "the notification is about no metadata entry of the slot"))
-    })
+fn hamlyn_slot_entry(slot: &hamlyn_slot, notification: &hamlyn_notification) {
+    let arrival = if notification.is_fast != 0 {
+        Arrival::Fast(notification.word)
+    } else {
+        Arrival::Metadata(notification.metadata)
+    };
+    let notification =
+        Notification { slot: notification.slot, notification_index: notification.index, arrival };
+    let entry = slot.0.entry_of(&notification).and_then(|entry| c_int::try_from(entry).ok());
+    entry.ok_or_else(|| Failure::new(ENOENT, "the notification is about no metadata entry of the slot"))?
 }
 
 /// Copies HAMLYN_METADATA_SIZE bytes of a message's metadata: the bytes that the sender gave, then
 /// the entry's previous contents.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_metadata(
-    slot: Option<&hamlyn_slot>,
-    entry: u32,
-    to: *mut c_void,
-) -> c_int {
-    with_entry(slot, entry, |entry| {
-        bytes_mut(to, HAMLYN_METADATA_SIZE, "to")?.copy_from_slice(&entry.user());
-        Ok(0)
-    })
+fn hamlyn_slot_metadata(slot: &hamlyn_slot, entry: u32, to: *mut c_void) {
+    let entry = slot.0.metadata(entry)?;
+    bytes_mut(to, HAMLYN_METADATA_SIZE, "to")?.copy_from_slice(&entry.user());
 }
 
 /// For the paranoid modes: gives an entry its own random key and `length` bytes from `start` in the
 /// slot. This invalidates the entry's existing tickets; hamlyn_slot_ticket gives a new one. The
 /// entry's packet count starts at 0. If the card cannot be reached, the entry stays closed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_protect(
-    slot: Option<&hamlyn_slot>,
-    entry: u32,
-    start: u64,
-    length: u64,
-) -> c_int {
-    with_entry(slot, entry, |entry| {
-        entry.protect(hamlyn::random_key()?, start..start.saturating_add(length))?;
-        Ok(0)
-    })
+fn hamlyn_slot_protect(slot: &hamlyn_slot, entry: u32, start: u64, length: u64) {
+    slot.0.metadata(entry)?.protect(hamlyn::random_key()?, start..start.saturating_add(length))?
 }
 
 /// For the paranoid modes: revokes all tickets for an entry, until hamlyn_slot_protect. A packet
 /// that the card is checking at this moment may still be written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_shut(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
-    with_entry(slot, entry, |entry| {
-        entry.close();
-        Ok(0)
-    })
+fn hamlyn_slot_shut(slot: &hamlyn_slot, entry: u32) {
+    slot.0.metadata(entry)?.close();
 }
 
 /// In one-shot mode: lets an entry accept its next message, with zeroed metadata and a packet count
 /// of 0. A no-op if the entry is not locked.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_reopen(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
-    with_entry(slot, entry, |entry| {
-        entry.reopen();
-        Ok(0)
-    })
+fn hamlyn_slot_reopen(slot: &hamlyn_slot, entry: u32) {
+    slot.0.metadata(entry)?.reopen();
 }
 
 /// In one-shot mode: returns 1 if an entry has had its message, else 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_is_locked(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
-    with_entry(slot, entry, |entry| Ok(entry.is_locked().into()))
+fn hamlyn_slot_is_locked(slot: &hamlyn_slot, entry: u32) {
+    slot.0.metadata(entry)?.is_locked()
 }
 
 /// Returns 1 if some but not all packets of a message, or of a group of messages, have arrived,
 /// else 0. If this persists, the message is lost: hamlyn_slot_forget or hamlyn_slot_protect resets
 /// the entry.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_is_partial(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
-    with_entry(slot, entry, |entry| Ok(entry.is_partial().into()))
+fn hamlyn_slot_is_partial(slot: &hamlyn_slot, entry: u32) {
+    slot.0.metadata(entry)?.is_partial()
 }
 
 /// Discards an incomplete message, or group of messages: the entry's packet count restarts at 0.
 /// Its tickets stay valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_slot_forget(slot: Option<&hamlyn_slot>, entry: u32) -> c_int {
-    with_entry(slot, entry, |entry| {
-        entry.forget()?;
-        Ok(0)
-    })
+fn hamlyn_slot_forget(slot: &hamlyn_slot, entry: u32) {
+    slot.0.metadata(entry)?.forget()?
 }
-
-fn with_entry(
-    slot: Option<&hamlyn_slot>,
-    entry: u32,
-    act: impl FnOnce(&MetadataEntry) -> Result<c_int, Failure>,
-) -> c_int {
-    call(|| act(&given(slot, "slot")?.0.metadata(entry)?))
 }

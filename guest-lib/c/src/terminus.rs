@@ -3,15 +3,15 @@
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
 
 use hamlyn::protocol::barrier::{Barrier, Entrance};
 use hamlyn::{Error, FetchOp, Handle, Message, Piece, SendBuffer, Share, Source, Statistic, Terminus};
 
-use crate::call::{Failure, at_once, call, free, given, retry, store, timeout, unused};
+use crate::call::{Failure, at_once, given, retry, timeout, unused};
 use crate::card::hamlyn_card;
+use crate::exported::{Out, exported};
 use crate::memory::{bytes, items, items_mut, lent};
 use crate::ticket::{hamlyn_ticket, print};
 
@@ -136,188 +136,144 @@ impl hamlyn_terminus {
     }
 }
 
+exported! {
 /// Creates a send terminus that gets `weight` times the link share of a terminus of weight 1. A
 /// weight of 0 means 1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_terminus_create(
-    card: Option<&hamlyn_card>,
-    weight: u32,
-    terminus: Option<&mut MaybeUninit<Box<hamlyn_terminus>>>,
-) -> c_int {
-    call(|| {
-        let to = given(terminus, "terminus")?;
-        let terminus = given(card, "card")?.0.create_terminus_weighted(weight.max(1))?;
-        store(to, Box::new(hamlyn_terminus { terminus, under_way: Mutex::default() }))
-    })
+fn hamlyn_terminus_create(card: &hamlyn_card, weight: u32, terminus: Out<Box<hamlyn_terminus>>) {
+    let made = card.0.create_terminus_weighted(weight.max(1))?;
+    terminus.store(hamlyn_terminus { terminus: made, under_way: Mutex::default() })
 }
 
 /// Releases a terminus. Requests that are still in its work queue are dropped, so flush it first.
 /// It stays alive for its send buffers and barriers. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_terminus_destroy(terminus: Option<Box<hamlyn_terminus>>) {
-    free(terminus);
-}
+fn hamlyn_terminus_destroy(terminus: Box<hamlyn_terminus>);
 
 /// Sends bytes inside the request itself: up to 448, including the metadata. They may be changed
 /// when this returns. The message may be NULL. Fails with -EPERM, once, if the card has refused an
 /// earlier request; this request is sent nevertheless. To get a handle of each request instead, use
 /// hamlyn_terminus_post.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_terminus_send(
-    terminus: Option<&hamlyn_terminus>,
-    ticket: Option<&hamlyn_ticket>,
+fn hamlyn_terminus_send(
+    terminus: &hamlyn_terminus,
+    ticket: &hamlyn_ticket,
     message: Option<&hamlyn_message>,
     data: *const c_void,
     length: usize,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let terminus = given(terminus, "terminus")?;
-        let ticket = given(ticket, "ticket")?.read()?;
-        let (message, data) = (described(Message::to(&ticket), message)?, bytes(data, length, "data")?);
-        terminus.send(&message, Source::Bytes(data), timeout_ms)
-    })
+) {
+    let ticket = ticket.read()?;
+    let (message, data) = (described(Message::to(&ticket), message)?, bytes(data, length, "data")?);
+    terminus.send(&message, Source::Bytes(data), timeout_ms)?
 }
 
 /// Sends up to 28 pieces of the terminus' send buffers, concatenated, without copying. Do not
 /// change them until hamlyn_terminus_flush has returned. Otherwise like hamlyn_terminus_send.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_terminus_send_pieces(
-    terminus: Option<&hamlyn_terminus>,
-    ticket: Option<&hamlyn_ticket>,
+fn hamlyn_terminus_send_pieces(
+    terminus: &hamlyn_terminus,
+    ticket: &hamlyn_ticket,
     message: Option<&hamlyn_message>,
     pieces: *const hamlyn_piece,
     count: usize,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let terminus = given(terminus, "terminus")?;
-        let ticket = given(ticket, "ticket")?.read()?;
-        let message = described(Message::to(&ticket), message)?;
-        let pieces = items(pieces, count, "pieces")?.iter().map(piece).collect::<Result<Vec<_>, _>>()?;
-        terminus.send(&message, Source::Gather(&pieces), timeout_ms)
-    })
+) {
+    let ticket = ticket.read()?;
+    let message = described(Message::to(&ticket), message)?;
+    let pieces = items(pieces, count, "pieces")?.iter().map(piece).collect::<Result<Vec<_>, _>>()?;
+    terminus.send(&message, Source::Gather(&pieces), timeout_ms)?
 }
 
 /// Sends bytes as a share of a group, which uses the share up. There may be fewer bytes than the
 /// share has room for. Otherwise like hamlyn_terminus_send; the message's `word` must be 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_terminus_send_share(
-    terminus: Option<&hamlyn_terminus>,
-    share: Option<&hamlyn_share>,
+fn hamlyn_terminus_send_share(
+    terminus: &hamlyn_terminus,
+    share: &hamlyn_share,
     message: Option<&hamlyn_message>,
     data: *const c_void,
     length: usize,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let terminus = given(terminus, "terminus")?;
-        let share = given(share, "share")?.read()?;
-        let (message, data) = (shared(&share, message)?, bytes(data, length, "data")?);
-        terminus.send(&message, Source::Bytes(data), timeout_ms)
-    })
+) {
+    let share = share.read()?;
+    let (message, data) = (shared(&share, message)?, bytes(data, length, "data")?);
+    terminus.send(&message, Source::Bytes(data), timeout_ms)?
 }
 
 /// Waits until the card has finished with all requests. Fails, once, if the card refused any of
 /// them.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_terminus_flush(
-    terminus: Option<&hamlyn_terminus>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let terminus = given(terminus, "terminus")?;
-        at_once(timeout_ms, terminus.terminus.finish(timeout(timeout_ms)))?;
-        let mut under_way = terminus.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let refused = under_way.drain(..).find_map(|handle| handle.is_complete().err());
-        Ok(refused.map_or(Ok(0), Err)?)
-    })
+fn hamlyn_terminus_flush(terminus: &hamlyn_terminus, timeout_ms: c_int) {
+    at_once(timeout_ms, terminus.terminus.finish(timeout(timeout_ms)))?;
+    let mut under_way = terminus.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+    let refused = under_way.drain(..).find_map(|handle| handle.is_complete().err());
+    refused.map_or(Ok(()), Err)?
 }
 
 /// Returns a file descriptor for poll(2) and similar calls, owned by the library. It is readable
 /// once the event of the last hamlyn_terminus_arm_room or hamlyn_terminus_arm_flush call has
 /// happened. Several termini may share it: call one of these before each wait.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_terminus_fd(terminus: Option<&hamlyn_terminus>) -> c_int {
-    call(|| Ok(given(terminus, "terminus")?.terminus.file()?.as_fd().as_raw_fd()))
+fn hamlyn_terminus_fd(terminus: &hamlyn_terminus) {
+    terminus.terminus.file()?.as_fd().as_raw_fd()
 }
 
 /// Makes hamlyn_terminus_fd readable once there is room for a call that sends. After a call that
 /// found no room, this means that half of the work queue is free. Returns 1 if there already is
 /// room (then the descriptor may not become readable for it), else 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_terminus_arm_room(terminus: Option<&hamlyn_terminus>) -> c_int {
-    call(|| Ok(given(terminus, "terminus")?.terminus.arm_room()?.into()))
+fn hamlyn_terminus_arm_room(terminus: &hamlyn_terminus) {
+    terminus.terminus.arm_room()?
 }
 
 /// Makes hamlyn_terminus_fd readable once the card has finished with everything sent so far.
 /// Returns 1 if it already has (then the descriptor may not become readable for it), else 0.
 /// hamlyn_terminus_flush reports whether the card refused any of it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_terminus_arm_flush(terminus: Option<&hamlyn_terminus>) -> c_int {
-    call(|| {
-        let under_way = &given(terminus, "terminus")?.under_way;
-        let under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(under_way.back().map_or(Ok(true), Handle::arm)?.into())
-    })
+fn hamlyn_terminus_arm_flush(terminus: &hamlyn_terminus) {
+    let under_way = &terminus.under_way;
+    let under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner);
+    under_way.back().map_or(Ok(true), Handle::arm)?
 }
 
 /// Changes the 64-bit word at `offset` (a multiple of 8) in a ticket's buffer, and stores its
 /// previous value. The slot must be HAMLYN_SLOT_FETCHABLE. After a timeout the word may or may not
 /// have been changed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_fetch(
-    terminus: Option<&hamlyn_terminus>,
-    ticket: Option<&hamlyn_ticket>,
+fn hamlyn_fetch(
+    terminus: &hamlyn_terminus,
+    ticket: &hamlyn_ticket,
     offset: u32,
     operation: u32,
     operand: u64,
     compare: u64,
-    found: Option<&mut MaybeUninit<u64>>,
+    found: Out<u64>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (terminus, to) = (&given(terminus, "terminus")?.terminus, given(found, "found")?);
-        let ticket = given(ticket, "ticket")?.read()?;
-        let operation = match operation {
-            HAMLYN_OP_ADD => FetchOp::Add(operand),
-            HAMLYN_OP_AND => FetchOp::And(operand),
-            HAMLYN_OP_OR => FetchOp::Or(operand),
-            HAMLYN_OP_XOR => FetchOp::Xor(operand),
-            HAMLYN_OP_SWAP => FetchOp::Swap(operand),
-            HAMLYN_OP_COMPARE_SWAP => FetchOp::CompareSwap { compare, swap: operand },
-            _ => return Err(Failure::argument(format!("operation {operation} is out of range (limit 5)"))),
-        };
-        let fetch = terminus.fetch(&ticket, offset, operation)?;
-        store(to, at_once(timeout_ms, fetch.wait(timeout(timeout_ms)))?)
-    })
+) {
+    let terminus = &terminus.terminus;
+    let ticket = ticket.read()?;
+    let operation = match operation {
+        HAMLYN_OP_ADD => FetchOp::Add(operand),
+        HAMLYN_OP_AND => FetchOp::And(operand),
+        HAMLYN_OP_OR => FetchOp::Or(operand),
+        HAMLYN_OP_XOR => FetchOp::Xor(operand),
+        HAMLYN_OP_SWAP => FetchOp::Swap(operand),
+        HAMLYN_OP_COMPARE_SWAP => FetchOp::CompareSwap { compare, swap: operand },
+        _ => return Err(Failure::argument(format!("operation {operation} is out of range (limit 5)"))),
+    };
+    let fetch = terminus.fetch(&ticket, offset, operation)?;
+    found.store(at_once(timeout_ms, fetch.wait(timeout(timeout_ms)))?)
 }
 
 /// Creates a send buffer of `length` bytes of the program's own memory. If `memory` is NULL, the
 /// library allocates the memory. See hamlyn_buffer_create for the requirements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_send_buffer_create(
-    terminus: Option<&hamlyn_terminus>,
+fn hamlyn_send_buffer_create(
+    terminus: &hamlyn_terminus,
     memory: *mut c_void,
     length: usize,
-    buffer: Option<&mut MaybeUninit<Box<hamlyn_send_buffer>>>,
-) -> c_int {
-    call(|| {
-        let to = given(buffer, "buffer")?;
-        let terminus = &given(terminus, "terminus")?.terminus;
-        let buffer = match lent(memory, length)? {
-            Some(mapping) => terminus.lend_mapping(mapping)?,
-            None => terminus.create_send_buffer(length)?,
-        };
-        store(to, Box::new(hamlyn_send_buffer(buffer)))
-    })
+    buffer: Out<Box<hamlyn_send_buffer>>,
+) {
+    let terminus = &terminus.terminus;
+    buffer.store(hamlyn_send_buffer(match lent(memory, length)? {
+        Some(mapping) => terminus.lend_mapping(mapping)?,
+        None => terminus.create_send_buffer(length)?,
+    }))
 }
 
 /// Takes a send buffer from the card immediately. The card refuses what it has not gathered yet.
 /// NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_send_buffer_destroy(buffer: Option<Box<hamlyn_send_buffer>>) {
-    free(buffer);
+fn hamlyn_send_buffer_destroy(buffer: Box<hamlyn_send_buffer>);
 }
 
 /// Returns the address of a send buffer's first byte; NULL for NULL.
@@ -326,144 +282,88 @@ pub unsafe extern "C" fn hamlyn_send_buffer_data(buffer: Option<&hamlyn_send_buf
     buffer.map_or(std::ptr::null_mut(), |buffer| buffer.0.as_ptr().cast_mut().cast())
 }
 
+exported! {
 /// Starts a group: all of a ticket's buffer. A single notification arrives when all its parts have.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_share_whole(
-    ticket: Option<&hamlyn_ticket>,
-    share: Option<&mut MaybeUninit<hamlyn_share>>,
-) -> c_int {
-    call(|| {
-        let to = given(share, "share")?;
-        store(to, hamlyn_share::new(&Share::whole(given(ticket, "ticket")?.read()?)?))
-    })
+fn hamlyn_share_whole(ticket: &hamlyn_ticket, share: Out<hamlyn_share>) {
+    share.store(hamlyn_share::new(&Share::whole(ticket.read()?)?))
 }
 
 /// Divides a share into `count` parts, as equal as possible, and stores them. This uses the share
 /// up.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_share_split(
-    share: Option<&hamlyn_share>,
-    parts: *mut hamlyn_share,
-    count: usize,
-) -> c_int {
-    call(|| {
-        let share = given(share, "share")?.read()?;
-        let to = items_mut(parts, count, "parts")?;
-        let parts = share.split(count).map_err(|error| Failure::argument(error.to_string()))?;
-        for (to, part) in to.iter_mut().zip(&parts) {
-            to.write(hamlyn_share::new(part));
-        }
-        Ok(0)
-    })
+fn hamlyn_share_split(share: &hamlyn_share, parts: *mut hamlyn_share, count: usize) {
+    let share = share.read()?;
+    let to = items_mut(parts, count, "parts")?;
+    let parts = share.split(count).map_err(|error| Failure::argument(error.to_string()))?;
+    for (to, part) in to.iter_mut().zip(&parts) {
+        to.write(hamlyn_share::new(part));
+    }
 }
 
 /// Takes the first `length` bytes off a share, for a message that is not its last.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_share_take(
-    share: Option<&mut hamlyn_share>,
-    length: u32,
-    taken: Option<&mut MaybeUninit<hamlyn_share>>,
-) -> c_int {
-    call(|| {
-        let (share, to) = (given(share, "share")?, given(taken, "taken")?);
-        let mut left = share.read()?;
-        let taken = left.take(length)?;
-        *share = hamlyn_share::new(&left);
-        store(to, hamlyn_share::new(&taken))
-    })
+fn hamlyn_share_take(share: &mut hamlyn_share, length: u32, taken: Out<hamlyn_share>) {
+    let mut left = share.read()?;
+    let part = left.take(length)?;
+    *share = hamlyn_share::new(&left);
+    taken.store(hamlyn_share::new(&part))
 }
 
 /// Creates a participant of a barrier (section 2.5 of the paper).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_entrance_create(
-    card: Option<&hamlyn_card>,
-    entrance: Option<&mut MaybeUninit<Box<hamlyn_entrance>>>,
-) -> c_int {
-    call(|| {
-        let to = given(entrance, "entrance")?;
-        store(to, Box::new(hamlyn_entrance(Entrance::create(&given(card, "card")?.0)?)))
-    })
+fn hamlyn_entrance_create(card: &hamlyn_card, entrance: Out<Box<hamlyn_entrance>>) {
+    entrance.store(hamlyn_entrance(Entrance::create(&card.0)?))
 }
 
 /// Releases a participant that has not joined. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_entrance_destroy(entrance: Option<Box<hamlyn_entrance>>) {
-    free(entrance);
-}
+fn hamlyn_entrance_destroy(entrance: Box<hamlyn_entrance>);
 
 /// Stores the ticket that all other participants need.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_entrance_ticket(
-    entrance: Option<&hamlyn_entrance>,
-    ticket: Option<&mut MaybeUninit<hamlyn_ticket>>,
-) -> c_int {
-    call(|| {
-        let to = given(ticket, "ticket")?;
-        store(to, hamlyn_ticket::new(&given(entrance, "entrance")?.0.ticket()?))
-    })
+fn hamlyn_entrance_ticket(entrance: &hamlyn_entrance, ticket: Out<hamlyn_ticket>) {
+    ticket.store(hamlyn_ticket::new(&entrance.0.ticket()?))
 }
 
 /// Joins the barrier of the participants with these tickets. All participants must use the same
 /// order. `index` is the number of this one's own ticket. The entrance is destroyed, even if this
 /// fails.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_barrier_join(
-    entrance: Option<Box<hamlyn_entrance>>,
-    terminus: Option<&hamlyn_terminus>,
+fn hamlyn_barrier_join(
+    entrance: Box<hamlyn_entrance>,
+    terminus: &hamlyn_terminus,
     tickets: *const hamlyn_ticket,
     count: usize,
     index: usize,
-    barrier: Option<&mut MaybeUninit<Box<hamlyn_barrier>>>,
-) -> c_int {
-    call(|| {
-        let entrance = given(entrance, "entrance")?;
-        let (terminus, to) = (&given(terminus, "terminus")?.terminus, given(barrier, "barrier")?);
-        let tickets = items(tickets, count, "tickets")?;
-        let tickets = tickets.iter().map(hamlyn_ticket::read).collect::<Result<Vec<_>, _>>()?;
-        store(to, Box::new(hamlyn_barrier(entrance.0.join(terminus.clone(), &tickets, index)?)))
-    })
+    barrier: Out<Box<hamlyn_barrier>>,
+) {
+    let terminus = &terminus.terminus;
+    let tickets = items(tickets, count, "tickets")?;
+    let tickets = tickets.iter().map(hamlyn_ticket::read).collect::<Result<Vec<_>, _>>()?;
+    barrier.store(hamlyn_barrier(entrance.0.join(terminus.clone(), &tickets, index)?))
 }
 
 /// Enters the next round, and leaves it when all other participants have entered it. After a
 /// timeout, call it again to continue waiting.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_barrier_wait(
-    barrier: Option<&mut hamlyn_barrier>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| at_once(timeout_ms, given(barrier, "barrier")?.0.wait(timeout(timeout_ms)).map(|()| 0)))
+fn hamlyn_barrier_wait(barrier: &mut hamlyn_barrier, timeout_ms: c_int) {
+    at_once(timeout_ms, barrier.0.wait(timeout(timeout_ms)))?
 }
 
 /// Releases a participant. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_barrier_destroy(barrier: Option<Box<hamlyn_barrier>>) {
-    free(barrier);
-}
+fn hamlyn_barrier_destroy(barrier: Box<hamlyn_barrier>);
 
 /// Reads the card's counters, at most `count` of them. Returns the total number of counters.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_statistics(
-    card: Option<&hamlyn_card>,
-    values: *mut u64,
-    count: usize,
-) -> c_int {
-    call(|| {
-        let statistics = given(card, "card")?.0.statistics()?;
-        for (to, (_, value)) in items_mut(values, count, "values")?.iter_mut().zip(&statistics) {
-            to.write(*value);
-        }
-        Ok(crate::call::count(statistics.len()))
-    })
+fn hamlyn_statistics(card: &hamlyn_card, values: *mut u64, count: usize) {
+    let statistics = card.0.statistics()?;
+    for (to, (_, value)) in items_mut(values, count, "values")?.iter_mut().zip(&statistics) {
+        to.write(*value);
+    }
+    statistics.len()
 }
 
 /// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
 /// enough.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
-    call(|| match given(std::ptr::NonNull::new(text), "text").map(|_| Statistic::from_number(number))? {
-        Some(statistic) => print(statistic.name(), text, size),
-        None => Err(Error::Invalid("there is no counter of this number").into()),
-    })
+fn hamlyn_statistic_name(number: u32, text: *mut c_char, size: usize) {
+    given(std::ptr::NonNull::new(text), "text")?;
+    match Statistic::from_number(number) {
+        Some(statistic) => print(statistic.name(), text, size)?,
+        None => return Err(Error::Invalid("there is no counter of this number").into()),
+    }
+}
 }
 
 /// Returns a share's message with the options from C.

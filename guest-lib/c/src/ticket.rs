@@ -1,12 +1,12 @@
 //! Tickets and seeds, which a receiver gives to its senders.
 
 use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
 
 use hamlyn::{Seed, Ticket};
 
-use crate::call::{Failure, call, given, store};
-use crate::memory::{bytes_mut, text};
+use crate::call::Failure;
+use crate::exported::{Out, exported};
+use crate::memory::bytes_mut;
 
 /// Size of a ticket in bytes.
 pub const HAMLYN_TICKET_SIZE: usize = 40;
@@ -66,54 +66,32 @@ pub(crate) fn print(text: &str, to: *mut c_char, size: usize) -> Result<c_int, F
     Ok(0)
 }
 
+exported! {
 /// Parses a ticket's text: "hamlyn1:" and digits.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_ticket_parse(
-    text: *const c_char,
-    ticket: Option<&mut MaybeUninit<hamlyn_ticket>>,
-) -> c_int {
-    call(|| {
-        let to = given(ticket, "ticket")?;
-        let ticket = self::text(text, "text")?.parse().map_err(hamlyn::Error::Ticket)?;
-        store(to, hamlyn_ticket::new(&ticket))
-    })
+fn hamlyn_ticket_parse(text: &str, ticket: Out<hamlyn_ticket>) {
+    ticket.store(hamlyn_ticket::new(&text.parse().map_err(hamlyn::Error::Ticket)?))
 }
 
 /// Writes a ticket's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_ticket_print(
-    ticket: Option<&hamlyn_ticket>,
-    text: *mut c_char,
-    size: usize,
-) -> c_int {
-    call(|| print(&given(ticket, "ticket")?.read()?.to_string(), text, size))
+fn hamlyn_ticket_print(ticket: &hamlyn_ticket, text: *mut c_char, size: usize) {
+    print(&ticket.read()?.to_string(), text, size)?
 }
 
 /// Parses a seed's text: "hamlynseed1:" and digits.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_seed_parse(
-    text: *const c_char,
-    seed: Option<&mut MaybeUninit<hamlyn_seed>>,
-) -> c_int {
-    call(|| {
-        let to = given(seed, "seed")?;
-        let seed = self::text(text, "text")?.parse().map_err(hamlyn::Error::Seed)?;
-        store(to, hamlyn_seed::new(&seed))
-    })
+fn hamlyn_seed_parse(text: &str, seed: Out<hamlyn_seed>) {
+    seed.store(hamlyn_seed::new(&text.parse().map_err(hamlyn::Error::Seed)?))
 }
 
 /// Writes a seed's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_seed_print(
-    seed: Option<&hamlyn_seed>,
-    text: *mut c_char,
-    size: usize,
-) -> c_int {
-    call(|| print(&given(seed, "seed")?.read()?.to_string(), text, size))
+fn hamlyn_seed_print(seed: &hamlyn_seed, text: *mut c_char, size: usize) {
+    print(&seed.read()?.to_string(), text, size)?
+}
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use hamlyn::TicketFlags;
 
     use super::*;

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 pub mod driver;
+mod exported;
 pub mod library;
 
 /// The repository's folder.

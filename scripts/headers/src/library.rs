@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language, SortKey, Style};
 
+use crate::exported;
+
 /// A header of the C library.
 pub struct Header {
     /// Path in the folder of headers.
@@ -303,9 +305,8 @@ impl Header {
     /// Makes the header from the sources.
     ///
     /// # Errors
-    /// Something that C cannot carry.
-    pub fn text(&self) -> Result<String, cbindgen::Error> {
-        let source = source_folder();
+    /// Something that C cannot carry, or a file that cannot be read or written.
+    pub fn text(&self) -> Result<String, String> {
         let tagged = self.others.iter().map(|name| ((*name).to_owned(), format!("struct {name}")));
         let config = Config {
             language: Language::C,
@@ -324,10 +325,25 @@ impl Header {
             sort_by: SortKey::None,
             ..Config::default()
         };
-        let sources =
-            self.parts.iter().fold(Builder::new(), |sources, part| sources.with_src(source.join(part)));
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let mut sources = Builder::new().with_config(config);
+        for part in self.parts {
+            let expanded = folder.path().join(part.replace('/', "-"));
+            fs::write(&expanded, source(part)?).map_err(|error| format!("{part}: {error}"))?;
+            sources = sources.with_src(expanded);
+        }
         let mut text = Vec::new();
-        sources.with_config(config).generate()?.write(&mut text);
+        sources.generate().map_err(|error| error.to_string())?.write(&mut text);
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+/// Returns the code of a source file below `src`, with the functions that its macros declare.
+///
+/// # Errors
+/// Fails if the file cannot be read or is not valid.
+pub fn source(file: impl AsRef<Path>) -> Result<String, String> {
+    let file = source_folder().join(file);
+    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    exported::expand(&text).map_err(|error| format!("{}: {error}", file.display()))
 }

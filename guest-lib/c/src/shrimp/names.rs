@@ -1,74 +1,60 @@
 //! Name service.
 
-use std::ffi::{c_char, c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ffi::{c_int, c_void};
 
 use super::card::shrimp_card;
-use crate::call::{call, given};
 use crate::connection::{uln_connecting, uln_connection, uln_name_listener};
+use crate::exported::{Out, exported};
 use crate::names::{self, uln_found};
 
+exported! {
 /// Registers a name, like hamlyn_listen. The listener, its requests and the connections are the
 /// same as for any card.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_listen(
-    card: Option<&shrimp_card>,
-    name: *const c_char,
-    backlog: u32,
-    listener: Option<&mut MaybeUninit<Box<uln_name_listener>>>,
-) -> c_int {
-    call(|| names::listen(&given(card, "card")?.0, name, backlog, listener))
+fn shrimp_listen(card: &shrimp_card, name: &str, backlog: u32, listener: Out<Box<uln_name_listener>>) {
+    names::listen(&card.0, name, backlog, listener)?
 }
 
 /// Connects to a name on a host, like hamlyn_connect. A handle may be passed, here or with the
 /// answer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_connect(
-    card: Option<&shrimp_card>,
+fn shrimp_connect(
+    card: &shrimp_card,
     host: u32,
-    name: *const c_char,
+    name: &str,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
-) -> c_int {
-    call(|| names::connect(&given(card, "card")?.0, host, name, (data, length), connection))
+    connection: Out<Box<uln_connection>>,
+) {
+    names::connect(&card.0, host, name, (data, length), connection)?
 }
 
 /// Requests a connection like hamlyn_connect_begin.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_connect_begin(
-    card: Option<&shrimp_card>,
+fn shrimp_connect_begin(
+    card: &shrimp_card,
     host: u32,
-    name: *const c_char,
+    name: &str,
     data: *const c_void,
     length: usize,
-    connecting: Option<&mut MaybeUninit<Box<uln_connecting>>>,
-) -> c_int {
-    call(|| names::begin_connect(&given(card, "card")?.0, host, name, (data, length), connecting))
+    connecting: Out<Box<uln_connecting>>,
+) {
+    names::begin_connect(&card.0, host, name, (data, length), connecting)?
 }
 
 /// Connects to a name on the first of these hosts that accepts, like hamlyn_connect_any. Bit h of
 /// `hosts` stands for host h; 0 stands for all hosts.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_connect_any(
-    card: Option<&shrimp_card>,
+fn shrimp_connect_any(
+    card: &shrimp_card,
     hosts: u64,
-    name: *const c_char,
+    name: &str,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<uln_connection>>>,
+    connection: Out<Box<uln_connection>>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| names::connect_any(&given(card, "card")?.0, hosts, name, (data, length), connection, timeout_ms))
+) {
+    names::connect_any(&card.0, hosts, name, (data, length), connection, timeout_ms)?
 }
 
 /// Finds the hosts that have a listener for a name, like hamlyn_find, and returns their number.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_find(
-    card: Option<&shrimp_card>,
-    name: *const c_char,
-    found: Option<&mut MaybeUninit<uln_found>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| names::find(&given(card, "card")?.0, name, found, timeout_ms))
+fn shrimp_find(card: &shrimp_card, name: &str, found: Out<uln_found>, timeout_ms: c_int) {
+    names::find(&card.0, name, found, timeout_ms)?
+}
 }
