@@ -1,14 +1,13 @@
 //! Apertures.
 
-use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ffi::c_void;
 
 use hamlyn::clan::Aperture;
 
 use super::card::clan_card;
 use super::descriptor::clan_descriptor;
 use super::rights::rights_of;
-use crate::call::{call, free, given, store};
+use crate::exported::{Out, exported};
 use crate::memory::lent;
 
 /// Memory of this process that any process with its descriptor can access, through windows and DMA
@@ -16,65 +15,48 @@ use crate::memory::lent;
 /// arrive in the order in which they were written. Any number of threads may use it at once.
 pub struct clan_aperture(pub(crate) Aperture);
 
+exported! {
 /// Opens an aperture of 1 byte to 1 GiB over `length` bytes of the program's own memory, which must
 /// begin at a multiple of 8. If `memory` is NULL, the library allocates zeroed memory. `rights` is
 /// what other processes may do: CLAN_RIGHT_READ, CLAN_RIGHT_WRITE or both. 0 is for DMA requests of
 /// this process only; these may use the aperture regardless of its rights. The program's own memory
 /// must stay mapped until the aperture is destroyed and all DMA requests that use it are complete.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_aperture_create(
-    card: Option<&clan_card>,
+fn clan_aperture_create(
+    card: &clan_card,
     memory: *mut c_void,
     length: usize,
     rights: u32,
-    aperture: Option<&mut MaybeUninit<Box<clan_aperture>>>,
-) -> c_int {
-    call(|| {
-        let to = given(aperture, "aperture")?;
-        let (card, rights) = (&given(card, "card")?.0, rights_of(rights)?);
-        let aperture = match lent(memory, length)? {
-            Some(mapping) => card.aperture_over_mapping(mapping, rights)?,
-            None => card.aperture(length, rights)?,
-        };
-        store(to, Box::new(clan_aperture(aperture)))
-    })
+    aperture: Out<Box<clan_aperture>>,
+) {
+    let rights = rights_of(rights)?;
+    aperture.store(clan_aperture(match lent(memory, length)? {
+        Some(mapping) => card.0.aperture_over_mapping(mapping, rights)?,
+        None => card.0.aperture(length, rights)?,
+    }))
 }
 
 /// Opens an aperture over new memory that is a member of a group, 0 to 63 (multicast, section 2.5).
 /// A write to the group with this key goes to each host's member. clan_descriptor_of_group names
 /// the group. Fails with -EADDRINUSE if the group already has a member at this host.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_aperture_join(
-    card: Option<&clan_card>,
+fn clan_aperture_join(
+    card: &clan_card,
     group: u32,
     key: u64,
     length: usize,
-    aperture: Option<&mut MaybeUninit<Box<clan_aperture>>>,
-) -> c_int {
-    call(|| {
-        let to = given(aperture, "aperture")?;
-        store(to, Box::new(clan_aperture(given(card, "card")?.0.join_group(group, key, length)?)))
-    })
+    aperture: Out<Box<clan_aperture>>,
+) {
+    aperture.store(clan_aperture(card.0.join_group(group, key, length)?))
 }
 
 /// Closes an aperture: other processes lose access to the memory, and its descriptors become
 /// invalid. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_aperture_destroy(aperture: Option<Box<clan_aperture>>) {
-    free(aperture);
-}
+fn clan_aperture_destroy(aperture: Box<clan_aperture>);
 
 /// Stores the descriptor that names the aperture to other processes. For a member of a group it is
 /// the group's descriptor. Fails with -ENETDOWN while the card's link is down.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_aperture_descriptor(
-    aperture: Option<&clan_aperture>,
-    descriptor: Option<&mut MaybeUninit<clan_descriptor>>,
-) -> c_int {
-    call(|| {
-        let to = given(descriptor, "descriptor")?;
-        store(to, clan_descriptor::new(&given(aperture, "aperture")?.0.descriptor()?))
-    })
+fn clan_aperture_descriptor(aperture: &clan_aperture, descriptor: Out<clan_descriptor>) {
+    descriptor.store(clan_descriptor::new(&aperture.0.descriptor()?))
+}
 }
 
 /// Returns the address of the aperture's first byte; NULL for NULL. Remote writes change the bytes

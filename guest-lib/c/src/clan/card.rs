@@ -1,14 +1,14 @@
 //! CLAN cards.
 
-use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::c_char;
 use std::path::Path;
 
 use hamlyn::Error;
 use hamlyn::clan::{Card, Statistic};
 
-use crate::call::{call, free, given, store};
+use crate::call::given;
 use crate::card::ULN_NO_LINK;
+use crate::exported::{Out, exported};
 use crate::memory::{items_mut, text};
 use crate::ticket::print;
 
@@ -42,76 +42,51 @@ pub struct clan_card_info {
     pub reserved: [u32; 7],
 }
 
+exported! {
 /// Opens a card, "/dev/clanN". NULL opens the card that the environment variable CLAN_CARD names,
 /// or /dev/clan0 if it is not set. Fails with -EPROTO for a card of another model.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_open(
-    name: *const c_char,
-    card: Option<&mut MaybeUninit<Box<clan_card>>>,
-) -> c_int {
-    call(|| {
-        let to = given(card, "card")?;
-        let card = if name.is_null() {
-            Card::open_default()?
-        } else {
-            Card::open_path(Path::new(text(name, "name")?))?
-        };
-        store(to, Box::new(clan_card(card)))
-    })
+fn clan_open(name: *const c_char, card: Out<Box<clan_card>>) {
+    let opened =
+        if name.is_null() { Card::open_default()? } else { Card::open_path(Path::new(text(name, "name")?))? };
+    card.store(clan_card(opened))
 }
 
 /// Releases a card. It is closed when everything created with it is gone too. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_close(card: Option<Box<clan_card>>) {
-    free(card);
-}
+fn clan_close(card: Box<clan_card>);
 
 /// Stores the card's current properties.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_get_info(
-    card: Option<&clan_card>,
-    info: Option<&mut MaybeUninit<clan_card_info>>,
-) -> c_int {
-    call(|| {
-        let to = given(info, "info")?;
-        let info = given(card, "card")?.0.info()?;
-        let info = clan_card_info {
-            host: info.host.unwrap_or(ULN_NO_LINK),
-            abi_version: info.abi_version,
-            apertures: info.apertures,
-            window_pages: info.window_pages,
-            endpoints: info.endpoints,
-            tripwires: info.tripwires,
-            burst: info.burst,
-            credits: info.credits,
-            ports: info.ports.unwrap_or(0),
-            reserved: [0; 7],
-        };
-        store(to, info)
+fn clan_get_info(card: &clan_card, info: Out<clan_card_info>) {
+    let now = card.0.info()?;
+    info.store(clan_card_info {
+        host: now.host.unwrap_or(ULN_NO_LINK),
+        abi_version: now.abi_version,
+        apertures: now.apertures,
+        window_pages: now.window_pages,
+        endpoints: now.endpoints,
+        tripwires: now.tripwires,
+        burst: now.burst,
+        credits: now.credits,
+        ports: now.ports.unwrap_or(0),
+        reserved: [0; 7],
     })
 }
 
 /// Reads the card's counters, at most `count` of them. Returns the total number of counters.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_statistics(card: Option<&clan_card>, values: *mut u64, count: usize) -> c_int {
-    call(|| {
-        let statistics = given(card, "card")?.0.statistics()?;
-        for (to, (_, value)) in items_mut(values, count, "values")?.iter_mut().zip(&statistics) {
-            to.write(*value);
-        }
-        Ok(crate::call::count(statistics.len()))
-    })
+fn clan_statistics(card: &clan_card, values: *mut u64, count: usize) {
+    let statistics = card.0.statistics()?;
+    for (to, (_, value)) in items_mut(values, count, "values")?.iter_mut().zip(&statistics) {
+        to.write(*value);
+    }
+    statistics.len()
 }
 
 /// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
 /// enough.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
-    call(|| {
-        given(std::ptr::NonNull::new(text), "text")?;
-        match Statistic::NAMES.get(number as usize) {
-            Some(name) => print(name, text, size),
-            None => Err(Error::Invalid("there is no counter of this number").into()),
-        }
-    })
+fn clan_statistic_name(number: u32, text: *mut c_char, size: usize) {
+    given(std::ptr::NonNull::new(text), "text")?;
+    match Statistic::NAMES.get(number as usize) {
+        Some(name) => print(name, text, size)?,
+        None => return Err(Error::Invalid("there is no counter of this number").into()),
+    }
+}
 }

@@ -1,12 +1,12 @@
 //! Connections of endpoints.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 
 use hamlyn::clan::{Connection, PeerEnd, Request};
 
 use super::endpoint::{clan_address, clan_endpoint};
-use crate::call::{at_once, call, count, free, given, store, timeout};
+use crate::call::{at_once, timeout};
+use crate::exported::{Out, exported};
 use crate::memory::bytes;
 
 /// Number of bytes that each side can pass with a request, its answer, a message of the connection,
@@ -59,165 +59,92 @@ impl From<PeerEnd> for clan_peer_end {
     }
 }
 
+exported! {
 /// Requests a connection, passes up to CLAN_TOLD_SIZE bytes, and waits for the answer. The endpoint
 /// cannot have another connection meanwhile. Fails with -ECONNREFUSED if the request was refused or
 /// the port is not in use, and with -EHOSTDOWN if there is no such host.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_connect(
-    endpoint: Option<&clan_endpoint>,
-    address: Option<&clan_address>,
+fn clan_connect(
+    endpoint: &clan_endpoint,
+    address: &clan_address,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<clan_connection>>>,
+    connection: Out<Box<clan_connection>>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(connection, "connection")?);
-        let address = given(address, "address")?.into();
-        let told = bytes(data, length, "data")?;
-        let connection = at_once(timeout_ms, endpoint.connect(address, told, timeout(timeout_ms)))?;
-        store(to, Box::new(clan_connection(connection)))
-    })
+) {
+    let address = address.into();
+    let told = bytes(data, length, "data")?;
+    connection
+        .store(clan_connection(at_once(timeout_ms, endpoint.0.connect(address, told, timeout(timeout_ms)))?))
 }
 
 /// Stores the next request for a connection. Skips other messages: this endpoint is for requests.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_receive_request(
-    endpoint: Option<&clan_endpoint>,
-    request: Option<&mut MaybeUninit<Box<clan_request>>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(request, "request")?);
-        let request = at_once(timeout_ms, endpoint.accept(timeout(timeout_ms)))?;
-        store(to, Box::new(clan_request(request)))
-    })
+fn clan_receive_request(endpoint: &clan_endpoint, request: Out<Box<clan_request>>, timeout_ms: c_int) {
+    request.store(clan_request(at_once(timeout_ms, endpoint.0.accept(timeout(timeout_ms)))?))
 }
 
 /// Stores the requester's address and the data that it passed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_request_peer(
-    request: Option<&clan_request>,
-    peer: Option<&mut MaybeUninit<clan_peer>>,
-) -> c_int {
-    call(|| {
-        let (request, to) = (&given(request, "request")?.0, given(peer, "peer")?);
-        let (address, told) = (request.from().into(), *request.told());
-        store(to, clan_peer { address, told, reserved: [0; 6] })
-    })
+fn clan_request_peer(request: &clan_request, peer: Out<clan_peer>) {
+    let (address, told) = (request.0.from().into(), *request.0.told());
+    peer.store(clan_peer { address, told, reserved: [0; 6] })
 }
 
 /// Accepts a request, and passes up to CLAN_TOLD_SIZE bytes. The connection uses `endpoint`, which
 /// must not have another one. The request is destroyed, even if this fails.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_accept(
-    request: Option<Box<clan_request>>,
-    endpoint: Option<&clan_endpoint>,
+fn clan_accept(
+    request: Box<clan_request>,
+    endpoint: &clan_endpoint,
     data: *const c_void,
     length: usize,
-    connection: Option<&mut MaybeUninit<Box<clan_connection>>>,
-) -> c_int {
-    call(|| {
-        let request = given(request, "request")?.0;
-        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(connection, "connection")?);
-        let connection = request.accept(endpoint, bytes(data, length, "data")?)?;
-        store(to, Box::new(clan_connection(connection)))
-    })
+    connection: Out<Box<clan_connection>>,
+) {
+    connection.store(clan_connection(request.0.accept(&endpoint.0, bytes(data, length, "data")?)?))
 }
 
 /// Refuses a request, and passes up to CLAN_TOLD_SIZE bytes as the reason. The request is
 /// destroyed, even if this fails.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_refuse(
-    request: Option<Box<clan_request>>,
-    data: *const c_void,
-    length: usize,
-) -> c_int {
-    call(|| Ok(given(request, "request")?.0.refuse(bytes(data, length, "data")?).map(|()| 0)?))
+fn clan_refuse(request: Box<clan_request>, data: *const c_void, length: usize) {
+    request.0.refuse(bytes(data, length, "data")?)?
 }
 
 /// Destroys a request without an answer. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_request_destroy(request: Option<Box<clan_request>>) {
-    free(request);
-}
+fn clan_request_destroy(request: Box<clan_request>);
 
 /// Stores the peer's address and the data that it passed when the connection began.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_connection_peer(
-    connection: Option<&clan_connection>,
-    peer: Option<&mut MaybeUninit<clan_peer>>,
-) -> c_int {
-    call(|| {
-        let (connection, to) = (&given(connection, "connection")?.0, given(peer, "peer")?);
-        let (address, told) = (connection.peer().into(), *connection.told());
-        store(to, clan_peer { address, told, reserved: [0; 6] })
-    })
+fn clan_connection_peer(connection: &clan_connection, peer: Out<clan_peer>) {
+    let (address, told) = (connection.0.peer().into(), *connection.0.told());
+    peer.store(clan_peer { address, told, reserved: [0; 6] })
 }
 
 /// Sends the peer up to CLAN_TOLD_SIZE bytes, out of band. Fails with -EAGAIN if there is no room
 /// now.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_connection_send(
-    connection: Option<&clan_connection>,
-    data: *const c_void,
-    length: usize,
-) -> c_int {
-    call(|| Ok(given(connection, "connection")?.0.send(bytes(data, length, "data")?).map(|()| 0)?))
+fn clan_connection_send(connection: &clan_connection, data: *const c_void, length: usize) {
+    connection.0.send(bytes(data, length, "data")?)?
 }
 
 /// Takes the peer's next message: its bytes, followed by zeros. After the last message, fails with
 /// -ECONNRESET if the peer has ended.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_connection_receive(
-    connection: Option<&clan_connection>,
-    data: Option<&mut MaybeUninit<[u8; CLAN_TOLD_SIZE]>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (connection, to) = (&given(connection, "connection")?.0, given(data, "data")?);
-        store(to, at_once(timeout_ms, connection.receive(timeout(timeout_ms)))?)
-    })
+fn clan_connection_receive(connection: &clan_connection, data: Out<[u8; CLAN_TOLD_SIZE]>, timeout_ms: c_int) {
+    data.store(at_once(timeout_ms, connection.0.receive(timeout(timeout_ms)))?)
 }
 
 /// Returns the number of clan_connection_send messages that the peer had no room for.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_connection_undelivered(connection: Option<&clan_connection>) -> c_int {
-    call(|| Ok(count(given(connection, "connection")?.0.undelivered() as usize)))
+fn clan_connection_undelivered(connection: &clan_connection) {
+    connection.0.undelivered()
 }
 
 /// Waits until the peer has ended, and stores how.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_connection_end(
-    connection: Option<&clan_connection>,
-    end: Option<&mut MaybeUninit<clan_peer_end>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (connection, to) = (&given(connection, "connection")?.0, given(end, "end")?);
-        store(to, at_once(timeout_ms, connection.wait_end(timeout(timeout_ms)))?.into())
-    })
+fn clan_connection_end(connection: &clan_connection, end: Out<clan_peer_end>, timeout_ms: c_int) {
+    end.store(at_once(timeout_ms, connection.0.wait_end(timeout(timeout_ms)))?)
 }
 
 /// Closes a connection, and passes up to CLAN_TOLD_SIZE bytes to the peer, ordered after all stores
 /// through the endpoint's windows. The endpoint may have another connection afterwards. The
 /// connection is destroyed, even if this fails.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_connection_close(
-    connection: Option<Box<clan_connection>>,
-    data: *const c_void,
-    length: usize,
-) -> c_int {
-    call(|| {
-        let connection = given(connection, "connection")?.0;
-        connection.close(bytes(data, length, "data")?)?;
-        Ok(0)
-    })
+fn clan_connection_close(connection: Box<clan_connection>, data: *const c_void, length: usize) {
+    connection.0.close(bytes(data, length, "data")?)?;
 }
 
 /// Releases a connection without closing it: the peer is notified when the endpoint is closed. NULL
 /// is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_connection_destroy(connection: Option<Box<clan_connection>>) {
-    free(connection);
+fn clan_connection_destroy(connection: Box<clan_connection>);
 }

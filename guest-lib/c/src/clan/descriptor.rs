@@ -1,14 +1,13 @@
 //! Descriptors of apertures.
 
-use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::c_char;
 
 use hamlyn::clan::Descriptor;
 
 use super::rights::rights_number;
-use crate::call::{Failure, call, given, store};
+use crate::call::Failure;
 use crate::card::ULN_NO_LINK;
-use crate::memory::text;
+use crate::exported::{Out, exported};
 use crate::ticket::print;
 
 /// Size of a descriptor in bytes.
@@ -51,66 +50,40 @@ impl clan_descriptor {
     }
 }
 
+exported! {
 /// Parses a descriptor's text: "clan1:" and digits.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_descriptor_parse(
-    text: *const c_char,
-    descriptor: Option<&mut MaybeUninit<clan_descriptor>>,
-) -> c_int {
-    call(|| {
-        let to = given(descriptor, "descriptor")?;
-        let descriptor = self::text(text, "text")?.parse().map_err(hamlyn::Error::Descriptor)?;
-        store(to, clan_descriptor::new(&descriptor))
-    })
+fn clan_descriptor_parse(text: &str, descriptor: Out<clan_descriptor>) {
+    descriptor.store(clan_descriptor::new(&text.parse().map_err(hamlyn::Error::Descriptor)?))
 }
 
 /// Writes a descriptor's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_descriptor_print(
-    descriptor: Option<&clan_descriptor>,
-    text: *mut c_char,
-    size: usize,
-) -> c_int {
-    call(|| print(&given(descriptor, "descriptor")?.read()?.to_string(), text, size))
+fn clan_descriptor_print(descriptor: &clan_descriptor, text: *mut c_char, size: usize) {
+    print(&descriptor.read()?.to_string(), text, size)?
 }
 
 /// Stores the contents of a descriptor.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_descriptor_get_info(
-    descriptor: Option<&clan_descriptor>,
-    info: Option<&mut MaybeUninit<clan_descriptor_info>>,
-) -> c_int {
-    call(|| {
-        let to = given(info, "info")?;
-        let descriptor = given(descriptor, "descriptor")?.read()?;
-        let info = clan_descriptor_info {
-            length: descriptor.len(),
-            host: descriptor.host().unwrap_or(ULN_NO_LINK),
-            aperture: descriptor.aperture(),
-            rights: rights_number(descriptor.rights()),
-            reserved: [0; 5],
-        };
-        store(to, info)
+fn clan_descriptor_get_info(descriptor: &clan_descriptor, info: Out<clan_descriptor_info>) {
+    let descriptor = descriptor.read()?;
+    info.store(clan_descriptor_info {
+        length: descriptor.len(),
+        host: descriptor.host().unwrap_or(ULN_NO_LINK),
+        aperture: descriptor.aperture(),
+        rights: rights_number(descriptor.rights()),
+        reserved: [0; 5],
     })
 }
 
 /// Stores the descriptor of a group, 0 to 63 (multicast, section 2.5). Its members must agree on
 /// key and length. A group can be written to, but never read.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_descriptor_of_group(
-    group: u32,
-    key: u64,
-    length: u64,
-    descriptor: Option<&mut MaybeUninit<clan_descriptor>>,
-) -> c_int {
-    call(|| {
-        let to = given(descriptor, "descriptor")?;
-        store(to, clan_descriptor::new(&Descriptor::of_group(group, key, length)?))
-    })
+fn clan_descriptor_of_group(group: u32, key: u64, length: u64, descriptor: Out<clan_descriptor>) {
+    descriptor.store(clan_descriptor::new(&Descriptor::of_group(group, key, length)?))
+}
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use std::ptr::null;
 
     use hamlyn::clan::Rights;

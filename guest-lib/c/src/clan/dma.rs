@@ -1,14 +1,14 @@
 //! DMA requests.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
 use hamlyn::clan::{Requested, Transfer};
 
 use super::aperture::clan_aperture;
 use super::descriptor::clan_descriptor;
 use super::endpoint::clan_endpoint;
-use crate::call::{Failure, at_once, call, count, given, store, timeout, unused, wait};
+use crate::call::{Failure, at_once, timeout, unused, wait};
+use crate::exported::{Out, exported};
 use crate::memory::items;
 
 /// Transfers from the other host's memory to this process' memory, instead of the other way.
@@ -57,6 +57,7 @@ impl clan_transfer {
     }
 }
 
+exported! {
 /// Enqueues a chain of `count` requests, at least one, at an endpoint. If one fails, those after it
 /// are skipped. Makes no system call if there is room. Stores the number of the last request in
 /// `request`.
@@ -64,48 +65,36 @@ impl clan_transfer {
 /// An endpoint's requests are executed in order. A write is complete when all of it has been sent;
 /// if the other host refuses it, the endpoint gets a fault. A read is complete when its bytes have
 /// arrived. Stores through a window may overtake requests that are not complete.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_dma_put(
-    endpoint: Option<&clan_endpoint>,
+fn clan_dma_put(
+    endpoint: &clan_endpoint,
     transfers: *const clan_transfer,
     count: usize,
-    request: Option<&mut MaybeUninit<u64>>,
+    request: Out<u64>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(request, "request")?);
-        let transfers = items(transfers, count, "transfers")?;
-        let transfers: Vec<_> = transfers.iter().map(clan_transfer::read).collect::<Result<_, _>>()?;
-        let dma = endpoint.dma();
-        let put = || dma.put_chain(&transfers);
-        let last = wait(timeout_ms, put, |limit| dma.put_wait(&transfers, limit))?;
-        store(to, last.0)
-    })
+) {
+    let transfers = items(transfers, count, "transfers")?;
+    let transfers: Vec<_> = transfers.iter().map(clan_transfer::read).collect::<Result<_, _>>()?;
+    let dma = endpoint.0.dma();
+    let put = || dma.put_chain(&transfers);
+    let last = wait(timeout_ms, put, |limit| dma.put_wait(&transfers, limit))?;
+    request.store(last.0)
 }
 
 /// Returns 1 if a request is complete, else 0. Fails if the request has failed: with -EPERM if the
 /// other host refuses a read, and with -EHOSTDOWN if it does not answer in time. Makes no system
 /// call.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_dma_is_done(endpoint: Option<&clan_endpoint>, request: u64) -> c_int {
-    call(|| Ok(given(endpoint, "endpoint")?.0.dma().is_done(Requested(request))?.into()))
+fn clan_dma_is_done(endpoint: &clan_endpoint, request: u64) {
+    endpoint.0.dma().is_done(Requested(request))?
 }
 
 /// Waits until a request is complete. Fails like clan_dma_is_done.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_dma_wait(
-    endpoint: Option<&clan_endpoint>,
-    request: u64,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let dma = given(endpoint, "endpoint")?.0.dma();
-        at_once(timeout_ms, dma.wait(Requested(request), timeout(timeout_ms)).map(|()| 0))
-    })
+fn clan_dma_wait(endpoint: &clan_endpoint, request: u64, timeout_ms: c_int) {
+    let dma = endpoint.0.dma();
+    at_once(timeout_ms, dma.wait(Requested(request), timeout(timeout_ms)))?
 }
 
 /// Returns the number of requests of an endpoint that were enqueued and are not complete.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_dma_in_flight(endpoint: Option<&clan_endpoint>) -> c_int {
-    call(|| Ok(count(given(endpoint, "endpoint")?.0.dma().in_flight())))
+fn clan_dma_in_flight(endpoint: &clan_endpoint) {
+    endpoint.0.dma().in_flight()
+}
 }

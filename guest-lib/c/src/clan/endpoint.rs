@@ -1,14 +1,14 @@
 //! Endpoints.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use hamlyn::Polling;
 use hamlyn::clan::{Address, Endpoint, EndpointBuilder, Fault, FaultReason};
 
 use super::card::clan_card;
-use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
+use crate::call::{Failure, at_once, timeout, unused};
+use crate::exported::{Out, exported};
 
 /// For clan_endpoint_options.tripwires: no Tripwires. 0 selects the maximum instead.
 pub const CLAN_NO_TRIPWIRES: u32 = 0xffff_ffff;
@@ -125,65 +125,37 @@ fn polling(microseconds: u32) -> Polling {
     Polling::up_to(Duration::from_micros(microseconds.into()))
 }
 
+exported! {
 /// Opens an endpoint. NULL options mean all zeros. Fails with -EBUSY if the port is in use.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_endpoint_create(
-    card: Option<&clan_card>,
+fn clan_endpoint_create(
+    card: &clan_card,
     options: Option<&clan_endpoint_options>,
-    endpoint: Option<&mut MaybeUninit<Box<clan_endpoint>>>,
-) -> c_int {
-    call(|| {
-        let to = given(endpoint, "endpoint")?;
-        let endpoint = builder(given(card, "card")?, options)?.open()?;
-        store(to, Box::new(clan_endpoint(endpoint)))
-    })
+    endpoint: Out<Box<clan_endpoint>>,
+) {
+    endpoint.store(clan_endpoint(builder(card, options)?.open()?))
 }
 
 /// Releases an endpoint. Its peer is notified when it is closed. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_endpoint_destroy(endpoint: Option<Box<clan_endpoint>>) {
-    free(endpoint);
-}
+fn clan_endpoint_destroy(endpoint: Box<clan_endpoint>);
 
 /// Stores the address that other processes send to. Fails with -ENETDOWN while the card's link is
 /// down.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_endpoint_address(
-    endpoint: Option<&clan_endpoint>,
-    address: Option<&mut MaybeUninit<clan_address>>,
-) -> c_int {
-    call(|| {
-        let to = given(address, "address")?;
-        store(to, given(endpoint, "endpoint")?.0.address()?.into())
-    })
+fn clan_endpoint_address(endpoint: &clan_endpoint, address: Out<clan_address>) {
+    address.store(endpoint.0.address()?)
 }
 
 /// Sets the number of microseconds for which a waiting call polls before it sleeps. CLAN_NO_POLLING
 /// and 0 disable polling.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_endpoint_set_polling(
-    endpoint: Option<&clan_endpoint>,
-    polling_us: u32,
-) -> c_int {
-    call(|| {
-        given(endpoint, "endpoint")?.0.set_polling(polling(polling_us));
-        Ok(0)
-    })
+fn clan_endpoint_set_polling(endpoint: &clan_endpoint, polling_us: u32) {
+    endpoint.0.set_polling(polling(polling_us));
 }
 
 /// Takes the last fault, if there was one since the last call of this function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_endpoint_fault(
-    endpoint: Option<&clan_endpoint>,
-    fault: Option<&mut MaybeUninit<clan_fault>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(fault, "fault")?);
-        let found = at_once(timeout_ms, endpoint.fault(timeout(timeout_ms)))?;
-        let Fault { offset, host, aperture, .. } = found;
-        store(to, clan_fault { offset, reason: reason(&found.reason), host, aperture, reserved: [0; 3] })
-    })
+fn clan_endpoint_fault(endpoint: &clan_endpoint, fault: Out<clan_fault>, timeout_ms: c_int) {
+    let found = at_once(timeout_ms, endpoint.0.fault(timeout(timeout_ms)))?;
+    let Fault { offset, host, aperture, .. } = found;
+    fault.store(clan_fault { offset, reason: reason(&found.reason), host, aperture, reserved: [0; 3] })
+}
 }
 
 fn reason(reason: &FaultReason) -> u32 {

@@ -1,7 +1,6 @@
 //! Asynchronous event queues.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -10,7 +9,8 @@ use hamlyn::clan::{Event, EventQueue, Interest, What};
 use super::card::clan_card;
 use super::endpoint::clan_endpoint;
 use super::tripwire::clan_tripwire;
-use crate::call::{Failure, at_once, call, free, given, store, timeout};
+use crate::call::{Failure, at_once, timeout};
+use crate::exported::{Out, exported};
 
 /// A Tripwire has fired.
 pub const CLAN_EVENT_TRIPWIRE: u32 = 1;
@@ -60,130 +60,72 @@ impl From<Event> for clan_event {
     }
 }
 
+exported! {
 /// Opens an event queue with room for `records` records: 16 to 65536, a power of two. Each source
 /// needs one: three for each endpoint, and one for each Tripwire that the endpoint was opened with.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_create(
-    card: Option<&clan_card>,
-    records: u32,
-    events: Option<&mut MaybeUninit<Box<clan_events>>>,
-) -> c_int {
-    call(|| {
-        let to = given(events, "events")?;
-        store(to, Box::new(clan_events(given(card, "card")?.0.events(records)?)))
-    })
+fn clan_events_create(card: &clan_card, records: u32, events: Out<Box<clan_events>>) {
+    events.store(clan_events(card.0.events(records)?))
 }
 
 /// Releases an event queue. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_destroy(events: Option<Box<clan_events>>) {
-    free(events);
-}
+fn clan_events_destroy(events: Box<clan_events>);
 
 /// Returns a file descriptor for poll(2) and similar calls, owned by the library. It is readable
 /// while a queue of the same open card is not empty. Take events until there are none before you
 /// wait.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_fd(events: Option<&clan_events>) -> c_int {
-    call(|| Ok(given(events, "events")?.0.as_raw_fd()))
+fn clan_events_fd(events: &clan_events) {
+    events.0.as_raw_fd()
 }
 
 /// Registers an endpoint: its events of the kinds in `interest` come to this queue from now on,
 /// with this token. So do earlier events that were not processed yet. `interest` combines
 /// CLAN_INTEREST_DMA, CLAN_INTEREST_MESSAGES and CLAN_INTEREST_FAULTS. This replaces the endpoint's
 /// previous registration, except for its Tripwires.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_register(
-    events: Option<&mut clan_events>,
-    endpoint: Option<&clan_endpoint>,
-    interest: u32,
-    token: u64,
-) -> c_int {
-    call(|| {
-        let (events, endpoint) = (&mut given(events, "events")?.0, &given(endpoint, "endpoint")?.0);
-        if interest & !(CLAN_INTEREST_DMA | CLAN_INTEREST_MESSAGES | CLAN_INTEREST_FAULTS) != 0 {
-            return Err(Failure::argument(format!("interest {interest:#x} is unknown")));
-        }
-        let is_in = |bit| interest & bit != 0;
-        let interest = Interest {
-            dma: is_in(CLAN_INTEREST_DMA),
-            messages: is_in(CLAN_INTEREST_MESSAGES),
-            faults: is_in(CLAN_INTEREST_FAULTS),
-        };
-        Ok(events.register(endpoint, interest, token).map(|()| 0)?)
-    })
+fn clan_events_register(events: &mut clan_events, endpoint: &clan_endpoint, interest: u32, token: u64) {
+    if interest & !(CLAN_INTEREST_DMA | CLAN_INTEREST_MESSAGES | CLAN_INTEREST_FAULTS) != 0 {
+        return Err(Failure::argument(format!("interest {interest:#x} is unknown")));
+    }
+    let is_in = |bit| interest & bit != 0;
+    let interest = Interest {
+        dma: is_in(CLAN_INTEREST_DMA),
+        messages: is_in(CLAN_INTEREST_MESSAGES),
+        faults: is_in(CLAN_INTEREST_FAULTS),
+    };
+    events.0.register(&endpoint.0, interest, token)?
 }
 
 /// Registers a Tripwire: its firing comes to this queue as an event from now on, with this token.
 /// This enables the Tripwire. Its endpoint's events come to this queue too; those without a
 /// registration are skipped.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_register_tripwire(
-    events: Option<&mut clan_events>,
-    tripwire: Option<&mut clan_tripwire>,
-    token: u64,
-) -> c_int {
-    call(|| {
-        let (events, tripwire) = (&mut given(events, "events")?.0, given(tripwire, "tripwire")?);
-        Ok(events.register_tripwire(&mut tripwire.0, token).map(|()| 0)?)
-    })
+fn clan_events_register_tripwire(events: &mut clan_events, tripwire: &mut clan_tripwire, token: u64) {
+    events.0.register_tripwire(&mut tripwire.0, token)?
 }
 
 /// Unregisters an endpoint and its Tripwires.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_unregister(
-    events: Option<&mut clan_events>,
-    endpoint: Option<&clan_endpoint>,
-) -> c_int {
-    call(|| {
-        let (events, endpoint) = (&mut given(events, "events")?.0, given(endpoint, "endpoint")?);
-        Ok(events.unregister(&endpoint.0).map(|()| 0)?)
-    })
+fn clan_events_unregister(events: &mut clan_events, endpoint: &clan_endpoint) {
+    events.0.unregister(&endpoint.0)?
 }
 
 /// Unregisters a Tripwire, which stays enabled.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_unregister_tripwire(
-    events: Option<&mut clan_events>,
-    tripwire: Option<&mut clan_tripwire>,
-) -> c_int {
-    call(|| {
-        let (events, tripwire) = (&mut given(events, "events")?.0, given(tripwire, "tripwire")?);
-        Ok(events.unregister_tripwire(&mut tripwire.0).map(|()| 0)?)
-    })
+fn clan_events_unregister_tripwire(events: &mut clan_events, tripwire: &mut clan_tripwire) {
+    events.0.unregister_tripwire(&mut tripwire.0)?
 }
 
 /// Takes the next event.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_next(
-    events: Option<&mut clan_events>,
-    event: Option<&mut MaybeUninit<clan_event>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (events, to) = (&mut given(events, "events")?.0, given(event, "event")?);
-        store(to, at_once(timeout_ms, events.wait(timeout(timeout_ms)))?.into())
-    })
+fn clan_events_next(events: &mut clan_events, event: Out<clan_event>, timeout_ms: c_int) {
+    event.store(at_once(timeout_ms, events.0.wait(timeout(timeout_ms)))?)
 }
 
 /// Takes the next event. Polls for up to `polling_us` microseconds (section 5.3: up to 15), and
 /// does not sleep. Fails with -EAGAIN if there is none.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_poll(
-    events: Option<&mut clan_events>,
-    polling_us: u32,
-    event: Option<&mut MaybeUninit<clan_event>>,
-) -> c_int {
-    call(|| {
-        let (events, to) = (&mut given(events, "events")?.0, given(event, "event")?);
-        let found = events.poll(Duration::from_micros(polling_us.into()));
-        store(to, found.ok_or_else(|| Failure::nothing_yet("event"))?.into())
-    })
+fn clan_events_poll(events: &mut clan_events, polling_us: u32, event: Out<clan_event>) {
+    let found = events.0.poll(Duration::from_micros(polling_us.into()));
+    event.store(found.ok_or_else(|| Failure::nothing_yet("event"))?)
 }
 
 /// Arms clan_events_fd for the next event, for edge-triggered use (EPOLLET). Returns 1 if there
 /// already is an event: take it instead of waiting. Otherwise returns 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_events_arm(events: Option<&mut clan_events>) -> c_int {
-    call(|| Ok(given(events, "events")?.0.arm()?.into()))
+fn clan_events_arm(events: &mut clan_events) {
+    events.0.arm()?
+}
 }

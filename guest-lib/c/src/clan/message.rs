@@ -1,12 +1,12 @@
 //! Out-of-band messages.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 
 use hamlyn::clan::{Message, MessageKind};
 
 use super::endpoint::{clan_address, clan_endpoint};
-use crate::call::{at_once, call, given, store, timeout};
+use crate::call::{at_once, timeout};
+use crate::exported::{Out, exported};
 use crate::memory::bytes;
 
 /// Size of a message in bytes (section 3.1: 40).
@@ -42,36 +42,20 @@ pub struct clan_message {
     pub data: [u8; CLAN_MESSAGE_SIZE],
 }
 
+exported! {
 /// Sends a CLAN_MESSAGE_DATA message of up to CLAN_MESSAGE_SIZE bytes, padded with zeros. If it is
 /// not delivered, a message from the driver reports that. Fails with -EAGAIN if there is no room
 /// now, and with -EHOSTDOWN if there is no such host.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_send_message(
-    endpoint: Option<&clan_endpoint>,
-    address: Option<&clan_address>,
-    data: *const c_void,
-    length: usize,
-) -> c_int {
-    call(|| {
-        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(address, "address")?);
-        endpoint.send_message(to.into(), MessageKind::Data, bytes(data, length, "data")?)?;
-        Ok(0)
-    })
+fn clan_send_message(endpoint: &clan_endpoint, address: &clan_address, data: *const c_void, length: usize) {
+    endpoint.0.send_message(address.into(), MessageKind::Data, bytes(data, length, "data")?)?;
 }
 
 /// Takes the next message. Makes no system call if one is available. If the endpoint has a
 /// connection, that connection gets its messages.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_receive_message(
-    endpoint: Option<&clan_endpoint>,
-    message: Option<&mut MaybeUninit<clan_message>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(message, "message")?);
-        let Message { from, kind, data, .. } = at_once(timeout_ms, endpoint.message(timeout(timeout_ms)))?;
-        store(to, clan_message { from: from.into(), kind: number(kind), reserved: [0; 3], data })
-    })
+fn clan_receive_message(endpoint: &clan_endpoint, message: Out<clan_message>, timeout_ms: c_int) {
+    let Message { from, kind, data, .. } = at_once(timeout_ms, endpoint.0.message(timeout(timeout_ms)))?;
+    message.store(clan_message { from: from.into(), kind: number(kind), reserved: [0; 3], data })
+}
 }
 
 fn number(kind: MessageKind) -> u32 {

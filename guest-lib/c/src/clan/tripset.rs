@@ -1,77 +1,53 @@
 //! Tripsets.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
 use hamlyn::clan::{Tripset, Tripwire};
 
 use super::tripwire::clan_tripwire;
-use crate::call::{Failure, at_once, call, free, given, store, timeout};
+use crate::call::{Failure, at_once, timeout};
+use crate::exported::{Out, exported};
 use crate::memory::boxes;
 
 /// Several Tripwires of one endpoint, any of which ends a wait (section 3.3). One thread at a time
 /// may use it.
 pub struct clan_tripset(Tripset);
 
+exported! {
 /// Creates a Tripset of `count` Tripwires of one endpoint. It takes ownership of the Tripwires,
 /// even if this fails, and sets the pointers to NULL; refer to them by their positions. Only if a
 /// pointer is NULL or occurs twice does everything stay unchanged.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripset_create(
-    tripwires: *mut *mut clan_tripwire,
-    count: usize,
-    tripset: Option<&mut MaybeUninit<Box<clan_tripset>>>,
-) -> c_int {
-    call(|| {
-        let to = given(tripset, "tripset")?;
-        let tripwires = boxes(tripwires, count, "tripwires")?;
-        store(to, Box::new(clan_tripset(Tripset::new(tripwires.into_iter().map(|tripwire| tripwire.0))?)))
-    })
+fn clan_tripset_create(tripwires: *mut *mut clan_tripwire, count: usize, tripset: Out<Box<clan_tripset>>) {
+    let tripwires = boxes(tripwires, count, "tripwires")?;
+    tripset.store(clan_tripset(Tripset::new(tripwires.into_iter().map(|tripwire| tripwire.0))?))
 }
 
 /// Releases a Tripset and its Tripwires. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripset_destroy(tripset: Option<Box<clan_tripset>>) {
-    free(tripset);
-}
+fn clan_tripset_destroy(tripset: Box<clan_tripset>);
 
 /// Waits until a Tripwire has fired since it was last cleared, and stores which have fired: bit p
 /// stands for the Tripwire at position p. Clears these Tripwires.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripset_wait(
-    tripset: Option<&mut clan_tripset>,
-    fired: Option<&mut MaybeUninit<u32>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (tripset, to) = (&mut given(tripset, "tripset")?.0, given(fired, "fired")?);
-        let positions = at_once(timeout_ms, tripset.wait(timeout(timeout_ms)))?;
-        store(to, positions.into_iter().fold(0, |word, position| word | 1 << position))
-    })
+fn clan_tripset_wait(tripset: &mut clan_tripset, fired: Out<u32>, timeout_ms: c_int) {
+    let positions = at_once(timeout_ms, tripset.0.wait(timeout(timeout_ms)))?;
+    fired.store(positions.into_iter().fold(0_u32, |word, position| word | 1 << position))
 }
 
 /// Enables the Tripwire at a position, like clan_tripwire_enable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripset_enable(tripset: Option<&mut clan_tripset>, position: u32) -> c_int {
-    with_tripwire(tripset, position, Tripwire::enable)
+fn clan_tripset_enable(tripset: &mut clan_tripset, position: u32) {
+    tripset.tripwire(position)?.enable()?
 }
 
 /// Disables the Tripwire at a position, like clan_tripwire_disable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripset_disable(tripset: Option<&mut clan_tripset>, position: u32) -> c_int {
-    with_tripwire(tripset, position, Tripwire::disable)
+fn clan_tripset_disable(tripset: &mut clan_tripset, position: u32) {
+    tripset.tripwire(position)?.disable()?
+}
 }
 
-fn with_tripwire(
-    tripset: Option<&mut clan_tripset>,
-    position: u32,
-    act: impl FnOnce(&mut Tripwire) -> hamlyn::Result<()>,
-) -> c_int {
-    call(|| {
-        let tripwires = given(tripset, "tripset")?.0.tripwires_mut();
+impl clan_tripset {
+    fn tripwire(&mut self, position: u32) -> Result<&mut Tripwire, Failure> {
+        let tripwires = self.0.tripwires_mut();
         let limit = tripwires.len().saturating_sub(1);
         let none = || format!("position {position} in the Tripset is out of range (limit {limit})");
-        let tripwire = tripwires.get_mut(position as usize).ok_or_else(|| Failure::argument(none()))?;
-        Ok(act(tripwire).map(|()| 0)?)
-    })
+        tripwires.get_mut(position as usize).ok_or_else(|| Failure::argument(none()))
+    }
 }

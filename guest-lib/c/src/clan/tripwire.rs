@@ -1,7 +1,6 @@
 //! Tripwires.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
 use hamlyn::Error;
 use hamlyn::clan::{Tripwire, Watch};
@@ -9,7 +8,8 @@ use hamlyn::clan::{Tripwire, Watch};
 use super::aperture::clan_aperture;
 use super::descriptor::clan_descriptor;
 use super::endpoint::clan_endpoint;
-use crate::call::{Failure, at_once, call, count, free, given, store, timeout, unused};
+use crate::call::{Failure, at_once, timeout, unused};
+use crate::exported::{Out, exported};
 
 /// A Tripwire fires on writes. This is the default if neither this nor CLAN_WATCH_READS is set.
 pub const CLAN_WATCH_WRITES: u32 = 1;
@@ -70,107 +70,75 @@ impl clan_watch {
     }
 }
 
+exported! {
 /// Creates and enables a Tripwire over bytes of this process' aperture, for accesses by other
 /// hosts. Fails with -ENOSPC if all Tripwires of the endpoint are in use.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_create(
-    endpoint: Option<&clan_endpoint>,
-    aperture: Option<&clan_aperture>,
-    watch: Option<&clan_watch>,
-    tripwire: Option<&mut MaybeUninit<Box<clan_tripwire>>>,
-) -> c_int {
-    call(|| {
-        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(tripwire, "tripwire")?);
-        let watch = given(watch, "watch")?.local(given(aperture, "aperture")?)?;
-        store(to, Box::new(clan_tripwire(endpoint.tripwire(&watch)?)))
-    })
+fn clan_tripwire_create(
+    endpoint: &clan_endpoint,
+    aperture: &clan_aperture,
+    watch: &clan_watch,
+    tripwire: Out<Box<clan_tripwire>>,
+) {
+    let watch = watch.local(aperture)?;
+    tripwire.store(clan_tripwire(endpoint.0.tripwire(&watch)?))
 }
 
 /// Like clan_tripwire_create, but over bytes of another host's aperture, for accesses by this
 /// process' windows and DMA requests: for example to detect the completion of a transfer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_create_remote(
-    endpoint: Option<&clan_endpoint>,
-    descriptor: Option<&clan_descriptor>,
-    watch: Option<&clan_watch>,
-    tripwire: Option<&mut MaybeUninit<Box<clan_tripwire>>>,
-) -> c_int {
-    call(|| {
-        let (endpoint, to) = (&given(endpoint, "endpoint")?.0, given(tripwire, "tripwire")?);
-        let watch = given(watch, "watch")?.remote(given(descriptor, "descriptor")?)?;
-        store(to, Box::new(clan_tripwire(endpoint.tripwire(&watch)?)))
-    })
+fn clan_tripwire_create_remote(
+    endpoint: &clan_endpoint,
+    descriptor: &clan_descriptor,
+    watch: &clan_watch,
+    tripwire: Out<Box<clan_tripwire>>,
+) {
+    let watch = watch.remote(descriptor)?;
+    tripwire.store(clan_tripwire(endpoint.0.tripwire(&watch)?))
 }
 
 /// Disables and releases a Tripwire. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_destroy(tripwire: Option<Box<clan_tripwire>>) {
-    free(tripwire);
-}
+fn clan_tripwire_destroy(tripwire: Box<clan_tripwire>);
 
 /// Moves a Tripwire to other bytes, of this process' aperture, and enables it. Earlier firings stay
 /// counted.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_watch(
-    tripwire: Option<&mut clan_tripwire>,
-    aperture: Option<&clan_aperture>,
-    watch: Option<&clan_watch>,
-) -> c_int {
-    call(|| {
-        let tripwire = &mut given(tripwire, "tripwire")?.0;
-        let watch = given(watch, "watch")?.local(given(aperture, "aperture")?)?;
-        Ok(tripwire.watch(&watch).map(|()| 0)?)
-    })
+fn clan_tripwire_watch(tripwire: &mut clan_tripwire, aperture: &clan_aperture, watch: &clan_watch) {
+    let watch = watch.local(aperture)?;
+    tripwire.0.watch(&watch)?
 }
 
 /// Like clan_tripwire_watch, for bytes of another host's aperture.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_watch_remote(
-    tripwire: Option<&mut clan_tripwire>,
-    descriptor: Option<&clan_descriptor>,
-    watch: Option<&clan_watch>,
-) -> c_int {
-    call(|| {
-        let tripwire = &mut given(tripwire, "tripwire")?.0;
-        let watch = given(watch, "watch")?.remote(given(descriptor, "descriptor")?)?;
-        Ok(tripwire.watch(&watch).map(|()| 0)?)
-    })
+fn clan_tripwire_watch_remote(
+    tripwire: &mut clan_tripwire,
+    descriptor: &clan_descriptor,
+    watch: &clan_watch,
+) {
+    let watch = watch.remote(descriptor)?;
+    tripwire.0.watch(&watch)?
 }
 
 /// Enables a Tripwire: stores to the card, and polls memory for its answer. Makes no system call.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_enable(tripwire: Option<&mut clan_tripwire>) -> c_int {
-    call(|| Ok(given(tripwire, "tripwire")?.0.enable().map(|()| 0)?))
+fn clan_tripwire_enable(tripwire: &mut clan_tripwire) {
+    tripwire.0.enable()?
 }
 
 /// Disables a Tripwire: it does not fire after this has returned.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_disable(tripwire: Option<&mut clan_tripwire>) -> c_int {
-    call(|| Ok(given(tripwire, "tripwire")?.0.disable().map(|()| 0)?))
+fn clan_tripwire_disable(tripwire: &mut clan_tripwire) {
+    tripwire.0.disable()?
 }
 
 /// Returns how often a Tripwire has fired since it was last cleared. Makes no system call.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_test(tripwire: Option<&clan_tripwire>) -> c_int {
-    call(|| Ok(count(given(tripwire, "tripwire")?.0.test() as usize)))
+fn clan_tripwire_test(tripwire: &clan_tripwire) {
+    tripwire.0.test()
 }
 
 /// Clears a Tripwire, and returns how often it had fired. To avoid a lost wake-up, clear it before
 /// you look at the watched bytes: a later write then fires it again.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_clear(tripwire: Option<&mut clan_tripwire>) -> c_int {
-    call(|| Ok(count(given(tripwire, "tripwire")?.0.clear() as usize)))
+fn clan_tripwire_clear(tripwire: &mut clan_tripwire) {
+    tripwire.0.clear()
 }
 
 /// Waits until a Tripwire has fired since it was last cleared, clears it, and returns how often it
 /// had fired. Polls for a moment before it sleeps.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clan_tripwire_wait(
-    tripwire: Option<&mut clan_tripwire>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let tripwire = &mut given(tripwire, "tripwire")?.0;
-        Ok(count(at_once(timeout_ms, tripwire.wait(timeout(timeout_ms)))? as usize))
-    })
+fn clan_tripwire_wait(tripwire: &mut clan_tripwire, timeout_ms: c_int) {
+    at_once(timeout_ms, tripwire.0.wait(timeout(timeout_ms)))?
+}
 }
