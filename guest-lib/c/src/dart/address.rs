@@ -1,12 +1,11 @@
 //! Addresses of connections.
 
-use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::c_char;
 
 use hamlyn::dart::Address;
 
-use crate::call::{Failure, call, given, store};
-use crate::memory::text;
+use crate::call::Failure;
+use crate::exported::{Out, exported};
 use crate::ticket::print;
 
 /// Size of an address in bytes.
@@ -45,58 +44,33 @@ impl dart_address {
     }
 }
 
+exported! {
 /// Creates an address from values that another program has passed in its own format.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_address_of(
-    host: u32,
-    number: u32,
-    key: u64,
-    address: Option<&mut MaybeUninit<dart_address>>,
-) -> c_int {
-    call(|| {
-        let to = given(address, "address")?;
-        store(to, dart_address::new(&Address::new(host, number, key)))
-    })
+fn dart_address_of(host: u32, number: u32, key: u64, address: Out<dart_address>) {
+    address.store(dart_address::new(&Address::new(host, number, key)))
 }
 
 /// Parses an address' text: "dart1:" and digits.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_address_parse(
-    text: *const c_char,
-    address: Option<&mut MaybeUninit<dart_address>>,
-) -> c_int {
-    call(|| {
-        let to = given(address, "address")?;
-        let address = self::text(text, "text")?.parse().map_err(hamlyn::Error::Address)?;
-        store(to, dart_address::new(&address))
-    })
+fn dart_address_parse(text: &str, address: Out<dart_address>) {
+    address.store(dart_address::new(&text.parse().map_err(hamlyn::Error::Address)?))
 }
 
 /// Writes an address' zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_address_print(
-    address: Option<&dart_address>,
-    text: *mut c_char,
-    size: usize,
-) -> c_int {
-    call(|| print(&given(address, "address")?.read()?.to_string(), text, size))
+fn dart_address_print(address: &dart_address, text: *mut c_char, size: usize) {
+    print(&address.read()?.to_string(), text, size)?
 }
 
 /// Stores the contents of an address.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_address_get_info(
-    address: Option<&dart_address>,
-    info: Option<&mut MaybeUninit<dart_address_info>>,
-) -> c_int {
-    call(|| {
-        let to = given(info, "info")?;
-        let address = given(address, "address")?.read()?;
-        store(to, dart_address_info { host: address.host(), number: address.number(), reserved: [0; 6] })
-    })
+fn dart_address_get_info(address: &dart_address, info: Out<dart_address_info>) {
+    let address = address.read()?;
+    info.store(dart_address_info { host: address.host(), number: address.number(), reserved: [0; 6] })
+}
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use std::ptr::null;
 
     use super::*;

@@ -1,14 +1,14 @@
 //! DART cards.
 
-use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::c_char;
 use std::path::Path;
 
 use hamlyn::Error;
 use hamlyn::dart::{Card, Statistic};
 
-use crate::call::{call, free, given, store};
+use crate::call::given;
 use crate::card::ULN_NO_LINK;
+use crate::exported::{Out, exported};
 use crate::memory::{items_mut, text};
 use crate::ticket::print;
 
@@ -44,77 +44,52 @@ pub struct dart_card_info {
     pub reserved: [u32; 6],
 }
 
+exported! {
 /// Opens a card, "/dev/dartN". NULL opens the card that the environment variable DART_CARD names,
 /// or /dev/dart0 if it is not set. Fails with -EPROTO for a card of another model.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_open(
-    name: *const c_char,
-    card: Option<&mut MaybeUninit<Box<dart_card>>>,
-) -> c_int {
-    call(|| {
-        let to = given(card, "card")?;
-        let card = if name.is_null() {
-            Card::open_default()?
-        } else {
-            Card::open_path(Path::new(text(name, "name")?))?
-        };
-        store(to, Box::new(dart_card(card)))
-    })
+fn dart_open(name: *const c_char, card: Out<Box<dart_card>>) {
+    let opened =
+        if name.is_null() { Card::open_default()? } else { Card::open_path(Path::new(text(name, "name")?))? };
+    card.store(dart_card(opened))
 }
 
 /// Releases a card. It is closed when everything created with it is gone too. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_close(card: Option<Box<dart_card>>) {
-    free(card);
-}
+fn dart_close(card: Box<dart_card>);
 
 /// Stores the card's current properties.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_get_info(
-    card: Option<&dart_card>,
-    info: Option<&mut MaybeUninit<dart_card_info>>,
-) -> c_int {
-    call(|| {
-        let to = given(info, "info")?;
-        let info = given(card, "card")?.0.info()?;
-        let info = dart_card_info {
-            host: info.host.unwrap_or(ULN_NO_LINK),
-            abi_version: info.abi_version,
-            connections: info.connections,
-            endpoints: info.endpoints,
-            registers: info.registers,
-            program: info.program,
-            queues: info.queues,
-            tlb: info.tlb,
-            window: info.window,
-            ports: info.ports.unwrap_or(0),
-            reserved: [0; 6],
-        };
-        store(to, info)
+fn dart_get_info(card: &dart_card, info: Out<dart_card_info>) {
+    let now = card.0.info()?;
+    info.store(dart_card_info {
+        host: now.host.unwrap_or(ULN_NO_LINK),
+        abi_version: now.abi_version,
+        connections: now.connections,
+        endpoints: now.endpoints,
+        registers: now.registers,
+        program: now.program,
+        queues: now.queues,
+        tlb: now.tlb,
+        window: now.window,
+        ports: now.ports.unwrap_or(0),
+        reserved: [0; 6],
     })
 }
 
 /// Reads the card's counters, at most `count` of them. Returns the total number of counters.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_statistics(card: Option<&dart_card>, values: *mut u64, count: usize) -> c_int {
-    call(|| {
-        let statistics = given(card, "card")?.0.statistics()?;
-        for (to, (_, value)) in items_mut(values, count, "values")?.iter_mut().zip(&statistics) {
-            to.write(*value);
-        }
-        Ok(crate::call::count(statistics.len()))
-    })
+fn dart_statistics(card: &dart_card, values: *mut u64, count: usize) {
+    let statistics = card.0.statistics()?;
+    for (to, (_, value)) in items_mut(values, count, "values")?.iter_mut().zip(&statistics) {
+        to.write(*value);
+    }
+    statistics.len()
 }
 
 /// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
 /// enough.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_statistic_name(number: u32, text: *mut c_char, size: usize) -> c_int {
-    call(|| {
-        given(std::ptr::NonNull::new(text), "text")?;
-        match Statistic::NAMES.get(number as usize) {
-            Some(name) => print(name, text, size),
-            None => Err(Error::Invalid("there is no counter of this number").into()),
-        }
-    })
+fn dart_statistic_name(number: u32, text: *mut c_char, size: usize) {
+    given(std::ptr::NonNull::new(text), "text")?;
+    match Statistic::NAMES.get(number as usize) {
+        Some(name) => print(name, text, size)?,
+        None => return Err(Error::Invalid("there is no counter of this number").into()),
+    }
+}
 }

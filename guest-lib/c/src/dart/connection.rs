@@ -1,7 +1,6 @@
 //! Connections.
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use hamlyn::dart::{Connection, ConnectionBuilder, Rights};
@@ -12,7 +11,8 @@ use super::card::dart_card;
 use super::endpoint::dart_endpoint;
 use super::operation::dart_operation;
 use super::queue::dart_queue;
-use crate::call::{Failure, at_once, call, free, given, store, timeout, unused, wait};
+use crate::call::{Failure, at_once, timeout, unused, wait};
+use crate::exported::{Out, exported};
 use crate::memory::items;
 
 /// Maximum data of a message, in bytes.
@@ -112,86 +112,58 @@ fn rights_of(number: u32) -> Result<Rights, Failure> {
     })
 }
 
+exported! {
 /// Opens a connection with another host, or with this one. It accepts messages immediately, but
 /// none leave before dart_connect.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_connection_create(
-    card: Option<&dart_card>,
-    options: Option<&dart_connection_options>,
+fn dart_connection_create(
+    card: &dart_card,
+    options: &dart_connection_options,
     host: u32,
-    connection: Option<&mut MaybeUninit<Box<dart_connection>>>,
-) -> c_int {
-    call(|| {
-        let (card, to) = (given(card, "card")?, given(connection, "connection")?);
-        let connection = given(options, "options")?.builder(card)?.open(host)?;
-        store(to, Box::new(dart_connection(Arc::new(connection))))
-    })
+    connection: Out<Box<dart_connection>>,
+) {
+    connection.store(dart_connection(Arc::new(options.builder(card)?.open(host)?)))
 }
 
 /// Releases a connection. It is closed once everything created with it is destroyed too. The other
 /// end is notified. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_connection_destroy(connection: Option<Box<dart_connection>>) {
-    free(connection);
-}
+fn dart_connection_destroy(connection: Box<dart_connection>);
 
 /// Returns the connection's number at this host, which its records contain.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_connection_number(connection: Option<&dart_connection>) -> c_int {
-    call(|| Ok(given(connection, "connection")?.0.number() as c_int))
+fn dart_connection_number(connection: &dart_connection) {
+    connection.0.number() as c_int
 }
 
 /// Returns the host id of the other end.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_connection_host(connection: Option<&dart_connection>) -> c_int {
-    call(|| Ok(given(connection, "connection")?.0.host() as c_int))
+fn dart_connection_host(connection: &dart_connection) {
+    connection.0.host() as c_int
 }
 
 /// Stores the address that the other end needs to connect. Pass it only to the process that is to
 /// be the other end. Fails with -ENETDOWN while the card's link is down.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_connection_address(
-    connection: Option<&dart_connection>,
-    address: Option<&mut MaybeUninit<dart_address>>,
-) -> c_int {
-    call(|| {
-        let (connection, to) = (&given(connection, "connection")?.0, given(address, "address")?);
-        store(to, dart_address::new(&connection.address()?))
-    })
+fn dart_connection_address(connection: &dart_connection, address: Out<dart_address>) {
+    address.store(dart_address::new(&connection.0.address()?))
 }
 
 /// Sets the other end of a connection, once. Both ends must call this.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_connect(
-    connection: Option<&dart_connection>,
-    address: Option<&dart_address>,
-) -> c_int {
-    call(|| {
-        let (connection, address) = (&given(connection, "connection")?.0, given(address, "address")?);
-        Ok(connection.connect(&address.read()?).map(|()| 0)?)
-    })
+fn dart_connect(connection: &dart_connection, address: &dart_address) {
+    connection.0.connect(&address.read()?)?
 }
 
 /// Sends a message with these bytes of this end's endpoint. The bytes must not be changed before
 /// the message has left (dart_wait_until_left). Makes no system call, unless it waits for room:
 /// DART_MAX_SENDS messages can wait to leave. Fails with -ECONNRESET or -ENETDOWN if the connection
 /// is broken.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_send(
-    connection: Option<&dart_connection>,
-    operation: Option<&dart_operation>,
+fn dart_send(
+    connection: &dart_connection,
+    operation: &dart_operation,
     offset: u64,
     length: u64,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let connection = &given(connection, "connection")?.0;
-        let operation = given(operation, "operation")?.read()?;
-        let data = offset..end_of(offset, length)?;
-        let send = || connection.send(&operation, data.clone());
-        wait(timeout_ms, send, |limit| connection.send_wait(&operation, data.clone(), limit))?;
-        Ok(0)
-    })
+) {
+    let operation = operation.read()?;
+    let data = offset..end_of(offset, length)?;
+    let send = || connection.0.send(&operation, data.clone());
+    wait(timeout_ms, send, |limit| connection.0.send_wait(&operation, data.clone(), limit))?;
 }
 
 /// Sends a question. The data that was read, or register i, comes back as the data of a message
@@ -202,68 +174,37 @@ pub unsafe extern "C" fn dart_send(
 /// DART_WRITE_MULTIPLE. Other operations read one block. The question takes 20 bytes of this end's
 /// endpoint, starting at `scratch`, until it has left. Fails with -EAGAIN if the maximum number of
 /// messages is waiting to leave.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_ask(
-    connection: Option<&dart_connection>,
-    question: Option<&dart_operation>,
-    answer: Option<&dart_operation>,
+fn dart_ask(
+    connection: &dart_connection,
+    question: &dart_operation,
+    answer: &dart_operation,
     bytes: u32,
     scratch: u64,
-) -> c_int {
-    call(|| {
-        let connection = &given(connection, "connection")?.0;
-        let (question, answer) = (given(question, "question")?.read()?, given(answer, "answer")?.read()?);
-        Ok(connection.ask(&question.answered(), &answer, bytes, scratch).map(|()| 0)?)
-    })
+) {
+    let (question, answer) = (question.read()?, answer.read()?);
+    connection.0.ask(&question.answered(), &answer, bytes, scratch)?
 }
 
 /// Waits until all messages sent so far have left: their data may then be changed. Only an answer
 /// confirms that they were executed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_wait_until_left(
-    connection: Option<&dart_connection>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let connection = &given(connection, "connection")?.0;
-        at_once(timeout_ms, connection.wait_until_left(timeout(timeout_ms))).map(|()| 0)
-    })
+fn dart_wait_until_left(connection: &dart_connection, timeout_ms: c_int) {
+    at_once(timeout_ms, connection.0.wait_until_left(timeout(timeout_ms)))?
 }
 
 /// Waits until `exceptions` of dart_connection_status differs from `known`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_wait_for_exception(
-    connection: Option<&dart_connection>,
-    known: u32,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let connection = &given(connection, "connection")?.0;
-        at_once(timeout_ms, connection.wait_for_exception(known, timeout(timeout_ms))).map(|_| 0)
-    })
+fn dart_wait_for_exception(connection: &dart_connection, known: u32, timeout_ms: c_int) {
+    at_once(timeout_ms, connection.0.wait_for_exception(known, timeout(timeout_ms))).map(|_| 0)?
 }
 
 /// Stores the current value of register `number` of a connection's window in `value`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_register(
-    connection: Option<&dart_connection>,
-    number: u32,
-    value: Option<&mut MaybeUninit<u64>>,
-) -> c_int {
-    call(|| {
-        let (connection, to) = (&given(connection, "connection")?.0, given(value, "value")?);
-        store(to, connection.register(number)?)
-    })
+fn dart_register(connection: &dart_connection, number: u32, value: Out<u64>) {
+    value.store(connection.0.register(number)?)
 }
 
 /// Sets register `number` of a connection's window.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_set_register(
-    connection: Option<&dart_connection>,
-    number: u32,
-    value: u64,
-) -> c_int {
-    call(|| Ok(given(connection, "connection")?.0.set_register(number, value).map(|()| 0)?))
+fn dart_set_register(connection: &dart_connection, number: u32, value: u64) {
+    connection.0.set_register(number, value)?
+}
 }
 
 /// Returns the offset after the last byte.

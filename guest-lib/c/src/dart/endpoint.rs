@@ -1,13 +1,12 @@
 //! Endpoints.
 
-use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use hamlyn::dart::Endpoint;
 
 use super::card::dart_card;
-use crate::call::{call, free, given, store};
+use crate::exported::{Out, exported};
 use crate::memory::lent;
 
 /// A region of this process' memory. Messages of the connections that use it read and write it, and
@@ -15,34 +14,27 @@ use crate::memory::lent;
 /// swapped out is brought in when a message needs it. Any number of threads may use it at once.
 pub struct dart_endpoint(pub(crate) Arc<Endpoint>);
 
+exported! {
 /// Opens an endpoint over `length` bytes of the program's own memory, at least one, which must
 /// begin at a multiple of 4. If `memory` is NULL, the library allocates zeroed memory, whose pages
 /// do not exist before they are touched. The program's own memory must stay mapped until the
 /// endpoint is destroyed, and everything created with it: its connections, and everything created
 /// with those.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_endpoint_create(
-    card: Option<&dart_card>,
+fn dart_endpoint_create(
+    card: &dart_card,
     memory: *mut c_void,
     length: usize,
-    endpoint: Option<&mut MaybeUninit<Box<dart_endpoint>>>,
-) -> c_int {
-    call(|| {
-        let to = given(endpoint, "endpoint")?;
-        let card = &given(card, "card")?.0;
-        let endpoint = match lent(memory, length)? {
-            Some(mapping) => card.endpoint_over_mapping(mapping)?,
-            None => card.endpoint(length)?,
-        };
-        store(to, Box::new(dart_endpoint(Arc::new(endpoint))))
-    })
+    endpoint: Out<Box<dart_endpoint>>,
+) {
+    endpoint.store(dart_endpoint(Arc::new(match lent(memory, length)? {
+        Some(mapping) => card.0.endpoint_over_mapping(mapping)?,
+        None => card.0.endpoint(length)?,
+    })))
 }
 
 /// Releases an endpoint. It is closed once the connections that use it are destroyed too. NULL is a
 /// no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_endpoint_destroy(endpoint: Option<Box<dart_endpoint>>) {
-    free(endpoint);
+fn dart_endpoint_destroy(endpoint: Box<dart_endpoint>);
 }
 
 /// Returns the address of the endpoint's first byte; NULL for NULL. Arriving messages change the
@@ -53,16 +45,16 @@ pub unsafe extern "C" fn dart_endpoint_data(endpoint: Option<&dart_endpoint>) ->
     endpoint.map_or(std::ptr::null_mut(), |endpoint| endpoint.0.address() as *mut c_void)
 }
 
+exported! {
 /// Tells the kernel that an endpoint's memory is not needed soon: its pages may be swapped out.
 /// Fails with -EINVAL if the memory is the program's own and does not begin at a page boundary.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_endpoint_page_out(endpoint: Option<&dart_endpoint>) -> c_int {
-    call(|| Ok(given(endpoint, "endpoint")?.0.page_out().map(|()| 0)?))
+fn dart_endpoint_page_out(endpoint: &dart_endpoint) {
+    endpoint.0.page_out()?
 }
 
 /// Discards the pages of an endpoint's memory. A page reads as zeros when it is next accessed, by
 /// the process or by a message. Fails with -EINVAL if the memory is the program's own.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_endpoint_discard(endpoint: Option<&dart_endpoint>) -> c_int {
-    call(|| Ok(given(endpoint, "endpoint")?.0.discard().map(|()| 0)?))
+fn dart_endpoint_discard(endpoint: &dart_endpoint) {
+    endpoint.0.discard()?
+}
 }

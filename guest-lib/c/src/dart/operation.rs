@@ -1,11 +1,9 @@
 //! Operations of messages.
 
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
-
 use hamlyn::dart::{Comparison, Entry, Operation, Order, Source, Step, Target};
 
-use crate::call::{Failure, call, given, store, unused};
+use crate::call::{Failure, unused};
+use crate::exported::{Out, exported};
 
 /// Main operation: only changes registers.
 pub const DART_REGISTERS: u32 = 0;
@@ -339,16 +337,11 @@ impl dart_operation {
     }
 }
 
+exported! {
 /// Stores an operation's opcode in its wire format, as in records and in a connection's status.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_operation_opcode(
-    operation: Option<&dart_operation>,
-    opcode: Option<&mut MaybeUninit<u32>>,
-) -> c_int {
-    call(|| {
-        let to = given(opcode, "opcode")?;
-        store(to, given(operation, "operation")?.read()?.control().opcode)
-    })
+fn dart_operation_opcode(operation: &dart_operation, opcode: Out<u32>) {
+    opcode.store(operation.read()?.control().opcode)
+}
 }
 
 #[cfg(test)]

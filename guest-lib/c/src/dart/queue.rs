@@ -9,7 +9,8 @@ use hamlyn::dart::{Queue, Record, Urgency, What};
 
 use super::card::dart_card;
 use super::trap::trap_number;
-use crate::call::{Failure, at_once, call, free, given, store, timeout};
+use crate::call::{Failure, at_once, timeout};
+use crate::exported::{Out, exported};
 
 /// Number of 8-byte words in a block, which is the data in a message's first cell.
 pub const DART_WORDS: usize = 4;
@@ -87,39 +88,28 @@ impl From<Record> for dart_record {
     }
 }
 
+exported! {
 /// Opens a queue with room for `records` records: 16 to 65536, a power of two. `flags` is
 /// DART_QUEUE_IMMEDIATE or 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_queue_create(
-    card: Option<&dart_card>,
-    records: u32,
-    flags: u32,
-    queue: Option<&mut MaybeUninit<Box<dart_queue>>>,
-) -> c_int {
-    call(|| {
-        let to = given(queue, "queue")?;
-        let urgency = match flags {
-            0 => Urgency::Delayed,
-            DART_QUEUE_IMMEDIATE => Urgency::Immediate,
-            _ => return Err(Failure::argument(format!("queue flags {flags:#x} are unknown"))),
-        };
-        store(to, Box::new(dart_queue(given(card, "card")?.0.queue(records, urgency)?)))
-    })
+fn dart_queue_create(card: &dart_card, records: u32, flags: u32, queue: Out<Box<dart_queue>>) {
+    let urgency = match flags {
+        0 => Urgency::Delayed,
+        DART_QUEUE_IMMEDIATE => Urgency::Immediate,
+        _ => return Err(Failure::argument(format!("queue flags {flags:#x} are unknown"))),
+    };
+    queue.store(dart_queue(card.0.queue(records, urgency)?))
 }
 
 /// Releases a queue. It is closed once the connections that use it are destroyed too. NULL is a
 /// no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_queue_destroy(queue: Option<Box<dart_queue>>) {
-    free(queue);
-}
+fn dart_queue_destroy(queue: Box<dart_queue>);
 
 /// Returns a file descriptor for poll(2) and similar calls, owned by the library. It is readable
 /// while a queue of the same open card is not empty. Take records until there are none before you
 /// wait.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_queue_fd(queue: Option<&dart_queue>) -> c_int {
-    call(|| Ok(given(queue, "queue")?.0.as_raw_fd()))
+fn dart_queue_fd(queue: &dart_queue) {
+    queue.0.as_raw_fd()
+}
 }
 
 /// Returns data of the message of the last record taken, and stores its length in `length`. For an
@@ -137,30 +127,16 @@ pub unsafe extern "C" fn dart_queue_data(
     data.map_or(std::ptr::null(), |data| data.as_ptr().cast())
 }
 
+exported! {
 /// Takes the next record. Makes no system call if one is available.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_queue_next(
-    queue: Option<&mut dart_queue>,
-    record: Option<&mut MaybeUninit<dart_record>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let (queue, to) = (&mut given(queue, "queue")?.0, given(record, "record")?);
-        store(to, at_once(timeout_ms, queue.wait(timeout(timeout_ms)))?.into())
-    })
+fn dart_queue_next(queue: &mut dart_queue, record: Out<dart_record>, timeout_ms: c_int) {
+    record.store(at_once(timeout_ms, queue.0.wait(timeout(timeout_ms)))?)
 }
 
 /// Takes the next record. Polls for up to `polling_us` microseconds, and does not sleep. Fails with
 /// -EAGAIN if there is none.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_queue_poll(
-    queue: Option<&mut dart_queue>,
-    polling_us: u32,
-    record: Option<&mut MaybeUninit<dart_record>>,
-) -> c_int {
-    call(|| {
-        let (queue, to) = (&mut given(queue, "queue")?.0, given(record, "record")?);
-        let found = queue.poll(Duration::from_micros(polling_us.into()));
-        store(to, found.ok_or_else(|| Failure::nothing_yet("record"))?.into())
-    })
+fn dart_queue_poll(queue: &mut dart_queue, polling_us: u32, record: Out<dart_record>) {
+    let found = queue.0.poll(Duration::from_micros(polling_us.into()));
+    record.store(found.ok_or_else(|| Failure::nothing_yet("record"))?)
+}
 }

@@ -1,13 +1,10 @@
 //! Status of messages and connections.
 
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
-
 use hamlyn::dart::{Broken, Dropped, Status};
 
 use super::connection::dart_connection;
 use super::trap::trap_number;
-use crate::call::{call, given, store};
+use crate::exported::{Out, exported};
 
 /// A message has more data than its operation takes.
 pub const DART_DROPPED_LENGTH: u32 = 1;
@@ -80,16 +77,11 @@ impl From<Status> for dart_status {
     }
 }
 
+exported! {
 /// Stores the status of a connection. Makes no system call.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_connection_status(
-    connection: Option<&dart_connection>,
-    status: Option<&mut MaybeUninit<dart_status>>,
-) -> c_int {
-    call(|| {
-        let (connection, to) = (&given(connection, "connection")?.0, given(status, "status")?);
-        store(to, connection.status().into())
-    })
+fn dart_connection_status(connection: &dart_connection, status: Out<dart_status>) {
+    status.store(connection.0.status())
+}
 }
 
 fn dropped_number(why: Dropped) -> u32 {

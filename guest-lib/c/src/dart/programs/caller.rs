@@ -1,14 +1,14 @@
 //! Questions about another host's registers and memory.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 
 use hamlyn::dart::programs::{Caller, Piece};
 
-use crate::call::{Failure, call, free, given, store, timeout, unused};
+use crate::call::{Failure, timeout, unused};
 use crate::dart::connection::dart_connection;
 use crate::dart::operation::{dart_operation, step_of};
 use crate::dart::queue::{DART_WORDS, dart_queue};
+use crate::exported::{Out, exported};
 use crate::memory::{bytes_mut, items};
 
 /// Number of bytes of a connection's endpoint that a caller sends its questions from.
@@ -40,116 +40,77 @@ impl dart_piece {
     }
 }
 
+exported! {
 /// Creates a caller for this connection, whose events must go to `answers`. Its questions use
 /// DART_CALLER_SCRATCH bytes of the endpoint, starting at `scratch`. A wait for an answer that
 /// exceeds timeout_ms fails with -ETIMEDOUT; a negative value waits forever. The caller takes
 /// ownership of the queue, and releases it when the caller is destroyed or this fails.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_caller_create(
-    connection: Option<&dart_connection>,
-    answers: Option<Box<dart_queue>>,
+fn dart_caller_create(
+    connection: &dart_connection,
+    answers: Box<dart_queue>,
     scratch: u64,
     timeout_ms: c_int,
-    caller: Option<&mut MaybeUninit<Box<dart_caller>>>,
-) -> c_int {
-    call(|| {
-        let answers = given(answers, "answers")?.0;
-        let (connection, to) = (given(connection, "connection")?.0.clone(), given(caller, "caller")?);
-        let caller = Caller::new(connection, answers, scratch).timeout(timeout(timeout_ms));
-        store(to, Box::new(dart_caller(caller)))
-    })
+    caller: Out<Box<dart_caller>>,
+) {
+    let connection = connection.0.clone();
+    caller.store(dart_caller(Caller::new(connection, answers.0, scratch).timeout(timeout(timeout_ms))))
 }
 
 /// Releases a caller and its queue. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_caller_destroy(caller: Option<Box<dart_caller>>) {
-    free(caller);
-}
+fn dart_caller_destroy(caller: Box<dart_caller>);
 
 /// Sends a question, waits for the answer, and stores its first block. Fails with -EPERM if the
 /// other end does not execute the question; dart_connection_status gives the reason.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_caller_ask(
-    caller: Option<&mut dart_caller>,
-    question: Option<&dart_operation>,
-    answer: Option<&mut MaybeUninit<[u64; DART_WORDS]>>,
-) -> c_int {
-    call(|| {
-        let (caller, to) = (&mut given(caller, "caller")?.0, given(answer, "answer")?);
-        store(to, caller.ask(&given(question, "question")?.read()?)?)
-    })
+fn dart_caller_ask(caller: &mut dart_caller, question: &dart_operation, answer: Out<[u64; DART_WORDS]>) {
+    answer.store(caller.0.ask(&question.read()?)?)
 }
 
 /// Executes one register operation, DART_STEP_ADD or another, with this operand on a register of
 /// the other end's window: for example fetch and increment. Stores the register's value before and
 /// after; either pointer may be NULL. Fails like dart_caller_ask.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_fetch(
-    caller: Option<&mut dart_caller>,
+fn dart_fetch(
+    caller: &mut dart_caller,
     number: u32,
     step: u32,
     operand: u64,
-    before: Option<&mut MaybeUninit<u64>>,
-    after: Option<&mut MaybeUninit<u64>>,
-) -> c_int {
-    call(|| {
-        let caller = &mut given(caller, "caller")?.0;
-        let found = caller.fetch(register(number)?, step_of(step)?, operand)?;
-        for (to, value) in [(before, found.0), (after, found.1)] {
-            if let Some(to) = to {
-                to.write(value);
-            }
+    before: Option<Out<u64>>,
+    after: Option<Out<u64>>,
+) {
+    let found = caller.0.fetch(register(number)?, step_of(step)?, operand)?;
+    for (to, value) in [(before, found.0), (after, found.1)] {
+        if let Some(to) = to {
+            to.store(value);
         }
-        Ok(0)
-    })
+    }
 }
 
 /// Sets a register of the other end's window to `value` if it equals `expected`. Stores its
 /// previous value in `found`. Register `own` of that window must be used only by this caller. Fails
 /// like dart_caller_ask.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_compare_and_swap(
-    caller: Option<&mut dart_caller>,
+fn dart_compare_and_swap(
+    caller: &mut dart_caller,
     number: u32,
     own: u32,
     expected: u64,
     value: u64,
-    found: Option<&mut MaybeUninit<u64>>,
-) -> c_int {
-    call(|| {
-        let (caller, to) = (&mut given(caller, "caller")?.0, given(found, "found")?);
-        store(to, caller.compare_and_swap(register(number)?, register(own)?, expected, value)?)
-    })
+    found: Out<u64>,
+) {
+    found.store(caller.0.compare_and_swap(register(number)?, register(own)?, expected, value)?)
 }
 
 /// Reads up to 32 bytes of the other end's endpoint, starting at `from`, a multiple of 4. Fails
 /// like dart_caller_ask.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_read(
-    caller: Option<&mut dart_caller>,
-    from: u64,
-    to: *mut c_void,
-    length: usize,
-) -> c_int {
-    call(|| {
-        let caller = &mut given(caller, "caller")?.0;
-        Ok(caller.read(from, bytes_mut(to, length, "to")?).map(|()| 0)?)
-    })
+fn dart_read(caller: &mut dart_caller, from: u64, to: *mut c_void, length: usize) {
+    caller.0.read(from, bytes_mut(to, length, "to")?)?
 }
 
 /// Reads scattered ranges of bytes into this end's endpoint. The questions do not wait for each
 /// other. Fails like dart_caller_ask; some ranges may then have been read.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_gather(
-    caller: Option<&mut dart_caller>,
-    pieces: *const dart_piece,
-    count: usize,
-) -> c_int {
-    call(|| {
-        let (caller, pieces) = (&mut given(caller, "caller")?.0, items(pieces, count, "pieces")?);
-        let pieces = pieces.iter().map(dart_piece::read).collect::<Result<Vec<_>, _>>()?;
-        Ok(caller.gather(&pieces).map(|()| 0)?)
-    })
+fn dart_gather(caller: &mut dart_caller, pieces: *const dart_piece, count: usize) {
+    let pieces = items(pieces, count, "pieces")?;
+    let pieces = pieces.iter().map(dart_piece::read).collect::<Result<Vec<_>, _>>()?;
+    caller.0.gather(&pieces)?
+}
 }
 
 /// Converts a register number. A window does not have more registers.

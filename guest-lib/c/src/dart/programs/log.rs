@@ -1,12 +1,9 @@
 //! Store indirect with postincrement: a log in another host's memory.
 
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
-
 use hamlyn::dart::programs::{Appender, Log};
 
-use crate::call::{Failure, call, given, store};
 use crate::dart::connection::dart_connection;
+use crate::exported::{Out, exported};
 
 /// The registers of the window that form a log: consecutive entries of equal length in an endpoint,
 /// to which many senders append.
@@ -21,41 +18,25 @@ pub struct dart_log {
     pub end: u8,
 }
 
-fn read(log: Option<&dart_log>) -> Result<Log, Failure> {
-    let dart_log { tail, step, end } = *given(log, "log")?;
-    Ok(Log { tail, step, end })
+impl dart_log {
+    fn read(self) -> Log {
+        let Self { tail, step, end } = self;
+        Log { tail, step, end }
+    }
 }
 
+exported! {
 /// Sets a log's registers for `entries` entries of `length` bytes, a multiple of 4 up to 32, from
 /// byte `start` of the endpoint. The owner must call this before any process appends, with any
 /// connection that has the registers in its window.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_log_set(
-    connection: Option<&dart_connection>,
-    log: Option<&dart_log>,
-    start: u64,
-    length: u32,
-    entries: u64,
-) -> c_int {
-    call(|| {
-        let connection = &given(connection, "connection")?.0;
-        Ok(read(log)?.set(connection, start, length, entries).map(|()| 0)?)
-    })
+fn dart_log_set(connection: &dart_connection, log: &dart_log, start: u64, length: u32, entries: u64) {
+    log.read().set(&connection.0, start, length, entries)?
 }
 
 /// Stores the number of bytes of entries in a log that begins at byte `start`. These entries are
 /// completely written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_log_written(
-    connection: Option<&dart_connection>,
-    log: Option<&dart_log>,
-    start: u64,
-    written: Option<&mut MaybeUninit<u64>>,
-) -> c_int {
-    call(|| {
-        let (connection, to) = (&given(connection, "connection")?.0, given(written, "written")?);
-        store(to, read(log)?.written(connection, start)?)
-    })
+fn dart_log_written(connection: &dart_connection, log: &dart_log, start: u64, written: Out<u64>) {
+    written.store(log.read().written(&connection.0, start)?)
 }
 
 /// Appends an entry to a log at the connection's other end: `length` bytes, as given to
@@ -63,15 +44,8 @@ pub unsafe extern "C" fn dart_log_written(
 /// atomically, so two entries never have the same place. If the log is full, the entry is refused:
 /// dart_connection_status reports it, and so does any question sent after it. Fails like dart_send,
 /// without waiting.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_append(
-    connection: Option<&dart_connection>,
-    log: Option<&dart_log>,
-    length: u32,
-    from: u64,
-) -> c_int {
-    call(|| {
-        let connection = given(connection, "connection")?.0.clone();
-        Ok(Appender::new(connection, read(log)?, length).append(from).map(|()| 0)?)
-    })
+fn dart_append(connection: &dart_connection, log: &dart_log, length: u32, from: u64) {
+    let connection = connection.0.clone();
+    Appender::new(connection, log.read(), length).append(from)?
+}
 }

@@ -1,14 +1,12 @@
 //! Priority queueing.
 
 use std::cmp::Reverse;
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
 use hamlyn::dart::programs::{Backlog, PriorityRegisters, Urgent};
 
-use crate::call::{Failure, call, count, free, given, store};
 use crate::dart::connection::dart_connection;
 use crate::dart::endpoint::dart_endpoint;
+use crate::exported::{Out, exported};
 use crate::memory::items_mut;
 
 /// Size of a sender's data in an entry, in bytes.
@@ -45,72 +43,63 @@ pub struct dart_backlog {
     waiting: Vec<dart_urgent>,
 }
 
-fn read(registers: Option<&dart_priority_registers>) -> Result<PriorityRegisters, Failure> {
-    let dart_priority_registers { tail, most, step } = *given(registers, "registers")?;
-    Ok(PriorityRegisters { tail, most, step })
+impl dart_priority_registers {
+    fn read(self) -> PriorityRegisters {
+        let Self { tail, most, step } = self;
+        PriorityRegisters { tail, most, step }
+    }
 }
 
+exported! {
 /// Starts an empty backlog from byte `start` of the endpoint. `connection` is any connection that
 /// has the registers in its window.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_backlog_create(
-    connection: Option<&dart_connection>,
-    registers: Option<&dart_priority_registers>,
+fn dart_backlog_create(
+    connection: &dart_connection,
+    registers: &dart_priority_registers,
     start: u64,
-    backlog: Option<&mut MaybeUninit<Box<dart_backlog>>>,
-) -> c_int {
-    call(|| {
-        let (connection, to) = (given(connection, "connection")?.0.clone(), given(backlog, "backlog")?);
-        let backlog = Backlog::new(connection, read(registers)?, start)?;
-        store(to, Box::new(dart_backlog { backlog, waiting: Vec::new() }))
-    })
+    backlog: Out<Box<dart_backlog>>,
+) {
+    let connection = connection.0.clone();
+    let made = Backlog::new(connection, registers.read(), start)?;
+    backlog.store(dart_backlog { backlog: made, waiting: Vec::new() })
 }
 
 /// Releases a backlog. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_backlog_destroy(backlog: Option<Box<dart_backlog>>) {
-    free(backlog);
-}
+fn dart_backlog_destroy(backlog: Box<dart_backlog>);
 
 /// Takes up to `size` of the received entries, the most urgent first, and returns their number. The
 /// others stay for the next call. From then on, any new entry counts as more urgent and causes an
 /// event. `endpoint` is the one that contains the entries.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_backlog_take(
-    backlog: Option<&mut dart_backlog>,
-    endpoint: Option<&dart_endpoint>,
+fn dart_backlog_take(
+    backlog: &mut dart_backlog,
+    endpoint: &dart_endpoint,
     entries: *mut dart_urgent,
     size: usize,
-) -> c_int {
-    call(|| {
-        let dart_backlog { backlog, waiting } = given(backlog, "backlog")?;
-        let endpoint = &given(endpoint, "endpoint")?.0;
-        let to = items_mut(entries, size, "entries")?;
-        let more = backlog.take(endpoint)?;
-        waiting.extend(more.into_iter().map(|(priority, data)| dart_urgent { priority, data }));
-        waiting.sort_by_key(|entry| Reverse(entry.priority));
-        let given_out = size.min(waiting.len());
-        for (to, entry) in to.iter_mut().zip(waiting.drain(..given_out)) {
-            to.write(entry);
-        }
-        Ok(count(given_out))
-    })
+) {
+    let dart_backlog { backlog, waiting } = backlog;
+    let to = items_mut(entries, size, "entries")?;
+    let more = backlog.take(&endpoint.0)?;
+    waiting.extend(more.into_iter().map(|(priority, data)| dart_urgent { priority, data }));
+    waiting.sort_by_key(|entry| Reverse(entry.priority));
+    let given_out = size.min(waiting.len());
+    for (to, entry) in to.iter_mut().zip(waiting.drain(..given_out)) {
+        to.write(entry);
+    }
+    given_out
 }
 
 /// Puts an entry into the priority queue at the connection's other end: DART_URGENT_SIZE bytes of
 /// this end's endpoint from byte `from`. The 8 bytes after them are overwritten with the priority,
 /// which must be more than 0. A put is one message. Fails like dart_send, without waiting.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dart_put_urgent(
-    connection: Option<&dart_connection>,
-    registers: Option<&dart_priority_registers>,
-    endpoint: Option<&dart_endpoint>,
+fn dart_put_urgent(
+    connection: &dart_connection,
+    registers: &dart_priority_registers,
+    endpoint: &dart_endpoint,
     from: u64,
     priority: u64,
-) -> c_int {
-    call(|| {
-        let connection = given(connection, "connection")?.0.clone();
-        let urgent = Urgent::new(connection, read(registers)?);
-        Ok(urgent.put(&given(endpoint, "endpoint")?.0, from, priority).map(|()| 0)?)
-    })
+) {
+    let connection = connection.0.clone();
+    let urgent = Urgent::new(connection, registers.read());
+    urgent.put(&endpoint.0, from, priority)?
+}
 }
