@@ -1,13 +1,13 @@
 //! Pages that two processes on two hosts share.
 
-use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::ffi::c_void;
 
 use hamlyn::attach::Attachment;
 use hamlyn::express::{ExpressArea, ExpressView, Pages};
 
-use crate::call::{Failure, call, free, given, store};
+use crate::call::Failure;
 use crate::card::hamlyn_card;
+use crate::exported::{Out, exported};
 
 /// Pages that this process has created for a process on another host.
 pub struct hamlyn_express_area(ExpressArea<dyn Attachment>);
@@ -44,127 +44,75 @@ fn memory(pages: &Pages) -> Result<*mut c_void, Failure> {
     Ok(pages.bytes(0, pages.len())?.as_ptr().cast_mut().cast())
 }
 
+exported! {
 /// Stores the state of the express memory shared with a host. Fails with -EOPNOTSUPP if this card
 /// has no express memory.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_express_get_info(
-    card: Option<&hamlyn_card>,
-    host: u32,
-    info: Option<&mut MaybeUninit<hamlyn_express_info>>,
-) -> c_int {
-    call(|| {
-        let to = given(info, "info")?;
-        let found = given(card, "card")?.0.express(host)?;
-        store(
-            to,
-            hamlyn_express_info {
-                part: found.part,
-                pages: found.pages,
-                used: found.used,
-                leaving: found.leaving,
-                viewed: found.viewed,
-                held: found.held,
-                limit: found.limit,
-                reserved: [0; 4],
-            },
-        )
+fn hamlyn_express_get_info(card: &hamlyn_card, host: u32, info: Out<hamlyn_express_info>) {
+    let found = card.0.express(host)?;
+    info.store(hamlyn_express_info {
+        part: found.part,
+        pages: found.pages,
+        used: found.used,
+        leaving: found.leaving,
+        viewed: found.viewed,
+        held: found.held,
+        limit: found.limit,
+        reserved: [0; 4],
     })
 }
 
 /// Creates zeroed pages for a process on another host. `length` is a multiple of 4096. Fails with
 /// -EHOSTUNREACH if there is no express memory with that host. Fails with -ENOSPC if too few pages
 /// are free, and with -EDQUOT if this would exceed the user's share.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_express_area_create(
-    card: Option<&hamlyn_card>,
+fn hamlyn_express_area_create(
+    card: &hamlyn_card,
     host: u32,
     length: usize,
-    area: Option<&mut MaybeUninit<Box<hamlyn_express_area>>>,
-) -> c_int {
-    call(|| {
-        let to = given(area, "area")?;
-        let area = given(card, "card")?.0.create_express_area(host, length)?;
-        store(to, Box::new(hamlyn_express_area(area)))
-    })
+    area: Out<Box<hamlyn_express_area>>,
+) {
+    area.store(hamlyn_express_area(card.0.create_express_area(host, length)?))
 }
 
 /// Unmaps the pages from both processes. They are reused only after the other host has confirmed
 /// that. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_express_area_destroy(area: Option<Box<hamlyn_express_area>>) {
-    free(area);
-}
+fn hamlyn_express_area_destroy(area: Box<hamlyn_express_area>);
 
 /// Stores the number and the key with which a process on the other host can map the pages.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_express_area_name(
-    area: Option<&hamlyn_express_area>,
-    number: Option<&mut MaybeUninit<u32>>,
-    key: Option<&mut MaybeUninit<u64>>,
-) -> c_int {
-    call(|| {
-        let (number, key) = (given(number, "number")?, given(key, "key")?);
-        let area = &given(area, "area")?.0;
-        number.write(area.number());
-        store(key, area.key())
-    })
+fn hamlyn_express_area_name(area: &hamlyn_express_area, number: Out<u32>, key: Out<u64>) {
+    number.store(area.0.number());
+    key.store(area.0.key())
 }
 
 /// Stores the address of an area's memory, valid until the area is destroyed, and its number of
 /// bytes. The other process may change any byte at any time: load a word once, check it, then use
 /// it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_express_area_memory(
-    area: Option<&hamlyn_express_area>,
-    memory: Option<&mut MaybeUninit<*mut c_void>>,
-    length: Option<&mut MaybeUninit<usize>>,
-) -> c_int {
-    call(|| {
-        let (to, length) = (given(memory, "memory")?, given(length, "length")?);
-        let area = &given(area, "area")?.0;
-        length.write(area.len());
-        store(to, self::memory(area)?)
-    })
+fn hamlyn_express_area_memory(area: &hamlyn_express_area, memory: Out<*mut c_void>, length: Out<usize>) {
+    length.store(area.0.len());
+    memory.store(self::memory(&area.0)?)
 }
 
 /// Maps pages that a process on another host has created, once. Waits for that host's answer. Fails
 /// with -EACCES if there are no pages of that number or the key does not match, and with -EBUSY if
 /// they are already mapped. Fails with -EHOSTUNREACH if there is no express memory with that host.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_express_view_map(
-    card: Option<&hamlyn_card>,
+fn hamlyn_express_view_map(
+    card: &hamlyn_card,
     host: u32,
     number: u32,
     key: u64,
-    view: Option<&mut MaybeUninit<Box<hamlyn_express_view>>>,
-) -> c_int {
-    call(|| {
-        let to = given(view, "view")?;
-        let view = given(card, "card")?.0.map_express_area(host, number, key)?;
-        store(to, Box::new(hamlyn_express_view(view)))
-    })
+    view: Out<Box<hamlyn_express_view>>,
+) {
+    view.store(hamlyn_express_view(card.0.map_express_area(host, number, key)?))
 }
 
 /// Unmaps the pages. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_express_view_destroy(view: Option<Box<hamlyn_express_view>>) {
-    free(view);
-}
+fn hamlyn_express_view_destroy(view: Box<hamlyn_express_view>);
 
 /// Stores the address of a view's memory, valid until the view is destroyed, and its number of
 /// bytes. Once the other end is gone, the view shows memory that no other process sees.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_express_view_memory(
-    view: Option<&hamlyn_express_view>,
-    memory: Option<&mut MaybeUninit<*mut c_void>>,
-    length: Option<&mut MaybeUninit<usize>>,
-) -> c_int {
-    call(|| {
-        let (to, length) = (given(memory, "memory")?, given(length, "length")?);
-        let view = &given(view, "view")?.0;
-        length.write(view.len());
-        store(to, self::memory(view)?)
-    })
+fn hamlyn_express_view_memory(view: &hamlyn_express_view, memory: Out<*mut c_void>, length: Out<usize>) {
+    length.store(view.0.len());
+    memory.store(self::memory(&view.0)?)
+}
 }
 
 /// Orders all earlier stores before all later loads, also as seen by the other machine. An emulated

@@ -1,16 +1,15 @@
 //! Channels by name.
 
-use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd};
 
 use hamlyn::Polling;
 use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
 
-use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
+use crate::call::{Failure, at_once, timeout, unused};
+use crate::exported::{Out, exported};
 use crate::express::{hamlyn_channel_receiver, hamlyn_channel_sender};
 use crate::manager::hamlyn_manager;
-use crate::memory::text;
 use crate::polling::polling;
 
 /// A name under which other processes open channels to this one. Any number of threads may use it
@@ -41,34 +40,26 @@ pub struct hamlyn_channel_options {
 /// For hamlyn_channel_options.flags: uses card messages even if there is express memory.
 pub const HAMLYN_CHANNEL_BY_MESSAGES: u32 = 1;
 
+exported! {
 /// Registers a name, of 1 to 64 bytes, under which processes of other hosts open channels to this
 /// one. The options, which may be NULL, apply to the ends of this side.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_listen(
-    manager: Option<&hamlyn_manager>,
-    name: *const c_char,
+fn hamlyn_channel_listen(
+    manager: &hamlyn_manager,
+    name: &str,
     options: Option<&hamlyn_channel_options>,
-    listener: Option<&mut MaybeUninit<Box<hamlyn_channel_listener>>>,
-) -> c_int {
-    call(|| {
-        let to = given(listener, "listener")?;
-        let (chosen, polling) = read_options(options)?;
-        let manager = &given(manager, "manager")?.manager;
-        let listener = ChannelListener::bind(manager, text(name, "name")?, chosen)?;
-        store(to, Box::new(hamlyn_channel_listener { listener, polling }))
-    })
+    listener: Out<Box<hamlyn_channel_listener>>,
+) {
+    let (chosen, polling) = read_options(options)?;
+    let bound = ChannelListener::bind(&manager.manager, name, chosen)?;
+    listener.store(hamlyn_channel_listener { listener: bound, polling })
 }
 
 /// Releases the name. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_listener_destroy(listener: Option<Box<hamlyn_channel_listener>>) {
-    free(listener);
-}
+fn hamlyn_channel_listener_destroy(listener: Box<hamlyn_channel_listener>);
 
 /// Returns a file descriptor, owned by the library: readable while a request is pending.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_listener_fd(listener: Option<&hamlyn_channel_listener>) -> c_int {
-    call(|| Ok(given(listener, "listener")?.listener.as_fd().as_raw_fd()))
+fn hamlyn_channel_listener_fd(listener: &hamlyn_channel_listener) {
+    listener.listener.as_fd().as_raw_fd()
 }
 
 /// Accepts the next request, and stores both ends of a channel. Different threads may use the two
@@ -76,54 +67,44 @@ pub unsafe extern "C" fn hamlyn_channel_listener_fd(listener: Option<&hamlyn_cha
 /// -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the network path). If there are
 /// too few pages (-ENOSPC, -EDQUOT), the requester is notified, and the listener can accept further
 /// requests.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_accept(
-    listener: Option<&hamlyn_channel_listener>,
-    sender: Option<&mut MaybeUninit<Box<hamlyn_channel_sender>>>,
-    receiver: Option<&mut MaybeUninit<Box<hamlyn_channel_receiver>>>,
+fn hamlyn_channel_accept(
+    listener: &hamlyn_channel_listener,
+    sender: Out<Box<hamlyn_channel_sender>>,
+    receiver: Out<Box<hamlyn_channel_receiver>>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
-        let listener = given(listener, "listener")?;
-        let channel = at_once(timeout_ms, listener.listener.accept(timeout(timeout_ms)))?;
-        store_both(to, channel, listener.polling)
-    })
+) {
+    let channel = at_once(timeout_ms, listener.listener.accept(timeout(timeout_ms)))?;
+    store_both((sender, receiver), channel, listener.polling)
 }
 
 /// Connects to a name on a host, and stores both ends, like hamlyn_channel_accept. Fails with
 /// -ECONNREFUSED if the name has no listener there, and with -EHOSTUNREACH if there is no such
 /// host. If the two hosts have no express memory, the channel uses card messages; see
 /// hamlyn_channel_is_express. The options may be NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_connect(
-    manager: Option<&hamlyn_manager>,
+fn hamlyn_channel_connect(
+    manager: &hamlyn_manager,
     host: u32,
-    name: *const c_char,
+    name: &str,
     options: Option<&hamlyn_channel_options>,
-    sender: Option<&mut MaybeUninit<Box<hamlyn_channel_sender>>>,
-    receiver: Option<&mut MaybeUninit<Box<hamlyn_channel_receiver>>>,
+    sender: Out<Box<hamlyn_channel_sender>>,
+    receiver: Out<Box<hamlyn_channel_receiver>>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
-        let manager = &given(manager, "manager")?.manager;
-        let (chosen, polling) = read_options(options)?;
-        let channel = Channel::connect(manager, host, text(name, "name")?, chosen, timeout(timeout_ms));
-        store_both(to, at_once(timeout_ms, channel)?, polling)
-    })
+) {
+    let manager = &manager.manager;
+    let (chosen, polling) = read_options(options)?;
+    let channel = Channel::connect(manager, host, name, chosen, timeout(timeout_ms));
+    store_both((sender, receiver), at_once(timeout_ms, channel)?, polling)
+}
 }
 
-type Places<'a> =
-    (&'a mut MaybeUninit<Box<hamlyn_channel_sender>>, &'a mut MaybeUninit<Box<hamlyn_channel_receiver>>);
+type Places<'a> = (Out<'a, Box<hamlyn_channel_sender>>, Out<'a, Box<hamlyn_channel_receiver>>);
 
-fn store_both((sender, receiver): Places<'_>, channel: Channel, polling: Polling) -> Result<c_int, Failure> {
+fn store_both((sender, receiver): Places<'_>, channel: Channel, polling: Polling) {
     let mut channel = channel;
     channel.sender.set_polling(polling);
     channel.receiver.set_polling(polling);
-    sender.write(Box::new(hamlyn_channel_sender(channel.sender)));
-    receiver.write(Box::new(hamlyn_channel_receiver(channel.receiver)));
-    Ok(0)
+    sender.store(hamlyn_channel_sender(channel.sender));
+    receiver.store(hamlyn_channel_receiver(channel.receiver));
 }
 
 /// Returns the options, and how long the ends poll.

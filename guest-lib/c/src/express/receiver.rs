@@ -1,14 +1,14 @@
 //! The receiving end of a channel.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
 use hamlyn::Error;
 use hamlyn::express::ChannelReceiver;
 use libc::EAGAIN;
 
-use crate::call::{Failure, at_once, call, count, free, given, store};
+use crate::call::{Failure, at_once};
+use crate::exported::{Out, exported};
 use crate::express::waits;
 use crate::memory::bytes_mut;
 
@@ -28,102 +28,76 @@ pub struct hamlyn_channel_message {
     pub reserved: [u32; 4],
 }
 
+exported! {
 /// Releases a receiver. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_receiver_destroy(receiver: Option<Box<hamlyn_channel_receiver>>) {
-    free(receiver);
-}
+fn hamlyn_channel_receiver_destroy(receiver: Box<hamlyn_channel_receiver>);
 
 /// Stores the next message, without copying. It is valid until it is released or the next one is
 /// received. Returns 1, or 0 if the peer has closed the channel and everything was received. Fails
 /// with -EBADMSG if the peer stored invalid data, which ends the channel. If the previous message
 /// was not released, this call releases it and reports the errors of hamlyn_channel_release.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_receive(
-    receiver: Option<&mut hamlyn_channel_receiver>,
-    message: Option<&mut MaybeUninit<hamlyn_channel_message>>,
+fn hamlyn_channel_receive(
+    receiver: &mut hamlyn_channel_receiver,
+    message: Out<hamlyn_channel_message>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = given(message, "message")?;
-        let Some(came) = given(receiver, "receiver")?.0.take(waits(timeout_ms))? else { return Ok(0) };
-        store(
-            to,
-            hamlyn_channel_message { data: came.as_ptr().cast(), length: came.len(), reserved: [0; 4] },
-        )?;
-        Ok(1)
-    })
+) {
+    let came = receiver.0.take(waits(timeout_ms))?;
+    let has_come = came.is_some();
+    if let Some(came) = came {
+        let (data, length) = (came.as_ptr().cast(), came.len());
+        message.store(hamlyn_channel_message { data, length, reserved: [0; 4] });
+    }
+    has_come
 }
 
 /// Releases the last received message: the peer can reuse its room. A no-op if there is none. An
 /// error means that the message was already gone, for example after a card reset: discard what was
 /// read from it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_release(receiver: Option<&mut hamlyn_channel_receiver>) -> c_int {
-    call(|| {
-        given(receiver, "receiver")?.0.give_back()?;
-        Ok(0)
-    })
+fn hamlyn_channel_release(receiver: &mut hamlyn_channel_receiver) {
+    receiver.0.give_back()?;
 }
 
 /// Copies received bytes of a stream, regardless of message boundaries: waits for the first bytes,
 /// and takes what is available. Returns the number of bytes; 0 if the peer has closed the channel.
 /// Do not mix with hamlyn_channel_receive: use one or the other.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_read(
-    receiver: Option<&mut hamlyn_channel_receiver>,
+fn hamlyn_channel_read(
+    receiver: &mut hamlyn_channel_receiver,
     to: *mut c_void,
     length: usize,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let receiver = &mut given(receiver, "receiver")?.0;
-        let to = bytes_mut(to, length.min(c_int::MAX as usize), "to")?;
-        let read = match waits(timeout_ms) {
-            None => receiver.try_read(to),
-            Some(timeout) => receiver.read_block(to, timeout),
-        };
-        Ok(count(at_once(timeout_ms, read)?))
-    })
+) {
+    let to = bytes_mut(to, length.min(c_int::MAX as usize), "to")?;
+    let read = match waits(timeout_ms) {
+        None => receiver.0.try_read(to),
+        Some(timeout) => receiver.0.read_block(to, timeout),
+    };
+    at_once(timeout_ms, read)?
 }
 
 /// Makes hamlyn_manager_wait and hamlyn_manager_fd report when a message may have arrived. Returns
 /// 1 if a message or the end has already arrived: try again. Also call hamlyn_manager_arm. Call
 /// both before each wait.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_arm(receiver: Option<&mut hamlyn_channel_receiver>) -> c_int {
-    call(|| Ok(given(receiver, "receiver")?.0.arm()?.into()))
+fn hamlyn_channel_arm(receiver: &mut hamlyn_channel_receiver) {
+    receiver.0.arm()?
 }
 
 /// Sets the token that hamlyn_manager_ready reports for a receiver.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_receiver_set_token(
-    receiver: Option<&mut hamlyn_channel_receiver>,
-    token: u64,
-) -> c_int {
-    call(|| {
-        given(receiver, "receiver")?.0.set_token(token);
-        Ok(0)
-    })
+fn hamlyn_channel_receiver_set_token(receiver: &mut hamlyn_channel_receiver, token: u64) {
+    receiver.0.set_token(token);
 }
 
 /// Returns a file descriptor, owned by the library: readable once the peer has ended. Then call
 /// hamlyn_channel_peer_ended.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_peer_fd(receiver: Option<&hamlyn_channel_receiver>) -> c_int {
-    call(|| {
-        let file = given(receiver, "receiver")?.0.peer_file().ok_or(Error::NotConnected)?;
-        Ok(file.as_raw_fd())
-    })
+fn hamlyn_channel_peer_fd(receiver: &hamlyn_channel_receiver) {
+    let file = receiver.0.peer_file().ok_or(Error::NotConnected)?;
+    file.as_raw_fd()
 }
 
 /// Returns the number of milliseconds after which, at the latest, hamlyn_channel_receive reports
 /// that the peer has ended. Fails with -EAGAIN if the peer has not ended.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn hamlyn_channel_peer_ended(receiver: Option<&hamlyn_channel_receiver>) -> c_int {
-    call(|| {
-        let left = given(receiver, "receiver")?.0.peer_ended();
-        let left = left.ok_or_else(|| Failure::new(EAGAIN, "the other side has not ended"))?;
-        Ok(count(left.as_millis() as usize + 1))
-    })
+fn hamlyn_channel_peer_ended(receiver: &hamlyn_channel_receiver) {
+    let left = receiver.0.peer_ended();
+    let left = left.ok_or_else(|| Failure::new(EAGAIN, "the other side has not ended"))?;
+    left.as_millis() as usize + 1
+}
 }

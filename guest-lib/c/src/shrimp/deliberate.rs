@@ -3,38 +3,29 @@
 use std::ffi::c_int;
 
 use super::send_buffer::shrimp_send_buffer;
-use crate::call::{at_once, call, given, timeout};
+use crate::call::{at_once, timeout};
+use crate::exported::exported;
 
+exported! {
 /// Makes the card send these bytes as they are in memory. Offset and length must be multiples of 4,
 /// and the mode SHRIMP_MODE_DELIBERATE. Returns when the card has started with the last page. Do
 /// not change the memory before shrimp_wait_until_sent has returned. Later stores and sends are
 /// ordered after this one only if you wait for it first.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_send(
-    buffer: Option<&shrimp_send_buffer>,
-    offset: usize,
-    length: usize,
-) -> c_int {
-    call(|| Ok(given(buffer, "buffer")?.mapping().send(offset, length).map(|()| 0)?))
+fn shrimp_send(buffer: &shrimp_send_buffer, offset: usize, length: usize) {
+    buffer.mapping().send(offset, length)?
 }
 
 /// Waits until the card has read everything from earlier shrimp_send calls. Fails with -ECONNRESET
 /// or -EHOSTDOWN if the data did not or may not have reached a receiver: the receive buffer was
 /// withdrawn, or its host is lost.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_wait_until_sent(
-    buffer: Option<&shrimp_send_buffer>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let buffer = given(buffer, "buffer")?.mapping();
-        at_once(timeout_ms, buffer.wait_until_sent(timeout(timeout_ms)).map(|()| 0))
-    })
+fn shrimp_wait_until_sent(buffer: &shrimp_send_buffer, timeout_ms: c_int) {
+    let buffer = buffer.mapping();
+    at_once(timeout_ms, buffer.wait_until_sent(timeout(timeout_ms)))?
 }
 
 /// Returns 1 if the card's engine for deliberate updates is idle, else 0. All processes of the
 /// machine share one engine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_is_free(buffer: Option<&shrimp_send_buffer>) -> c_int {
-    call(|| Ok(given(buffer, "buffer")?.mapping().is_free().into()))
+fn shrimp_is_free(buffer: &shrimp_send_buffer) {
+    buffer.mapping().is_free()
+}
 }

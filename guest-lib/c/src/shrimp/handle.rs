@@ -1,12 +1,11 @@
 //! Handles of receive buffers.
 
-use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::c_char;
 
 use hamlyn::shrimp::Handle;
 
-use crate::call::{Failure, call, given, store};
-use crate::memory::text;
+use crate::call::Failure;
+use crate::exported::{Out, exported};
 use crate::ticket::print;
 
 /// Size of a handle in bytes.
@@ -50,44 +49,28 @@ impl shrimp_handle {
     }
 }
 
+exported! {
 /// Parses a handle's text: "shrimp2:" and digits.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_handle_parse(
-    text: *const c_char,
-    handle: Option<&mut MaybeUninit<shrimp_handle>>,
-) -> c_int {
-    call(|| {
-        let to = given(handle, "handle")?;
-        let handle = self::text(text, "text")?.parse().map_err(hamlyn::Error::Handle)?;
-        store(to, shrimp_handle::new(&handle))
-    })
+fn shrimp_handle_parse(text: &str, handle: Out<shrimp_handle>) {
+    handle.store(shrimp_handle::new(&text.parse().map_err(hamlyn::Error::Handle)?))
 }
 
 /// Writes a handle's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_handle_print(
-    handle: Option<&shrimp_handle>,
-    text: *mut c_char,
-    size: usize,
-) -> c_int {
-    call(|| print(&given(handle, "handle")?.read()?.to_string(), text, size))
+fn shrimp_handle_print(handle: &shrimp_handle, text: *mut c_char, size: usize) {
+    print(&handle.read()?.to_string(), text, size)?
 }
 
 /// Stores the contents of a handle.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_handle_get_info(
-    handle: Option<&shrimp_handle>,
-    info: Option<&mut MaybeUninit<shrimp_handle_info>>,
-) -> c_int {
-    call(|| {
-        let to = given(info, "info")?;
-        let Handle { node, export, length, place, .. } = given(handle, "handle")?.read()?;
-        store(to, shrimp_handle_info { length, host: node, number: export, place, reserved: [0; 3] })
-    })
+fn shrimp_handle_get_info(handle: &shrimp_handle, info: Out<shrimp_handle_info>) {
+    let Handle { node, export, length, place, .. } = handle.read()?;
+    info.store(shrimp_handle_info { length, host: node, number: export, place, reserved: [0; 3] })
+}
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use std::ptr::null;
 
     use super::*;

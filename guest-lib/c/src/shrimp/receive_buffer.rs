@@ -1,13 +1,13 @@
 //! Receive buffers.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 
 use hamlyn::shrimp::{OwnMemory, ReceiveBuffer};
 
 use super::card::shrimp_card;
 use super::handle::shrimp_handle;
-use crate::call::{at_once, call, free, given, store, timeout};
+use crate::call::{at_once, given, timeout};
+use crate::exported::{Out, exported};
 use crate::memory::lent;
 
 /// All hosts, for shrimp_export.
@@ -18,20 +18,11 @@ pub const SHRIMP_ALL_HOSTS: u64 = 0xffff_ffff_ffff_ffff;
 /// relative order. Any number of threads may use it at once.
 pub struct shrimp_receive_buffer(pub(crate) ReceiveBuffer);
 
+exported! {
 /// Creates a zeroed receive buffer of 1 byte to 16 MiB. Processes on `hosts` may map their buffers
 /// to it: bit h stands for host h. SHRIMP_ALL_HOSTS allows all hosts; 0 is refused.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_export(
-    card: Option<&shrimp_card>,
-    length: usize,
-    hosts: u64,
-    buffer: Option<&mut MaybeUninit<Box<shrimp_receive_buffer>>>,
-) -> c_int {
-    call(|| {
-        let to = given(buffer, "buffer")?;
-        let buffer = given(card, "card")?.0.export(length, named(hosts))?;
-        store(to, Box::new(shrimp_receive_buffer(buffer)))
-    })
+fn shrimp_export(card: &shrimp_card, length: usize, hosts: u64, buffer: Out<Box<shrimp_receive_buffer>>) {
+    buffer.store(shrimp_receive_buffer(card.0.export(length, named(hosts))?))
 }
 
 /// Creates a receive buffer of `length` bytes of the program's own memory, up to 16 MiB including
@@ -43,20 +34,16 @@ pub unsafe extern "C" fn shrimp_export(
 /// of 4 and reach that page's end. Two receive buffers that share a page must be adjacent.
 /// Otherwise the call fails with -EINVAL. Only these bytes are exposed, not the rest of their
 /// pages.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_export_memory(
-    card: Option<&shrimp_card>,
+fn shrimp_export_memory(
+    card: &shrimp_card,
     memory: *mut c_void,
     length: usize,
     hosts: u64,
-    buffer: Option<&mut MaybeUninit<Box<shrimp_receive_buffer>>>,
-) -> c_int {
-    call(|| {
-        let (to, card) = (given(buffer, "buffer")?, given(card, "card")?);
-        let memory = OwnMemory::over_mapping(given(lent(memory, length)?, "memory")?);
-        let buffer = card.0.export_own(&memory, 0..length, named(hosts))?;
-        store(to, Box::new(shrimp_receive_buffer(buffer)))
-    })
+    buffer: Out<Box<shrimp_receive_buffer>>,
+) {
+    let memory = OwnMemory::over_mapping(given(lent(memory, length)?, "memory")?);
+    buffer.store(shrimp_receive_buffer(card.0.export_own(&memory, 0..length, named(hosts))?))
+}
 }
 
 /// Returns the hosts whose bit is set.
@@ -64,25 +51,17 @@ fn named(hosts: u64) -> impl Iterator<Item = u32> {
     (0..u64::BITS).filter(move |host| hosts & 1 << host != 0)
 }
 
+exported! {
 /// Withdraws a receive buffer: no more data arrives in it, and shrimp_state reports this to
 /// processes that had mapped it. Its memory is freed unless it is the program's own. NULL is a
 /// no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_receive_buffer_destroy(buffer: Option<Box<shrimp_receive_buffer>>) {
-    free(buffer);
-}
+fn shrimp_receive_buffer_destroy(buffer: Box<shrimp_receive_buffer>);
 
 /// Stores the handle that names the buffer to other processes. Fails with -ENETDOWN while the
 /// card's link is down.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_receive_buffer_handle(
-    buffer: Option<&shrimp_receive_buffer>,
-    handle: Option<&mut MaybeUninit<shrimp_handle>>,
-) -> c_int {
-    call(|| {
-        let to = given(handle, "handle")?;
-        store(to, shrimp_handle::new(&given(buffer, "buffer")?.0.handle()?))
-    })
+fn shrimp_receive_buffer_handle(buffer: &shrimp_receive_buffer, handle: Out<shrimp_handle>) {
+    handle.store(shrimp_handle::new(&buffer.0.handle()?))
+}
 }
 
 /// Returns the address of the buffer's first byte; NULL for NULL. Memory that the library allocated
@@ -94,19 +73,10 @@ pub unsafe extern "C" fn shrimp_receive_buffer_data(buffer: Option<&shrimp_recei
     buffer.map_or(std::ptr::null_mut(), |buffer| buffer.0.as_ptr().cast_mut().cast())
 }
 
+exported! {
 /// Sleeps while the 4 bytes at `offset`, a multiple of 4, equal `value`, then stores their new
 /// value. The loss of the writer does not end the wait: keep a connection, or set a timeout.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_wait(
-    buffer: Option<&shrimp_receive_buffer>,
-    offset: usize,
-    value: u32,
-    now: Option<&mut MaybeUninit<u32>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = given(now, "now")?;
-        let buffer = &given(buffer, "buffer")?.0;
-        store(to, at_once(timeout_ms, buffer.wait(offset, value, timeout(timeout_ms)))?)
-    })
+fn shrimp_wait(buffer: &shrimp_receive_buffer, offset: usize, value: u32, now: Out<u32>, timeout_ms: c_int) {
+    now.store(at_once(timeout_ms, buffer.0.wait(offset, value, timeout(timeout_ms)))?)
+}
 }

@@ -1,14 +1,14 @@
 //! Send buffers, and shared memory.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 
 use hamlyn::shrimp::{MappingState, Mode, OwnMemory, SendBuffer, Shared};
 
 use super::card::shrimp_card;
 use super::handle::shrimp_handle;
 use super::receive_buffer::shrimp_receive_buffer;
-use crate::call::{Failure, at_once, call, free, given, store, timeout};
+use crate::call::{Failure, at_once, given, timeout};
+use crate::exported::{Out, exported};
 use crate::memory::{bytes, bytes_mut, lent};
 
 /// Automatic update, single-write: each store is sent immediately, as its own packet.
@@ -69,24 +69,20 @@ pub struct shrimp_memory {
     pub reserved: [u32; 7],
 }
 
+exported! {
 /// Creates a zeroed send buffer of `length` bytes, and maps it to the bytes of a receive buffer
 /// from `offset`. Waits for the other host's operating system. Fails with -EACCES if that refuses,
 /// and with -EHOSTUNREACH if there is no such host.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_map(
-    card: Option<&shrimp_card>,
-    handle: Option<&shrimp_handle>,
+fn shrimp_map(
+    card: &shrimp_card,
+    handle: &shrimp_handle,
     offset: u64,
     length: usize,
     mode: u32,
-    buffer: Option<&mut MaybeUninit<Box<shrimp_send_buffer>>>,
-) -> c_int {
-    call(|| {
-        let to = given(buffer, "buffer")?;
-        let (card, handle) = (given(card, "card")?, given(handle, "handle")?.read()?);
-        let buffer = card.0.map(&handle, offset, length, mode_of(mode)?)?;
-        store(to, Box::new(shrimp_send_buffer(Kind::Mapped(buffer))))
-    })
+    buffer: Out<Box<shrimp_send_buffer>>,
+) {
+    let handle = handle.read()?;
+    buffer.store(shrimp_send_buffer(Kind::Mapped(card.0.map(&handle, offset, length, mode_of(mode)?)?)))
 }
 
 /// Creates a send buffer of `length` bytes of the program's own memory, and maps it to the bytes of
@@ -99,23 +95,24 @@ pub unsafe extern "C" fn shrimp_map(
 /// and `offset`). Only these bytes are mapped, so two send buffers with different destinations may
 /// share a page if they are adjacent. Memory that begins inside a page must begin at a multiple of
 /// 4 and reach that page's end. Otherwise the call fails with -EINVAL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_map_memory(
-    card: Option<&shrimp_card>,
+fn shrimp_map_memory(
+    card: &shrimp_card,
     memory: *mut c_void,
     length: usize,
-    handle: Option<&shrimp_handle>,
+    handle: &shrimp_handle,
     offset: u64,
     mode: u32,
-    buffer: Option<&mut MaybeUninit<Box<shrimp_send_buffer>>>,
-) -> c_int {
-    call(|| {
-        let to = given(buffer, "buffer")?;
-        let (card, handle) = (given(card, "card")?, given(handle, "handle")?.read()?);
-        let memory = OwnMemory::over_mapping(given(lent(memory, length)?, "memory")?);
-        let buffer = card.0.map_own(&memory, 0..length, &handle, offset, mode_of(mode)?)?;
-        store(to, Box::new(shrimp_send_buffer(Kind::Mapped(buffer))))
-    })
+    buffer: Out<Box<shrimp_send_buffer>>,
+) {
+    let handle = handle.read()?;
+    let memory = OwnMemory::over_mapping(given(lent(memory, length)?, "memory")?);
+    buffer.store(shrimp_send_buffer(Kind::Mapped(card.0.map_own(
+        &memory,
+        0..length,
+        &handle,
+        offset,
+        mode_of(mode)?,
+    )?)))
 }
 
 /// Shares memory with a process on another host. It maps this process' receive buffer to the
@@ -124,168 +121,110 @@ pub unsafe extern "C" fn shrimp_map_memory(
 /// shared-memory algorithms like Dekker's and Peterson's do not give mutual exclusion here. The
 /// receive buffer may not be used afterwards, even if this fails: it becomes a part of the send
 /// buffer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_share(
-    card: Option<&shrimp_card>,
-    own: Option<Box<shrimp_receive_buffer>>,
-    other: Option<&shrimp_handle>,
+fn shrimp_share(
+    card: &shrimp_card,
+    own: Box<shrimp_receive_buffer>,
+    other: &shrimp_handle,
     mode: u32,
-    buffer: Option<&mut MaybeUninit<Box<shrimp_send_buffer>>>,
-) -> c_int {
-    call(|| {
-        let (own, to) = (given(own, "own")?, given(buffer, "buffer")?);
-        let (card, other) = (given(card, "card")?, given(other, "other")?.read()?);
-        let shared = card.0.share(own.0, &other, mode_of(mode)?)?;
-        store(to, Box::new(shrimp_send_buffer(Kind::Shared(shared))))
-    })
+    buffer: Out<Box<shrimp_send_buffer>>,
+) {
+    let other = other.read()?;
+    let shared = card.0.share(own.0, &other, mode_of(mode)?)?;
+    buffer.store(shrimp_send_buffer(Kind::Shared(shared)))
 }
 
 /// Releases a send buffer: earlier stores are sent, later ones are not. Its memory is freed unless
 /// it is the program's own. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_send_buffer_destroy(buffer: Option<Box<shrimp_send_buffer>>) {
-    free(buffer);
-}
+fn shrimp_send_buffer_destroy(buffer: Box<shrimp_send_buffer>);
 
 /// Stores the lower `width` bytes of `value` (1, 2, 4 or 8) at `offset`, a multiple of `width`. The
 /// store arrives atomically.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_store(
-    buffer: Option<&shrimp_send_buffer>,
-    offset: usize,
-    value: u64,
-    width: u32,
-) -> c_int {
-    call(|| {
-        let buffer = given(buffer, "buffer")?.mapping();
-        match width {
-            1 => buffer.store_u8(offset, value as u8)?,
-            2 => buffer.store_u16(offset, value as u16)?,
-            4 => buffer.store_u32(offset, value as u32)?,
-            8 => buffer.store_u64(offset, value)?,
-            _ => return Err(Failure::width(width)),
-        }
-        Ok(0)
-    })
+fn shrimp_store(buffer: &shrimp_send_buffer, offset: usize, value: u64, width: u32) {
+    let buffer = buffer.mapping();
+    match width {
+        1 => buffer.store_u8(offset, value as u8)?,
+        2 => buffer.store_u16(offset, value as u16)?,
+        4 => buffer.store_u32(offset, value as u32)?,
+        8 => buffer.store_u64(offset, value)?,
+        _ => return Err(Failure::width(width)),
+    }
 }
 
 /// Loads `width` bytes (1, 2, 4 or 8) at `offset`, a multiple of `width`, from this process'
 /// memory. The load is ordered after all its stores.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_load(
-    buffer: Option<&shrimp_send_buffer>,
-    offset: usize,
-    width: u32,
-    value: Option<&mut MaybeUninit<u64>>,
-) -> c_int {
-    call(|| {
-        let (to, buffer) = (given(value, "value")?, given(buffer, "buffer")?.mapping());
-        let value = match width {
-            1 => buffer.load_u8(offset)?.into(),
-            2 => buffer.load_u16(offset)?.into(),
-            4 => buffer.load_u32(offset)?.into(),
-            8 => buffer.load_u64(offset)?,
-            _ => return Err(Failure::width(width)),
-        };
-        store(to, value)
+fn shrimp_load(buffer: &shrimp_send_buffer, offset: usize, width: u32, value: Out<u64>) {
+    let buffer = buffer.mapping();
+    value.store(match width {
+        1 => buffer.load_u8(offset)?.into(),
+        2 => buffer.load_u16(offset)?.into(),
+        4 => buffer.load_u32(offset)?.into(),
+        8 => buffer.load_u64(offset)?,
+        _ => return Err(Failure::width(width)),
     })
 }
 
 /// Stores bytes in ascending order, in units of up to 8 bytes. A reader that sees the last of them
 /// may not yet see the first, unless a separate call stored the last. So store a flag with a
 /// separate call after this one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_write(
-    buffer: Option<&shrimp_send_buffer>,
-    offset: usize,
-    data: *const c_void,
-    length: usize,
-) -> c_int {
-    call(|| {
-        let buffer = given(buffer, "buffer")?.mapping();
-        Ok(buffer.write(offset, bytes(data, length, "data")?).map(|()| 0)?)
-    })
+fn shrimp_write(buffer: &shrimp_send_buffer, offset: usize, data: *const c_void, length: usize) {
+    let buffer = buffer.mapping();
+    buffer.write(offset, bytes(data, length, "data")?)?
 }
 
 /// Copies bytes out of this process' memory.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_read(
-    buffer: Option<&shrimp_send_buffer>,
-    offset: usize,
-    to: *mut c_void,
-    length: usize,
-) -> c_int {
-    call(|| {
-        let buffer = given(buffer, "buffer")?.mapping();
-        Ok(buffer.read(offset, bytes_mut(to, length, "to")?).map(|()| 0)?)
-    })
+fn shrimp_read(buffer: &shrimp_send_buffer, offset: usize, to: *mut c_void, length: usize) {
+    let buffer = buffer.mapping();
+    buffer.read(offset, bytes_mut(to, length, "to")?)?
 }
 
 /// Sleeps while 4 bytes of shared memory equal `value`, like shrimp_wait. Only for buffers from
 /// shrimp_share.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_wait_shared(
-    buffer: Option<&shrimp_send_buffer>,
+fn shrimp_wait_shared(
+    buffer: &shrimp_send_buffer,
     offset: usize,
     value: u32,
-    now: Option<&mut MaybeUninit<u32>>,
+    now: Out<u32>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = given(now, "now")?;
-        let Kind::Shared(shared) = &given(buffer, "buffer")?.0 else {
-            return Err(Failure::argument("nothing arrives in a send buffer that is not shared"));
-        };
-        store(to, at_once(timeout_ms, shared.wait(offset, value, timeout(timeout_ms)))?)
-    })
+) {
+    let Kind::Shared(shared) = &buffer.0 else {
+        return Err(Failure::argument("nothing arrives in a send buffer that is not shared"));
+    };
+    now.store(at_once(timeout_ms, shared.wait(offset, value, timeout(timeout_ms)))?)
 }
 
 /// Stores the addresses of a send buffer. The address for stores may change after shrimp_set_mode.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_get_memory(
-    buffer: Option<&shrimp_send_buffer>,
-    memory: Option<&mut MaybeUninit<shrimp_memory>>,
-) -> c_int {
-    call(|| {
-        let (to, buffer) = (given(memory, "memory")?, given(buffer, "buffer")?.mapping());
-        let pointers = buffer.pointers();
-        let memory = shrimp_memory {
-            loads: pointers.memory.cast(),
-            stores: pointers.stores.cast(),
-            commands: pointers.commands.cast(),
-            length: buffer.len(),
-            mode: match buffer.mode() {
-                Mode::Single => SHRIMP_MODE_SINGLE,
-                Mode::Blocked => SHRIMP_MODE_BLOCKED,
-                Mode::Deliberate => SHRIMP_MODE_DELIBERATE,
-            },
-            reserved: [0; 7],
-        };
-        store(to, memory)
+fn shrimp_get_memory(buffer: &shrimp_send_buffer, memory: Out<shrimp_memory>) {
+    let buffer = buffer.mapping();
+    let pointers = buffer.pointers();
+    memory.store(shrimp_memory {
+        loads: pointers.memory.cast(),
+        stores: pointers.stores.cast(),
+        commands: pointers.commands.cast(),
+        length: buffer.len(),
+        mode: match buffer.mode() {
+            Mode::Single => SHRIMP_MODE_SINGLE,
+            Mode::Blocked => SHRIMP_MODE_BLOCKED,
+            Mode::Deliberate => SHRIMP_MODE_DELIBERATE,
+        },
+        reserved: [0; 7],
     })
 }
 
 /// Changes when stores are sent. Earlier stores are sent by the earlier mode. Waits for a
 /// deliberate update that is in progress. Other threads must not store meanwhile.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_set_mode(buffer: Option<&shrimp_send_buffer>, mode: u32) -> c_int {
-    call(|| {
-        given(buffer, "buffer")?.mapping().set_mode(mode_of(mode)?)?;
-        Ok(0)
-    })
+fn shrimp_set_mode(buffer: &shrimp_send_buffer, mode: u32) {
+    buffer.mapping().set_mode(mode_of(mode)?)?;
 }
 
 /// Returns whether the mapping is still valid: SHRIMP_STATE_MAPPED or another.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shrimp_state(buffer: Option<&shrimp_send_buffer>) -> c_int {
-    call(|| {
-        let state = match given(buffer, "buffer")?.mapping().state()? {
-            MappingState::Mapped => SHRIMP_STATE_MAPPED,
-            MappingState::TakenBack => SHRIMP_STATE_TAKEN_BACK,
-            _ => SHRIMP_STATE_LOST,
-        };
-        Ok(state as c_int)
-    })
+fn shrimp_state(buffer: &shrimp_send_buffer) {
+    let state = match buffer.mapping().state()? {
+        MappingState::Mapped => SHRIMP_STATE_MAPPED,
+        MappingState::TakenBack => SHRIMP_STATE_TAKEN_BACK,
+        _ => SHRIMP_STATE_LOST,
+    };
+    state as c_int
+}
 }
 
 fn mode_of(mode: u32) -> Result<Mode, Failure> {
