@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
-use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -156,17 +155,6 @@ pub(crate) fn unused(reserved: &[u32]) -> Result<(), Failure> {
         Some(word) => Err(Failure::argument(format!("reserved field {word} is out of range (limit 0)"))),
         None => Ok(()),
     }
-}
-
-/// Stores a value where C wants it. Never fails.
-pub(crate) fn store<T>(to: &mut MaybeUninit<T>, value: T) -> Result<c_int, Failure> {
-    to.write(value);
-    Ok(0)
-}
-
-/// Converts a length or number to a call's return value.
-pub(crate) fn count(value: usize) -> c_int {
-    c_int::try_from(value).unwrap_or(c_int::MAX)
 }
 
 /// Converts a timeout as in `poll(2)`: in milliseconds, forever if negative.

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 
-use crate::call::{Failure, count, given};
+use crate::call::{Failure, given};
 use crate::memory::text;
 
 /// Declares functions for C. `scripts/headers` reads these declarations too, so the contents are
@@ -61,28 +61,36 @@ impl<T> Out<'_, T> {
     }
 }
 
-impl<T> Argument for &T {
-    type C = Option<Self>;
+macro_rules! arguments {
+    ($(<$($generic:ident)?> $type:ty => $passed:ty, $check:ident;)*) => {$(
+        impl$(<$generic>)? Argument for $type {
+            type C = $passed;
 
-    fn check(passed: Self::C, name: &str) -> Result<Self, Failure> {
-        given(passed, name)
-    }
+            fn check(passed: Self::C, name: &str) -> Result<Self, Failure> {
+                $check(passed, name)
+            }
+        }
+    )*};
 }
 
-impl<T> Argument for &mut T {
-    type C = Option<Self>;
-
-    fn check(passed: Self::C, name: &str) -> Result<Self, Failure> {
-        given(passed, name)
-    }
+arguments! {
+    <T> &T => Option<Self>, given;
+    <T> &mut T => Option<Self>, given;
+    <T> Box<T> => Option<Self>, given;
+    <> &str => *const c_char, text;
+    // A pointer that may be null.
+    <T> Option<&T> => Self, unchecked;
+    // Bytes and arrays: the body checks them with their lengths.
+    <T> *const T => Self, unchecked;
+    <T> *mut T => Self, unchecked;
+    <> c_int => Self, unchecked;
+    <> u32 => Self, unchecked;
+    <> u64 => Self, unchecked;
+    <> usize => Self, unchecked;
 }
 
-impl<T> Argument for Box<T> {
-    type C = Option<Self>;
-
-    fn check(passed: Self::C, name: &str) -> Result<Self, Failure> {
-        given(passed, name)
-    }
+fn unchecked<T>(passed: T, _: &str) -> Result<T, Failure> {
+    Ok(passed)
 }
 
 impl<'a, T> Argument for Out<'a, T> {
@@ -93,24 +101,7 @@ impl<'a, T> Argument for Out<'a, T> {
     }
 }
 
-impl Argument for &str {
-    type C = *const c_char;
-
-    fn check(passed: Self::C, name: &str) -> Result<Self, Failure> {
-        text(passed, name)
-    }
-}
-
-/// May be null.
-impl<T> Argument for Option<&T> {
-    type C = Self;
-
-    fn check(passed: Self::C, _: &str) -> Result<Self, Failure> {
-        Ok(passed)
-    }
-}
-
-/// May be null: then C does not want the result.
+/// A place that may be null: then C does not want the result.
 impl<'a, T> Argument for Option<Out<'a, T>> {
     type C = Option<&'a mut MaybeUninit<T>>;
 
@@ -118,36 +109,6 @@ impl<'a, T> Argument for Option<Out<'a, T>> {
         Ok(passed.map(Out))
     }
 }
-
-impl<T> Argument for *const T {
-    type C = Self;
-
-    fn check(passed: Self::C, _: &str) -> Result<Self, Failure> {
-        Ok(passed)
-    }
-}
-
-impl<T> Argument for *mut T {
-    type C = Self;
-
-    fn check(passed: Self::C, _: &str) -> Result<Self, Failure> {
-        Ok(passed)
-    }
-}
-
-macro_rules! numbers {
-    ($($type:ty),*) => {$(
-        impl Argument for $type {
-            type C = Self;
-
-            fn check(passed: Self::C, _: &str) -> Result<Self, Failure> {
-                Ok(passed)
-            }
-        }
-    )*};
-}
-
-numbers!(c_int, u32, u64, usize);
 
 /// What an exported function returns, unless it fails.
 pub trait Answer {
@@ -173,14 +134,15 @@ impl Answer for c_int {
     }
 }
 
+/// A length or number. One that exceeds `c_int` becomes its maximum.
 impl Answer for usize {
     fn number(self) -> c_int {
-        count(self)
+        c_int::try_from(self).unwrap_or(c_int::MAX)
     }
 }
 
 impl Answer for u32 {
     fn number(self) -> c_int {
-        count(self as usize)
+        (self as usize).number()
     }
 }

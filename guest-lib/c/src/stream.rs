@@ -89,12 +89,14 @@ fn hamlyn_stream_receiver_seed(receiver: &hamlyn_stream_receiver, seed: Out<haml
 /// everything was received.
 fn hamlyn_stream_receive(receiver: &hamlyn_stream_receiver, record: Out<hamlyn_record>, timeout_ms: c_int) {
     let came = wait(timeout_ms, || receiver.0.try_receive(), |timeout| receiver.0.receive(timeout))?;
-    let has_come = came.is_some();
-    if let Some(came) = came {
-        let (number, data, length) = (came.number(), came.as_ptr().cast(), came.len());
-        record.store(hamlyn_record { number, data, length, reserved: [0; 4] });
+    match came {
+        Some(came) => {
+            let (number, data, length) = (came.number(), came.as_ptr().cast(), came.len());
+            record.store(hamlyn_record { number, data, length, reserved: [0; 4] });
+            true
+        }
+        None => false,
     }
-    has_come
 }
 
 /// Copies `length` bytes out of the stream, and releases the records that were read completely.

@@ -1,7 +1,6 @@
 //! Opening channels.
 
-use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
+use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd};
 
 use hamlyn::Polling;
@@ -10,8 +9,8 @@ use hamlyn::channel::{Channel, Listener, Options};
 use super::card::uln_card;
 use super::receiver::uln_receiver;
 use super::sender::uln_sender;
-use crate::call::{Failure, at_once, call, free, given, store, timeout, unused};
-use crate::memory::text;
+use crate::call::{Failure, at_once, timeout, unused};
+use crate::exported::{Out, exported};
 use crate::polling::polling;
 
 /// For uln_options.flags: uses the card even if the two hosts share express memory.
@@ -41,108 +40,82 @@ pub struct uln_listener {
     polling: Polling,
 }
 
+exported! {
 /// Registers a name, of 1 to 64 bytes. The options may be NULL. Fails with -EADDRINUSE if the name
 /// is taken on this host.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_listen(
-    card: Option<&uln_card>,
-    name: *const c_char,
-    options: Option<&uln_options>,
-    listener: Option<&mut MaybeUninit<Box<uln_listener>>>,
-) -> c_int {
-    call(|| {
-        let to = given(listener, "listener")?;
-        let (options, polling) = read(options)?;
-        let listener = Listener::bind(&given(card, "card")?.0, text(name, "name")?, options)?;
-        store(to, Box::new(uln_listener { listener, polling }))
-    })
+fn uln_listen(card: &uln_card, name: &str, options: Option<&uln_options>, listener: Out<Box<uln_listener>>) {
+    let (options, polling) = read(options)?;
+    let bound = Listener::bind(&card.0, name, options)?;
+    listener.store(uln_listener { listener: bound, polling })
 }
 
 /// Releases the name. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_listener_destroy(listener: Option<Box<uln_listener>>) {
-    free(listener);
-}
+fn uln_listener_destroy(listener: Box<uln_listener>);
 
 /// Returns a file descriptor, owned by the library: readable while a request is pending.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_listener_fd(listener: Option<&uln_listener>) -> c_int {
-    call(|| Ok(given(listener, "listener")?.listener.as_fd().as_raw_fd()))
+fn uln_listener_fd(listener: &uln_listener) {
+    listener.listener.as_fd().as_raw_fd()
 }
 
 /// Accepts the next request, and stores both ends of a channel. Different threads may use the two
 /// ends. If there are too few pages or objects (-ENOSPC, -EDQUOT, -ENOMEM), the requester is told,
 /// and the listener can accept further requests.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_accept(
-    listener: Option<&uln_listener>,
-    sender: Option<&mut MaybeUninit<Box<uln_sender>>>,
-    receiver: Option<&mut MaybeUninit<Box<uln_receiver>>>,
+fn uln_accept(
+    listener: &uln_listener,
+    sender: Out<Box<uln_sender>>,
+    receiver: Out<Box<uln_receiver>>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
-        let listener = given(listener, "listener")?;
-        let accepted = match timeout(timeout_ms) {
-            None => listener.listener.accept(),
-            Some(limit) => listener.listener.accept_timeout(limit),
-        };
-        store_both(to, at_once(timeout_ms, accepted)?, listener.polling)
-    })
+) {
+    let accepted = match timeout(timeout_ms) {
+        None => listener.listener.accept(),
+        Some(limit) => listener.listener.accept_timeout(limit),
+    };
+    store_both((sender, receiver), at_once(timeout_ms, accepted)?, listener.polling)
 }
 
 /// Opens a channel to a name on a host, and stores both ends. The options may be NULL. Fails with
 /// -ECONNREFUSED if the name has no listener there or the listener refuses, and with -EHOSTUNREACH
 /// if the host does not exist.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connect(
-    card: Option<&uln_card>,
+fn uln_connect(
+    card: &uln_card,
     host: u32,
-    name: *const c_char,
+    name: &str,
     options: Option<&uln_options>,
-    sender: Option<&mut MaybeUninit<Box<uln_sender>>>,
-    receiver: Option<&mut MaybeUninit<Box<uln_receiver>>>,
+    sender: Out<Box<uln_sender>>,
+    receiver: Out<Box<uln_receiver>>,
     timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
-        let (options, polling) = read(options)?;
-        let (card, name) = (&given(card, "card")?.0, text(name, "name")?);
-        let opened = match timeout(timeout_ms) {
-            None => Channel::connect(card, host, name, options),
-            Some(limit) => Channel::connect_timeout(card, host, name, options, limit),
-        };
-        store_both(to, at_once(timeout_ms, opened)?, polling)
-    })
+) {
+    let (options, polling) = read(options)?;
+    let opened = match timeout(timeout_ms) {
+        None => Channel::connect(&card.0, host, name, options),
+        Some(limit) => Channel::connect_timeout(&card.0, host, name, options, limit),
+    };
+    store_both((sender, receiver), at_once(timeout_ms, opened)?, polling)
 }
 
 /// Opens a channel to a name on the lowest host whose listener accepts, like uln_connect. Waits for
 /// each host for a limited time.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_connect_any(
-    card: Option<&uln_card>,
-    name: *const c_char,
+fn uln_connect_any(
+    card: &uln_card,
+    name: &str,
     options: Option<&uln_options>,
-    sender: Option<&mut MaybeUninit<Box<uln_sender>>>,
-    receiver: Option<&mut MaybeUninit<Box<uln_receiver>>>,
-) -> c_int {
-    call(|| {
-        let to = (given(sender, "sender")?, given(receiver, "receiver")?);
-        let (options, polling) = read(options)?;
-        let channel = Channel::connect_any(&given(card, "card")?.0, text(name, "name")?, options)?;
-        store_both(to, channel, polling)
-    })
+    sender: Out<Box<uln_sender>>,
+    receiver: Out<Box<uln_receiver>>,
+) {
+    let (options, polling) = read(options)?;
+    let channel = Channel::connect_any(&card.0, name, options)?;
+    store_both((sender, receiver), channel, polling)
+}
 }
 
-type Places<'a> = (&'a mut MaybeUninit<Box<uln_sender>>, &'a mut MaybeUninit<Box<uln_receiver>>);
+type Places<'a> = (Out<'a, Box<uln_sender>>, Out<'a, Box<uln_receiver>>);
 
-fn store_both((sender, receiver): Places<'_>, channel: Channel, polling: Polling) -> Result<c_int, Failure> {
+fn store_both((sender, receiver): Places<'_>, channel: Channel, polling: Polling) {
     let mut channel = channel;
     channel.sender.set_polling(polling);
     channel.receiver.set_polling(polling);
-    sender.write(Box::new(uln_sender(channel.sender)));
-    receiver.write(Box::new(uln_receiver(channel.receiver)));
-    Ok(0)
+    sender.store(uln_sender(channel.sender));
+    receiver.store(uln_receiver(channel.receiver));
 }
 
 /// Returns the options, and how long the ends poll.

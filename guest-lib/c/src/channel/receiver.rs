@@ -1,12 +1,11 @@
 //! The receiving end of a channel.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
 use hamlyn::channel::Receiver;
 
-use crate::call::{call, free, given, store};
+use crate::exported::{Out, exported};
 use crate::express::waits;
 
 /// The receiving end of a channel. One thread at a time may use it.
@@ -25,11 +24,9 @@ pub struct uln_message {
     pub reserved: [u32; 4],
 }
 
+exported! {
 /// Closes a receiver. The peer's sender gets -ECONNRESET once the ring is full. NULL is a no-op.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_receiver_destroy(receiver: Option<Box<uln_receiver>>) {
-    free(receiver);
-}
+fn uln_receiver_destroy(receiver: Box<uln_receiver>);
 
 /// Stores the next message, without copying. It is valid until uln_release or the next uln_recv,
 /// also if that fails. If the message before was not released, this call releases it and reports
@@ -37,42 +34,33 @@ pub unsafe extern "C" fn uln_receiver_destroy(receiver: Option<Box<uln_receiver>
 /// received. If the peer is lost, fails after all messages that it sent: with -ECONNRESET (its
 /// process, or it dropped its sender), -EHOSTDOWN (its host) or -ENETDOWN (the network path). Fails
 /// with -EBADMSG if the peer stored invalid data, which ends the channel.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_recv(
-    receiver: Option<&mut uln_receiver>,
-    message: Option<&mut MaybeUninit<uln_message>>,
-    timeout_ms: c_int,
-) -> c_int {
-    call(|| {
-        let to = given(message, "message")?;
-        let Some(came) = given(receiver, "receiver")?.0.take(waits(timeout_ms))? else { return Ok(0) };
-        store(to, uln_message { data: came.as_ptr().cast(), length: came.len(), reserved: [0; 4] })?;
-        Ok(1)
-    })
+fn uln_recv(receiver: &mut uln_receiver, message: Out<uln_message>, timeout_ms: c_int) {
+    match receiver.0.take(waits(timeout_ms))? {
+        Some(came) => {
+            message.store(uln_message { data: came.as_ptr().cast(), length: came.len(), reserved: [0; 4] });
+            true
+        }
+        None => false,
+    }
 }
 
 /// Releases the last received message: the peer can reuse its room. A no-op if there is none. An
 /// error means that the message was already gone, for example after a reset of the card: discard
 /// what was read from it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_release(receiver: Option<&mut uln_receiver>) -> c_int {
-    call(|| {
-        given(receiver, "receiver")?.0.give_back()?;
-        Ok(0)
-    })
+fn uln_release(receiver: &mut uln_receiver) {
+    receiver.0.give_back()?;
 }
 
 /// Returns the receiver's file, for poll(2), epoll(7) and the like. It is readable once uln_recv has
 /// something to report, if uln_receiver_arm was called since uln_recv found nothing. It may be
 /// readable without a reason. It belongs to the receiver, which closes it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_receiver_fd(receiver: Option<&mut uln_receiver>) -> c_int {
-    call(|| Ok(given(receiver, "receiver")?.0.file()?.as_raw_fd()))
+fn uln_receiver_fd(receiver: &mut uln_receiver) {
+    receiver.0.file()?.as_raw_fd()
 }
 
 /// Arms the receiver's file for the next message, or the channel's end. Call it before each poll.
 /// Returns 1 if uln_recv already has something to report: do not poll then. Returns 0 otherwise.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn uln_receiver_arm(receiver: Option<&mut uln_receiver>) -> c_int {
-    call(|| Ok(given(receiver, "receiver")?.0.arm()?.into()))
+fn uln_receiver_arm(receiver: &mut uln_receiver) {
+    receiver.0.arm()?
+}
 }

@@ -41,13 +41,14 @@ fn hamlyn_channel_receive(
     message: Out<hamlyn_channel_message>,
     timeout_ms: c_int,
 ) {
-    let came = receiver.0.take(waits(timeout_ms))?;
-    let has_come = came.is_some();
-    if let Some(came) = came {
-        let (data, length) = (came.as_ptr().cast(), came.len());
-        message.store(hamlyn_channel_message { data, length, reserved: [0; 4] });
+    match receiver.0.take(waits(timeout_ms))? {
+        Some(came) => {
+            let (data, length) = (came.as_ptr().cast(), came.len());
+            message.store(hamlyn_channel_message { data, length, reserved: [0; 4] });
+            true
+        }
+        None => false,
     }
-    has_come
 }
 
 /// Releases the last received message: the peer can reuse its room. A no-op if there is none. An
