@@ -359,10 +359,9 @@ fn hamlyn_statistics(card: &hamlyn_card, values: *mut u64, count: usize) {
 /// enough.
 fn hamlyn_statistic_name(number: u32, text: *mut c_char, size: usize) {
     given(std::ptr::NonNull::new(text), "text")?;
-    match Statistic::from_number(number) {
-        Some(statistic) => print(statistic.name(), text, size)?,
-        None => return Err(Error::Invalid("there is no counter of this number").into()),
-    }
+    let counter = Statistic::from_number(number);
+    let counter = counter.ok_or(Error::Invalid("there is no counter of this number"))?;
+    print(counter.name(), text, size)?
 }
 }
 

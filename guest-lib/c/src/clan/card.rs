@@ -84,9 +84,7 @@ fn clan_statistics(card: &clan_card, values: *mut u64, count: usize) {
 /// enough.
 fn clan_statistic_name(number: u32, text: *mut c_char, size: usize) {
     given(std::ptr::NonNull::new(text), "text")?;
-    match Statistic::NAMES.get(number as usize) {
-        Some(name) => print(name, text, size)?,
-        None => return Err(Error::Invalid("there is no counter of this number").into()),
-    }
+    let name = Statistic::NAMES.get(number as usize);
+    print(name.ok_or(Error::Invalid("there is no counter of this number"))?, text, size)?
 }
 }
