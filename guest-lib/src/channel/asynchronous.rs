@@ -85,8 +85,8 @@ fn attempts<H, T>(
 /// The sending half: [`Sender::send`] for messages, or [`AsyncWrite`] for a byte stream.
 ///
 /// Shutting down closes the channel in this direction: the peer receives everything that was sent,
-/// and then the end. Dropping it waits until that is certain, for at most a second. If it is dropped
-/// without shutdown, the peer gets [`crate::PeerLoss::Abandoned`].
+/// and then the end. Dropping it waits until that is certain, for at most a second. If it is
+/// dropped without shutdown, the peer gets [`crate::PeerLoss::Abandoned`].
 #[derive(Debug)]
 pub struct Sender {
     half: super::Sender,
@@ -109,8 +109,8 @@ impl Sender {
         self.half.longest()
     }
 
-    /// Sends a message. Waits while the ring has no space for it. If the future is dropped before it
-    /// completes, nothing was sent.
+    /// Sends a message. Waits while the ring has no space for it. If the future is dropped before
+    /// it completes, nothing was sent.
     ///
     /// # Errors
     /// Those of [`super::Sender::send`].
@@ -183,8 +183,8 @@ impl Receiver {
         Ok(Self { half, file })
     }
 
-    /// Returns the next message in place, or `None` if the peer has closed. If the future is dropped
-    /// before it completes, nothing was taken.
+    /// Returns the next message in place, or `None` if the peer has closed. If the future is
+    /// dropped before it completes, nothing was taken.
     ///
     /// # Errors
     /// Those of [`super::Receiver::recv`].

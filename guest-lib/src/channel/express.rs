@@ -52,8 +52,8 @@ impl Area {
         Ok(Some(Self { number, key, ring, held }))
     }
 
-    /// Maps the peer's area, which it has announced with this capacity. Returns `None` if no express
-    /// memory is shared with the host.
+    /// Maps the peer's area, which it has announced with this capacity. Returns `None` if no
+    /// express memory is shared with the host.
     pub(super) fn map(
         card: &Card,
         host: u32,

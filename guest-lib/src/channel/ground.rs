@@ -120,8 +120,8 @@ impl Common {
         self.watch.loss(Duration::ZERO)
     }
 
-    /// Returns the error for a ring with an invalid value. If its memory may have been replaced, the
-    /// peer is lost. Otherwise ends the connection, and tells the peer why.
+    /// Returns the error for a ring with an invalid value. If its memory may have been replaced,
+    /// the peer is lost. Otherwise ends the connection, and tells the peer why.
     #[cold]
     pub(super) fn blame<G: Ground>(&self, is_gone: bool, nonsense: Nonsense) -> Error {
         if G::IS_SHARED {

@@ -26,8 +26,8 @@
 //! ```
 //!
 //! # Event loops
-//! Each half has a file of its own ([`Receiver::file`], [`Sender::file`]), which reports messages or
-//! room, and the peer's end. Call [`Receiver::arm`] before each wait:
+//! Each half has a file of its own ([`Receiver::file`], [`Sender::file`]), which reports messages
+//! or room, and the peer's end. Call [`Receiver::arm`] before each wait:
 //!
 //! ```no_run
 //! # use hamlyn::channel::Receiver;

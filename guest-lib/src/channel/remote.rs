@@ -39,7 +39,8 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// Returns the ground of a sender. `capacity` is the size of the peer's ring and of the mirror's.
+    /// Returns the ground of a sender. `capacity` is the size of the peer's ring and of the
+    /// mirror's.
     pub(super) fn to(remote: Box<dyn Remote>, capacity: u64) -> Self {
         let ring = remote.mirror().clone();
         Self { remote, ring, capacity, posted: Cell::new(0), failed: RefCell::new(None) }

@@ -99,7 +99,8 @@ impl Interest {
 /// clear the Tripwire before reading its memory.
 ///
 /// [`AsFd`] returns the file to wait for with `poll(2)`, `epoll(7)`, `mio` and (feature `tokio`)
-/// `super::asynchronous`. It is readable while the queue is not empty. Take events until there are none before waiting.
+/// `super::asynchronous`. It is readable while the queue is not empty. Take events until there are
+/// none before waiting.
 #[derive(Debug)]
 pub struct EventQueue {
     // Dropped first: afterwards the card does not write to the memory.

@@ -33,14 +33,15 @@ pub(crate) trait Remote: Debug + Send {
         self.load(Word::Written) != written || self.load(Word::Ended) != 0
     }
 
-    /// Blocks until [`Remote::post`] would not have to wait for the card, and nothing that could not
-    /// be posted is left. Returns `false` on timeout.
+    /// Blocks until [`Remote::post`] would not have to wait for the card, and nothing that could
+    /// not be posted is left. Returns `false` on timeout.
     fn wait_for_room(&self, _limit: Option<Duration>) -> Result<bool> {
         Ok(true)
     }
 
     /// Wakes the peer's half, by a word that the peer's channel does not use otherwise: it has
-    /// express memory. Waits for at most `limit` for room at the card. Returns `false` without room.
+    /// express memory. Waits for at most `limit` for room at the card. Returns `false` without
+    /// room.
     fn ring(&self, word: Word, limit: Duration) -> Result<bool> {
         Ok(self.wait_for_room(Some(limit))? && self.post(&[0..0, 0..0], word, 1).map(|()| true)?)
     }

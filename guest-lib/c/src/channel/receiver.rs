@@ -51,8 +51,8 @@ fn uln_release(receiver: &mut uln_receiver) {
     receiver.0.give_back()?;
 }
 
-/// Returns the receiver's file, for poll(2), epoll(7) and the like. It is readable once uln_recv has
-/// something to report, if uln_receiver_arm was called since uln_recv found nothing. It may be
+/// Returns the receiver's file, for poll(2), epoll(7) and the like. It is readable once uln_recv
+/// has something to report, if uln_receiver_arm was called since uln_recv found nothing. It may be
 /// readable without a reason. It belongs to the receiver, which closes it.
 fn uln_receiver_fd(receiver: &mut uln_receiver) {
     receiver.0.file()?.as_raw_fd()
