@@ -112,8 +112,8 @@ impl Receiver {
         half!(&mut self.way, receiver => receiver.arm())
     }
 
-    /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable although there
-    /// is no message. The first call opens it; it stays the same.
+    /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable without
+    /// a message. The first call opens it; it stays the same.
     ///
     /// # Errors
     /// [`Error::System`].

@@ -178,8 +178,8 @@ impl Sender {
         half!(&mut self.way, sender => sender.arm(length as u64))
     }
 
-    /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable although there
-    /// is no space. The first call opens it; it stays the same.
+    /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable without
+    /// space. The first call opens it; it stays the same.
     ///
     /// # Errors
     /// [`Error::System`].
