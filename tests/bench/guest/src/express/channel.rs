@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicU8;
 use std::time::{Duration, Instant};
 
-use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
-use hamlyn::{Card, Manager, Polling};
+use hamlyn::Polling;
+use hamlyn::channel::{Card, Channel, Listener, Options};
 use serde_json::json;
 
 use crate::engine::result::{Outcome, say};
@@ -14,8 +14,6 @@ use crate::express::ends::{End, Way};
 /// Name of the channel, and the host that listens on it.
 const NAME: &str = "hamlyn-bench-express";
 const FAR: u32 = 1;
-/// Maximum pending notifications, which come from rings alone.
-const ENTRIES: u32 = 64;
 
 pub(crate) struct ByChannel {
     channel: Channel,
@@ -31,38 +29,26 @@ fn polling(wait: Wait) -> Polling {
     }
 }
 
-pub(crate) fn manager(polling: Polling) -> Outcome<Manager> {
-    Ok(Manager::create_with(&Card::open_default()?, ENTRIES, polling)?)
-}
-
-fn options(way: &Way) -> ChannelOptions {
-    let mut options = ChannelOptions::default();
+fn options(way: &Way) -> Options {
+    let mut options = Options::default();
     options.capacity = way.capacity;
     options
 }
 
 pub(crate) fn listen(way: &Way) -> Outcome<ByChannel> {
-    let listener = ChannelListener::bind(&manager(rest(way))?, NAME, options(way))?;
+    let listener = Listener::bind(&Card::open_any()?, NAME, options(way))?;
     say(&json!({ "ready": true }))?;
-    ByChannel::over(listener.accept(Some(PATIENCE))?, way)
+    ByChannel::over(listener.accept_timeout(PATIENCE)?, way)
 }
 
 pub(crate) fn connect(way: &Way) -> Outcome<ByChannel> {
-    ByChannel::over(Channel::connect(&manager(rest(way))?, FAR, NAME, options(way), Some(PATIENCE))?, way)
-}
-
-/// Returns how long a manager polls before it sleeps. A polling end must never wait in the
-/// manager.
-fn rest(way: &Way) -> Polling {
-    match way.wait {
-        Wait::Sleep => Polling::NEVER,
-        _ => Polling::default(),
-    }
+    let channel = Channel::connect_timeout(&Card::open_any()?, FAR, NAME, options(way), PATIENCE)?;
+    ByChannel::over(channel, way)
 }
 
 impl ByChannel {
     fn over(channel: Channel, way: &Way) -> Outcome<Self> {
-        // The fallback to messages is not what is measured here.
+        // The fallback to the card is not what is measured here.
         if !channel.is_express() {
             return Err("there is no express memory between the two hosts".into());
         }
@@ -80,14 +66,14 @@ impl ByChannel {
 impl End for ByChannel {
     #[inline]
     fn build(&mut self, length: usize, build: impl FnOnce(&[AtomicU8])) -> Outcome {
-        let room = self.channel.sender.reserve(length, Some(PATIENCE))?;
+        let room = self.channel.sender.reserve_timeout(length, PATIENCE)?;
         build(room.cells());
         Ok(room.commit()?)
     }
 
     #[inline]
     fn look<T>(&mut self, look: impl FnOnce(&[AtomicU8]) -> T) -> Outcome<T> {
-        let message = self.channel.receiver.recv_block(Some(PATIENCE))?;
+        let message = self.channel.receiver.recv_timeout(PATIENCE)?;
         Ok(look(message.ok_or("the other end has closed")?.cells()))
     }
 
@@ -103,14 +89,13 @@ impl End for ByChannel {
 /// channel.
 pub(crate) fn meet() -> Outcome<Channel> {
     const NAME: &str = "hamlyn-bench-doze";
-    let manager = manager(Polling::NEVER)?;
-    if manager.card().info()?.host == Some(FAR) {
-        let listener = ChannelListener::bind(&manager, NAME, ChannelOptions::default())?;
-        return Ok(listener.accept(Some(PATIENCE))?);
+    let (card, options) = (Card::open_any()?, Options::default());
+    if card.host()? == Some(FAR) {
+        return Ok(Listener::bind(&card, NAME, options)?.accept_timeout(PATIENCE)?);
     }
     let start = Instant::now();
     loop {
-        match Channel::connect(&manager, FAR, NAME, ChannelOptions::default(), Some(PATIENCE)) {
+        match Channel::connect_timeout(&card, FAR, NAME, options, PATIENCE) {
             // The other process may not have started yet.
             Err(_) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
             connected => return Ok(connected?),

@@ -23,7 +23,7 @@ pub(crate) fn doze(options: &Options) -> Outcome {
     let time = Duration::from_secs(options.seconds);
     say(&json!({ "ready": channel.is_express() }))?;
     let meter = Meter::start();
-    match channel.receiver.recv_block(Some(time)) {
+    match channel.receiver.recv_timeout(time) {
         Err(error) if error.is_timed_out() => {}
         // The other process started a little earlier, and has finished.
         Err(hamlyn::Error::PeerLost(_)) => {}
