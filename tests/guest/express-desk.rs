@@ -35,13 +35,14 @@ use std::time::Duration;
 
 use clap::Parser;
 use common::{CardOption, Outcome, print};
-use hamlyn::express::{Channel, ChannelEnd, ChannelListener, ChannelOptions, Pages};
-use hamlyn::{Connection, Error, Manager, Polling};
+use hamlyn::channel::{self, Channel, End, Listener};
+use hamlyn::express::Pages;
+use hamlyn::{Card, Connection, Error, Polling};
 use hamlyn_examples as common;
 use serde_json::{Value, json};
 
 /// Timeout of every operation.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of a message of `flood`, `talk` and `churn`.
 const MESSAGE: usize = 1000;
 
@@ -50,7 +51,7 @@ const MESSAGE: usize = 1000;
 struct Options {
     #[command(flatten)]
     card: CardOption,
-    /// Bytes of the ring to this side of each channel
+    /// Bytes of the ring in each direction of a channel
     #[arg(long)]
     capacity: Option<u64>,
     /// Microseconds to poll before this side goes to sleep
@@ -61,10 +62,12 @@ struct Options {
 fn main() -> ExitCode {
     common::run(|| {
         let options = Options::parse();
-        let mut channel = ChannelOptions::default();
+        let mut channel = channel::Options::default();
         channel.capacity = options.capacity.unwrap_or(channel.capacity);
+        let card = options.card.open()?;
         let mut desk = Desk {
-            manager: Manager::create(&options.card.open()?)?,
+            channels_card: card.clone().into(),
+            card,
             channel,
             poll: options.poll,
             listener: None,
@@ -82,11 +85,13 @@ fn main() -> ExitCode {
 }
 
 struct Desk {
-    manager: Manager,
-    channel: ChannelOptions,
+    card: Card,
+    /// The same card, for channels.
+    channels_card: channel::Card,
+    channel: channel::Options,
     poll: Option<u64>,
-    listener: Option<ChannelListener>,
-    forged: Option<(ChannelEnd, Connection)>,
+    listener: Option<Listener>,
+    forged: Option<(End, Connection)>,
     /// Pages, and the area or view that they belong to.
     pages: BTreeMap<u64, (Pages, Box<dyn Any>)>,
     channels: BTreeMap<u64, Talk>,
@@ -105,13 +110,13 @@ impl Desk {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["make", host, bytes] => {
-                let area = self.manager.card().create_express_area(host.parse()?, bytes.parse()?)?;
+                let area = self.card.create_express_area(host.parse()?, bytes.parse()?)?;
                 let (number, key) = (area.number(), area.key());
                 Ok(json!({ "pages": self.keep(area.clone(), area), "area": number, "key": key }))
             }
             ["map", host, area, key] => {
                 let (host, area, key) = (host.parse()?, area.parse()?, key.parse()?);
-                let view = self.manager.card().map_express_area(host, area, key)?;
+                let view = self.card.map_express_area(host, area, key)?;
                 let bytes = view.len();
                 Ok(json!({ "pages": self.keep(view.clone(), view), "bytes": bytes }))
             }
@@ -141,38 +146,39 @@ impl Desk {
                 Ok(json!({ "given": true }))
             }
             ["memory", host] => {
-                let found = self.manager.card().express(host.parse()?)?;
+                let found = self.card.express(host.parse()?)?;
                 Ok(json!({
                     "part": found.part, "pages": found.pages, "used": found.used, "leaving": found.leaving,
                     "viewed": found.viewed, "held": found.held, "limit": found.limit,
                 }))
             }
             ["forge", host, name] => {
-                let (host, card) = (host.parse()?, self.manager.card());
-                let end = ChannelEnd::create(&self.manager, host, self.channel)?;
-                let connection = card.begin_connect(host, name, &end.offer()?)?.finish(PATIENCE)?;
+                let host = host.parse()?;
+                let end = End::create(&self.channels_card, host, self.channel)?;
+                let connection =
+                    self.card.begin_connect(host, name, &end.offer()?)?.finish(Some(PATIENCE))?;
                 // The area's number and key, at these offsets of the other end's private data.
                 let told = connection.private();
                 let (area, key) =
-                    (told.get(16..20).ok_or("too short")?, told.get(24..32).ok_or("too short")?);
+                    (told.get(20..24).ok_or("too short")?, told.get(24..32).ok_or("too short")?);
                 let (area, key) = (u32::from_le_bytes(area.try_into()?), u64::from_le_bytes(key.try_into()?));
-                let view = card.map_express_area(host, area, key)?;
+                let view = self.card.map_express_area(host, area, key)?;
                 self.forged = Some((end, connection));
                 Ok(json!({ "pages": self.keep(view.clone(), view) }))
             }
             ["blamed"] => {
                 let (_end, connection) = self.forged.take().ok_or("nothing was forged")?;
-                let end = connection.wait_end(PATIENCE)?;
+                let end = connection.wait_end(Some(PATIENCE))?;
                 Ok(
                     json!({ "ended": format!("{:?}", end.reason), "said": String::from_utf8_lossy(&end.private) }),
                 )
             }
             ["listen", name] => {
-                self.listener = Some(ChannelListener::bind(&self.manager, name, self.channel)?);
+                self.listener = Some(Listener::bind(&self.channels_card, name, self.channel)?);
                 Ok(json!({ "listening": name }))
             }
             ["accept"] => {
-                let channel = self.listener()?.accept(PATIENCE)?;
+                let channel = self.listener()?.accept_timeout(PATIENCE)?;
                 Ok(self.met(channel))
             }
             ["connect", host, name] => {
@@ -180,9 +186,9 @@ impl Desk {
                 Ok(self.met(channel))
             }
             ["close", channel] => {
-                let Talk { mut channel, .. } = self.take(channel)?;
-                channel.sender.close(PATIENCE)?;
-                while channel.receiver.recv_block(PATIENCE)?.is_some() {}
+                let Channel { sender, mut receiver } = self.take(channel)?.channel;
+                sender.close_timeout(PATIENCE)?;
+                while receiver.recv_timeout(PATIENCE)?.is_some() {}
                 Ok(json!({ "closed": true }))
             }
             ["drop", channel] => {
@@ -208,19 +214,19 @@ impl Desk {
     }
 
     fn connect(&self, host: u32, name: &str) -> hamlyn::Result<Channel> {
-        Channel::connect(&self.manager, host, name, self.channel, PATIENCE)
+        Channel::connect_timeout(&self.channels_card, host, name, self.channel, PATIENCE)
     }
 
     fn churn(&self, host: u32, name: &str, count: u64) -> Outcome<Value> {
         for index in 0..count {
             let Channel { mut sender, mut receiver } = self.connect(host, name)?;
-            sender.send(&bytes_of(index, MESSAGE), PATIENCE)?;
-            let back = receiver.recv_block(PATIENCE)?.ok_or("it has closed")?.to_vec()?;
+            sender.send_timeout(&bytes_of(index, MESSAGE), PATIENCE)?;
+            let back = receiver.recv_timeout(PATIENCE)?.ok_or("it has closed")?.to_vec()?;
             if back != bytes_of(index, MESSAGE) {
                 return Err(format!("other bytes came back by channel {index}").into());
             }
-            sender.close(PATIENCE)?;
-            if receiver.recv_block(PATIENCE)?.is_some() {
+            sender.close_timeout(PATIENCE)?;
+            if receiver.recv_timeout(PATIENCE)?.is_some() {
                 return Err("more came back than was sent".into());
             }
         }
@@ -229,13 +235,13 @@ impl Desk {
 
     fn serve(&self, count: u64) -> Outcome<Value> {
         for _ in 0..count {
-            let Channel { mut sender, mut receiver } = self.listener()?.accept(PATIENCE)?;
-            while let Some(message) = receiver.recv_block(PATIENCE)? {
+            let Channel { mut sender, mut receiver } = self.listener()?.accept_timeout(PATIENCE)?;
+            while let Some(message) = receiver.recv_timeout(PATIENCE)? {
                 let bytes = message.to_vec()?;
                 drop(message);
-                sender.send(&bytes, PATIENCE)?;
+                sender.send_timeout(&bytes, PATIENCE)?;
             }
-            sender.close(PATIENCE)?;
+            sender.close_timeout(PATIENCE)?;
         }
         Ok(json!({ "served": count }))
     }
@@ -258,7 +264,7 @@ impl Desk {
         answer
     }
 
-    fn listener(&self) -> Outcome<&ChannelListener> {
+    fn listener(&self) -> Outcome<&Listener> {
         Ok(self.listener.as_ref().ok_or("nothing is listened to")?)
     }
 
@@ -280,7 +286,7 @@ impl Desk {
 
 impl Talk {
     fn send(&mut self, bytes: usize) -> Outcome<Value> {
-        self.channel.sender.send(&bytes_of(self.sent, bytes), PATIENCE)?;
+        self.channel.sender.send_timeout(&bytes_of(self.sent, bytes), PATIENCE)?;
         self.sent += 1;
         Ok(json!({ "sent": bytes }))
     }
@@ -293,7 +299,7 @@ impl Talk {
     }
 
     fn begin(&mut self, bytes: usize) -> Outcome<Value> {
-        let mut message = self.channel.sender.reserve(bytes, PATIENCE)?;
+        let mut message = self.channel.sender.reserve_timeout(bytes, PATIENCE)?;
         message.write(0, &bytes_of(self.sent, bytes))?;
         Ok(json!({ "begun": bytes }))
     }
@@ -301,7 +307,7 @@ impl Talk {
     /// Returns the next message's length, and whether its bytes are right; `None` if the peer has
     /// closed.
     fn next(&mut self) -> hamlyn::Result<Option<(usize, bool)>> {
-        let Some(message) = self.channel.receiver.recv_block(PATIENCE)? else { return Ok(None) };
+        let Some(message) = self.channel.receiver.recv_timeout(PATIENCE)? else { return Ok(None) };
         let bytes = message.to_vec()?;
         let right = bytes == bytes_of(self.received, bytes.len());
         self.received += 1;
@@ -334,8 +340,8 @@ impl Talk {
     fn talk(&mut self, count: u64, word: u64) -> Outcome<Value> {
         let sent = word.to_le_bytes().repeat(MESSAGE / 8);
         for round in 0..count {
-            self.channel.sender.send(&sent, PATIENCE)?;
-            let back = self.channel.receiver.recv_block(PATIENCE)?.ok_or("it has closed")?;
+            self.channel.sender.send_timeout(&sent, PATIENCE)?;
+            let back = self.channel.receiver.recv_timeout(PATIENCE)?.ok_or("it has closed")?;
             if back.to_vec()? != sent {
                 return Err(format!("message {round} comes back with other bytes").into());
             }
@@ -345,10 +351,10 @@ impl Talk {
 
     fn echo(&mut self, count: u64) -> Outcome<Value> {
         for _ in 0..count {
-            let message = self.channel.receiver.recv_block(PATIENCE)?.ok_or("it has closed")?;
+            let message = self.channel.receiver.recv_timeout(PATIENCE)?.ok_or("it has closed")?;
             let bytes = message.to_vec()?;
             drop(message);
-            self.channel.sender.send(&bytes, PATIENCE)?;
+            self.channel.sender.send_timeout(&bytes, PATIENCE)?;
         }
         Ok(json!({ "echoed": count }))
     }

@@ -86,6 +86,8 @@ mod waiting;
 use crate::core::place::PAGE;
 
 pub use self::card::Card;
+#[doc(hidden)]
+pub use self::open::End;
 pub use self::open::Listener;
 pub use self::receiver::{Message, Receiver};
 pub use self::sender::{Room, Sender};

@@ -14,7 +14,7 @@ use super::sender::{self, Sender};
 use super::sending::Sending;
 use super::{Channel, Options};
 use crate::clan::channel::ClanEnds;
-use crate::core::connection::{self, Connection, End, EndReason, FIND_TIMEOUT, Request};
+use crate::core::connection::{self, Connection, EndReason, FIND_TIMEOUT, Request};
 use crate::core::express::memory::RingMemory;
 use crate::core::express::ring::half_of;
 use crate::core::loss::PeerLoss;
@@ -68,7 +68,7 @@ impl Channel {
     /// error if none accepts; those of [`Channel::connect`].
     pub fn connect_any(card: &Card, name: &str, options: Options) -> Result<Self> {
         let found = card.find(name, Some(FIND_TIMEOUT))?;
-        let mut failed = Error::Ended(End { reason: EndReason::NoName, private: Vec::new() });
+        let mut failed = Error::Ended(connection::End { reason: EndReason::NoName, private: Vec::new() });
         for host in found.hosts.into_iter().chain(found.too_old) {
             match connect(card, host, name, options, Some(connection::CONNECT_TIMEOUT)) {
                 Ok(channel) => return Ok(channel),
@@ -165,6 +165,26 @@ impl Own {
         let area = peer.area.ok_or(Error::Malformed("an answer by card to a request by express memory"))?;
         let Some(to) = Area::map(card, host, area, peer.capacity)? else { return Ok(None) };
         Ok(Some(Joined::ByMemory(to, from, self.ends.join(peer.address, host, PAGE as u64)?)))
+    }
+}
+
+/// One end of a channel by express memory, for tests that exchange the offers by themselves.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct End {
+    own: Own,
+    card: Card,
+}
+
+impl End {
+    pub fn create(card: &Card, host: u32, options: Options) -> Result<Self> {
+        let capacity = capacity(options)?;
+        let area = Area::create(card, host, capacity)?.ok_or(Error::Unsupported("no memory is shared"))?;
+        Ok(Self { own: Own::create(card, host, capacity, Some(area))?, card: card.clone() })
+    }
+
+    pub fn offer(&self) -> Result<Vec<u8>> {
+        self.own.offer(&self.card)
     }
 }
 

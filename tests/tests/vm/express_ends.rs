@@ -39,7 +39,7 @@ impl Pair {
         static PAIRS: AtomicU32 = AtomicU32::new(0);
         let name = format!("pair{}", PAIRS.fetch_add(1, Ordering::Relaxed));
         let (numbers, by_memory) = channel((&mut one, 1), &mut zero, &name)?;
-        ensure!(by_memory, "it goes by messages");
+        ensure!(by_memory, "it goes by the card");
         Ok(Pair { zero, one, numbers: [numbers[1], numbers[0]] })
     }
 
@@ -107,7 +107,7 @@ fn process_death_is_reported_after_its_last_message() -> Result<()> {
     drop(pair);
     let mut pair = Pair::open(&lab)?;
     ensure!(pair.at(1, "send 5000")? == json!({ "sent": 5000 }));
-    ensure!(pair.at(1, "begin 40000")? == json!({ "begun": 40_000 }));
+    ensure!(pair.at(1, "begin 20000")? == json!({ "begun": 20_000 }));
     Pair::kill(&mut pair.one)?;
     ensure!(pair.at(0, "receive")? == json!({ "bytes": 5000, "right": true }));
     ensure!(pair.at(0, "receive")? == json!({ "lost": "Process" }));

@@ -76,7 +76,7 @@ struct Pair {
 impl Pair {
     fn open(lab: &Lab, one: usize, other: usize) -> Result<Pair> {
         let (pair, by_memory) = Pair::open_somehow(lab, one, other)?;
-        ensure!(by_memory, "between {one} and {other} it goes by messages");
+        ensure!(by_memory, "between {one} and {other} it goes by the card");
         Ok(pair)
     }
 
