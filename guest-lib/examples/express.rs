@@ -1,6 +1,6 @@
 //! Channels over express memory (`docs/express.md`): processes of two machines communicate by loads
 //! and stores alone. One side serves under a name, the other connects. Without express memory, the
-//! channel uses messages and reports that.
+//! channel uses the card and reports that.
 
 use std::io::{BufRead, Read, Write};
 use std::process::ExitCode;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
-use hamlyn::express::{Channel, ChannelListener, ChannelOptions, ChannelReceiver, ChannelSender};
-use hamlyn::{Manager, Polling};
+use hamlyn::Polling;
+use hamlyn::channel::{self, Card, Channel, Listener, Receiver, Sender};
 use hamlyn_examples as common;
 use hdrhistogram::Histogram;
 use serde_json::json;
@@ -26,15 +26,15 @@ struct Options {
     /// Seconds to wait for the peer
     #[arg(long, global = true, default_value_t = 60)]
     timeout: u64,
-    /// Bytes of the ring to this side
+    /// Bytes of the ring in each direction
     #[arg(long, global = true)]
     capacity: Option<u64>,
     /// Microseconds to poll before this side goes to sleep
     #[arg(long, global = true)]
     poll: Option<u64>,
-    /// Uses messages, even if there is express memory
+    /// Uses the card, even if there is express memory
     #[arg(long, global = true)]
-    by_messages: bool,
+    by_card: bool,
     #[command(subcommand)]
     role: Role,
 }
@@ -84,44 +84,42 @@ enum Role {
 fn main() -> ExitCode {
     common::run(|| {
         let options = Options::parse();
-        let manager = Manager::create(&options.card.open()?)?;
+        let card = Card::from(options.card.open()?);
         match &options.role {
-            Role::Serve => serve(options.listen(&manager)?, options.patience()),
+            Role::Serve => serve(options.listen(&card)?, options.patience()),
             Role::PingPong { host, count, size } => {
-                ping_pong(options.connect(&manager, *host)?, *count, *size, options.patience())
+                ping_pong(options.connect(&card, *host)?, *count, *size, options.patience())
             }
-            Role::Read => read(options.listen(&manager)?),
-            Role::Write { host, bytes } => write(options.connect(&manager, *host)?, *bytes),
-            Role::Answer => answer(options.listen(&manager)?, options.patience()),
-            Role::Ask { host, numbers } => {
-                ask(options.connect(&manager, *host)?, numbers, options.patience())
-            }
-            Role::Chat { host: Some(host) } => chat(options.connect(&manager, *host)?),
-            Role::Chat { host: None } => chat(options.listen(&manager)?),
+            Role::Read => read(options.listen(&card)?),
+            Role::Write { host, bytes } => write(options.connect(&card, *host)?, *bytes),
+            Role::Answer => answer(options.listen(&card)?, options.patience()),
+            Role::Ask { host, numbers } => ask(options.connect(&card, *host)?, numbers, options.patience()),
+            Role::Chat { host: Some(host) } => chat(options.connect(&card, *host)?),
+            Role::Chat { host: None } => chat(options.listen(&card)?),
         }
     })
 }
 
 impl Options {
-    fn patience(&self) -> Option<Duration> {
-        common::seconds(self.timeout)
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout)
     }
 
-    fn channel(&self) -> ChannelOptions {
-        let mut options = ChannelOptions::default();
+    fn channel(&self) -> channel::Options {
+        let mut options = channel::Options::default();
         options.capacity = self.capacity.unwrap_or(options.capacity);
-        options.by_messages = self.by_messages;
+        options.by_card = self.by_card;
         options
     }
 
-    fn listen(&self, manager: &Manager) -> Outcome<Channel> {
-        let listener = ChannelListener::bind(manager, &self.name, self.channel())?;
+    fn listen(&self, card: &Card) -> Outcome<Channel> {
+        let listener = Listener::bind(card, &self.name, self.channel())?;
         print(&json!({ "listening": self.name }))?;
-        self.met(listener.accept(self.patience())?)
+        self.met(listener.accept_timeout(self.patience())?)
     }
 
-    fn connect(&self, manager: &Manager, host: u32) -> Outcome<Channel> {
-        self.met(Channel::connect(manager, host, &self.name, self.channel(), self.patience())?)
+    fn connect(&self, card: &Card, host: u32) -> Outcome<Channel> {
+        self.met(Channel::connect_timeout(card, host, &self.name, self.channel(), self.patience())?)
     }
 
     fn met(&self, mut channel: Channel) -> Outcome<Channel> {
@@ -135,11 +133,11 @@ impl Options {
     }
 }
 
-fn serve(channel: Channel, patience: Option<Duration>) -> Outcome {
+fn serve(channel: Channel, patience: Duration) -> Outcome {
     let Channel { mut sender, mut receiver } = channel;
     let (mut echoed, mut bytes) = (0_u64, Vec::new());
     loop {
-        match receiver.recv_block(patience) {
+        match receiver.recv_timeout(patience) {
             Ok(Some(message)) => {
                 bytes.resize(message.len(), 0);
                 message.read(0, &mut bytes)?;
@@ -150,14 +148,14 @@ fn serve(channel: Channel, patience: Option<Duration>) -> Outcome {
                 return Err(error.into());
             }
         }
-        sender.send(&bytes, patience)?;
+        sender.send_timeout(&bytes, patience)?;
         echoed += 1;
     }
-    sender.close(patience)?;
+    sender.close_timeout(patience)?;
     print(&json!({ "echoed": echoed }))
 }
 
-fn ping_pong(channel: Channel, count: u64, size: Option<usize>, patience: Option<Duration>) -> Outcome {
+fn ping_pong(channel: Channel, count: u64, size: Option<usize>, patience: Duration) -> Outcome {
     let Channel { mut sender, mut receiver } = channel;
     let longest = sender.longest();
     let mut times = Histogram::<u64>::new(3)?;
@@ -168,8 +166,8 @@ fn ping_pong(channel: Channel, count: u64, size: Option<usize>, patience: Option
         sent.resize(size.unwrap_or(any), 0);
         common::fill_pattern(round, 0, &mut sent);
         let start = Instant::now();
-        sender.send(&sent, patience)?;
-        let message = receiver.recv_block(patience)?.ok_or("the server has closed")?;
+        sender.send_timeout(&sent, patience)?;
+        let message = receiver.recv_timeout(patience)?.ok_or("the server has closed")?;
         back.resize(message.len(), 0);
         message.read(0, &mut back)?;
         drop(message);
@@ -178,8 +176,8 @@ fn ping_pong(channel: Channel, count: u64, size: Option<usize>, patience: Option
             return Err(format!("message {round} comes back with other bytes").into());
         }
     }
-    sender.close(patience)?;
-    if receiver.recv_block(patience)?.is_some() {
+    sender.close_timeout(patience)?;
+    if receiver.recv_timeout(patience)?.is_some() {
         return Err("more came back than was sent".into());
     }
     print(&json!({
@@ -193,7 +191,7 @@ fn ping_pong(channel: Channel, count: u64, size: Option<usize>, patience: Option
 
 fn read(mut channel: Channel) -> Outcome {
     let mut bytes = Vec::new();
-    channel.read_to_end(&mut bytes)?;
+    channel.receiver.read_to_end(&mut bytes)?;
     match common::find_difference(1, 0, &bytes) {
         Some(at) => Err(format!("byte {at} is wrong").into()),
         None => print(&json!({ "received": bytes.len(), "verified": true })),
@@ -204,39 +202,39 @@ fn write(mut channel: Channel, bytes: usize) -> Outcome {
     let mut data = vec![0; bytes];
     common::fill_pattern(1, 0, &mut data);
     let start = Instant::now();
-    channel.write_all(&data)?;
-    channel.sender.close(None)?;
+    channel.sender.write_all(&data)?;
+    channel.sender.close()?;
     let rate = bytes as f64 / 1e6 / start.elapsed().as_secs_f64();
     print(&json!({ "sent": bytes, "mb_per_s": (rate * 10.0).round() / 10.0 }))
 }
 
 /// Answers questions. A question consists of 8-byte numbers and is built where it is read; its
 /// answer is one number.
-fn answer(channel: Channel, patience: Option<Duration>) -> Outcome {
+fn answer(channel: Channel, patience: Duration) -> Outcome {
     let Channel { mut sender, mut receiver } = channel;
     let mut answered = 0_u64;
-    while let Some(question) = receiver.recv_block(patience)? {
+    while let Some(question) = receiver.recv_timeout(patience)? {
         // Copied before it is read, because the asker may change it.
         let numbers = question.to_vec()?;
         drop(question);
         let sum = numbers.chunks(8).fold(0_u64, |sum, bytes| sum.wrapping_add(number(bytes)));
-        sender.send(&sum.to_le_bytes(), patience)?;
+        sender.send_timeout(&sum.to_le_bytes(), patience)?;
         answered += 1;
     }
-    sender.close(patience)?;
+    sender.close_timeout(patience)?;
     print(&json!({ "answered": answered }))
 }
 
-fn ask(channel: Channel, numbers: &[u64], patience: Option<Duration>) -> Outcome {
+fn ask(channel: Channel, numbers: &[u64], patience: Duration) -> Outcome {
     let Channel { mut sender, mut receiver } = channel;
-    let mut question = sender.reserve(8 * numbers.len(), patience)?;
+    let mut question = sender.reserve_timeout(8 * numbers.len(), patience)?;
     for (index, number) in numbers.iter().enumerate() {
         question.write(8 * index, &number.to_le_bytes())?;
     }
     question.commit()?;
-    let answer = receiver.recv_block(patience)?.map(|answer| answer.to_vec()).transpose()?;
+    let answer = receiver.recv_timeout(patience)?.map(|answer| answer.to_vec()).transpose()?;
     let sum = answer.map(|answer| number(&answer));
-    sender.close(patience)?;
+    sender.close_timeout(patience)?;
     print(&json!({ "sum": sum }))
 }
 
@@ -258,11 +256,11 @@ fn chat(channel: Channel) -> Outcome {
     Ok(())
 }
 
-fn talk(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
+fn talk(sender: &Mutex<Option<Sender>>) -> Outcome {
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         match &mut *sender.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(sender) => sender.send(line.as_bytes(), None)?,
+            Some(sender) => sender.send(line.as_bytes())?,
             None => return Ok(()),
         }
     }
@@ -271,12 +269,12 @@ fn talk(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
 
 /// Closes the sender, unless the other thread has. A sender that is only dropped looks like one
 /// whose process died.
-fn hang_up(sender: &Mutex<Option<ChannelSender>>) -> Outcome {
+fn hang_up(sender: &Mutex<Option<Sender>>) -> Outcome {
     let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-    sender.map_or(Ok(()), |sender| Ok(sender.close(None)?))
+    sender.map_or(Ok(()), |sender| Ok(sender.close()?))
 }
 
-fn listen(mut receiver: ChannelReceiver) -> Outcome {
+fn listen(mut receiver: Receiver) -> Outcome {
     while let Some(line) = receiver.recv()? {
         print(&json!({ "said": String::from_utf8_lossy(&line.to_vec()?) }))?;
     }

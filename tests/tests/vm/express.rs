@@ -112,8 +112,8 @@ fn every_kind_of_channel(lab: &Lab) -> Result<()> {
     // The shortest rings, so that each message waits for its turn, and longer messages go in
     // pieces.
     ping_pong(lab, &["--capacity", "4096"], 200, true).context("a page")?;
-    ping_pong(lab, &["--by-messages"], 100, false).context("by messages")?;
-    for how in [&[][..], &["--poll", "0", "--capacity", "4096"], &["--by-messages"]] {
+    ping_pong(lab, &["--by-card"], 100, false).context("by card")?;
+    for how in [&[][..], &["--poll", "0", "--capacity", "4096"], &["--by-card"]] {
         let [read, written] = both(lab, how, "read", &["write", "1", "--bytes", "300007"])?;
         ensure!(read[1] == json!({ "received": 300_007, "verified": true }), "{how:?}: {read:?}");
         ensure!(written[1]["sent"] == 300_007, "{how:?}: {written:?}");
@@ -141,9 +141,9 @@ fn chat(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// A listener that refuses express memory says so, and is then asked for a channel by messages.
+/// A listener that refuses express memory says so, and is then asked for a channel by card.
 fn only_one_of_the_two_wants_it(lab: &Lab) -> Result<()> {
-    let mut serving = lab.vm(1).run(["express", "--by-messages", "serve"])?;
+    let mut serving = lab.vm(1).run(["express", "--by-card", "serve"])?;
     serving.answer()?;
     let said = lab.vm(0).run(["express", "ping-pong", "1", "--count", "50"])?.finish()?;
     ensure!(said[0]["express"] == false && said[1]["round_trips"] == 50, "{said:?}");
@@ -226,7 +226,7 @@ fn nothing_is_left_of_many(lab: &Lab) -> Result<()> {
 
 /// A program at a card's socket has no express memory, but the machine that it talks to has.
 #[test]
-fn channels_fall_back_to_messages_without_express_memory() -> Result<()> {
+fn channels_fall_back_to_cards_without_express_memory() -> Result<()> {
     let lab = lab_of(express(1).spare_cards(1));
     let mut serving = Program::start(&lab, 1, &["express", "serve"])?;
     ensure!(serving.answer()? == json!({ "listening": "express" }));
@@ -239,7 +239,7 @@ fn channels_fall_back_to_messages_without_express_memory() -> Result<()> {
     let said = Program::start(&lab, 1, &["express", "ping-pong", "0", "--count", "100"])?.finish()?;
     ensure!(said["round_trips"] == 100, "{said}");
     ensure!(serving.finish()?[1]["echoed"] == 100);
-    // A machine's channels to itself also go by messages.
+    // A machine's channels to itself also go by card.
     let mut serving = lab.vm(0).run(["express", "serve"])?;
     serving.answer()?;
     let said = lab.vm(0).run(["express", "ping-pong", "0", "--count", "20"])?.finish()?;
