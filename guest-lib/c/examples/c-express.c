@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Channels through memory that two machines share, and that memory alone, in C: docs/express.md.
+ * Channels over memory that two machines share, and that memory alone, in C: docs/express.md.
  *
  *   c-express serve NAME              sends back what it receives, one client after the other
  *   c-express HOST NAME TEXT          sends a text, built where the peer reads it, and prints the
  *                                     reply
- *   c-express messages HOST NAME TEXT the same by card messages
- *   c-express stream-sink NAME        receives and verifies a byte stream, in its own poll(2) loop
- *   c-express stream HOST NAME BYTES  sends a byte stream, in such a loop
+ *   c-express card HOST NAME TEXT     the same by the card
+ *   c-express stream-sink NAME        receives and verifies a stream, in its own poll(2) loop
+ *   c-express stream HOST NAME BYTES  sends a stream, in such a loop
  *   c-express area HOST               creates a page for a host, prints its number and key, and
  *                                     answers the process that maps it
  *   c-express view HOST AREA KEY      maps the page, and stores a question there
@@ -17,6 +17,7 @@
 #include "common.h"
 
 #include <express.h>
+#include <hamlyn/channel.h>
 
 #include <errno.h>
 #include <poll.h>
@@ -44,7 +45,7 @@ static uint32_t host_of(const char *word)
  * Copies a message and releases it, because the peer may change it until it is released. Returns
  * NULL if its memory was already gone, for example after a card reset.
  */
-static char *copied(struct hamlyn_channel_receiver *receiver, const struct hamlyn_channel_message *message)
+static char *copied(struct uln_receiver *receiver, const struct uln_message *message)
 {
 	char *copy = malloc(message->length + 1);
 
@@ -52,33 +53,33 @@ static char *copied(struct hamlyn_channel_receiver *receiver, const struct hamly
 		fail("there is no memory");
 	memcpy(copy, message->data, message->length);
 	copy[message->length] = 0;
-	if (hamlyn_channel_release(receiver) < 0) {
+	if (uln_release(receiver) < 0) {
 		free(copy);
 		return NULL;
 	}
 	return copy;
 }
 
-static void echo(struct hamlyn_channel_sender *sender, struct hamlyn_channel_receiver *receiver)
+static void echo(struct uln_sender *sender, struct uln_receiver *receiver)
 {
-	struct hamlyn_channel_message message;
+	struct uln_message message;
 	unsigned long echoed = 0;
 	int more;
 
-	while ((more = hamlyn_channel_receive(receiver, &message, -1)) > 0) {
+	while ((more = uln_recv(receiver, &message, -1)) > 0) {
 		char *copy = copied(receiver, &message);
 
-		more = copy ? hamlyn_channel_send(sender, copy, message.length, -1) : -1;
+		more = copy ? uln_send(sender, copy, message.length, -1) : -1;
 		free(copy);
 		if (more < 0)
 			break;
 		echoed++;
 	}
 	if (more == 0)
-		more = hamlyn_channel_close(sender, -1);
+		more = uln_close(sender, -1);
 	else
-		hamlyn_channel_sender_destroy(sender);
-	hamlyn_channel_receiver_destroy(receiver);
+		uln_sender_destroy(sender);
+	uln_receiver_destroy(receiver);
 	printf("{\"echoed\":%lu,\"ended\":\"%s\"}\n", echoed, more < 0 ? uln_error() : "well");
 	fflush(stdout);
 }
@@ -89,17 +90,17 @@ static void refused(void)
 	fflush(stdout);
 }
 
-static void serve(struct hamlyn_manager *manager, const char *name)
+static void serve(struct uln_card *card, const char *name)
 {
-	struct hamlyn_channel_listener *listener;
-	struct hamlyn_channel_sender *sender;
-	struct hamlyn_channel_receiver *receiver;
+	struct uln_listener *listener;
+	struct uln_sender *sender;
+	struct uln_receiver *receiver;
 
-	must(hamlyn_channel_listen(manager, name, NULL, &listener));
+	must(uln_listen(card, name, NULL, &listener));
 	puts("{\"listening\":true}");
 	fflush(stdout);
 	for (;;) {
-		int outcome = hamlyn_channel_accept(listener, &sender, &receiver, -1);
+		int outcome = uln_accept(listener, &sender, &receiver, -1);
 
 		/* The card is gone, and the name with it. */
 		if (outcome == -ENODEV)
@@ -112,168 +113,141 @@ static void serve(struct hamlyn_manager *manager, const char *name)
 	}
 }
 
-static void ask(struct hamlyn_manager *manager, int by_messages, char **words)
+static void ask(struct uln_card *card, int by_card, char **words)
 {
-	struct hamlyn_channel_options options = { .flags = by_messages ? HAMLYN_CHANNEL_BY_MESSAGES : 0 };
-	struct hamlyn_channel_sender *sender;
-	struct hamlyn_channel_receiver *receiver;
-	struct hamlyn_channel_message message;
+	struct uln_options options = { .flags = by_card ? ULN_BY_CARD : 0 };
+	struct uln_sender *sender;
+	struct uln_receiver *receiver;
+	struct uln_message message;
 	size_t length = strlen(words[2]);
 	char *back;
 	void *room;
 
-	must(hamlyn_channel_connect(manager, host_of(words[0]), words[1], &options, &sender, &receiver, PATIENCE_MS));
-	printf("{\"express\":%s}\n", must(hamlyn_channel_is_express(sender)) ? "true" : "false");
-	must(hamlyn_channel_reserve(sender, length, &room, -1));
+	must(uln_connect(card, host_of(words[0]), words[1], &options, &sender, &receiver, PATIENCE_MS));
+	printf("{\"express\":%s}\n", must(uln_is_express(sender)) ? "true" : "false");
+	must(uln_reserve(sender, length, &room, -1));
 	memcpy(room, words[2], length);
-	must(hamlyn_channel_commit(sender));
-	if (!must(hamlyn_channel_receive(receiver, &message, PATIENCE_MS)))
+	must(uln_commit(sender));
+	if (!must(uln_recv(receiver, &message, PATIENCE_MS)))
 		fail("the other side has closed");
 	back = copied(receiver, &message);
 	if (!back)
 		fail(uln_error());
 	printf("{\"back\":\"%s\"}\n", back);
 	free(back);
-	must(hamlyn_channel_close(sender, -1));
-	if (must(hamlyn_channel_receive(receiver, &message, PATIENCE_MS)))
+	must(uln_close(sender, -1));
+	if (must(uln_recv(receiver, &message, PATIENCE_MS)))
 		fail("more came back than was sent");
-	hamlyn_channel_receiver_destroy(receiver);
+	uln_receiver_destroy(receiver);
 }
 
 /* An end of a stream that waits only in poll(2), where a program can wait for other files too. */
 struct loop {
-	struct hamlyn_manager *manager;
-	struct hamlyn_channel_receiver *receiver;
-	/* The manager's file, and the one that reports the end of the peer. */
-	struct pollfd files[2];
-	int timeout_ms;
-	/* How often the timeout may still expire. */
-	int may_run_out;
+	struct uln_sender *sender;
+	struct uln_receiver *receiver;
 	unsigned long sleeps;
 };
 
-static void begin(struct loop *loop, struct hamlyn_manager *manager, struct hamlyn_channel_sender *sender,
-		  struct hamlyn_channel_receiver *receiver)
+static void begin(const struct loop *loop)
 {
-	*loop = (struct loop){ .manager = manager, .receiver = receiver, .timeout_ms = PATIENCE_MS };
-	loop->files[0] = (struct pollfd){ .fd = must(hamlyn_manager_fd(manager)), .events = POLLIN };
-	loop->files[1] = (struct pollfd){ .fd = must(hamlyn_channel_peer_fd(receiver)), .events = POLLIN };
-	printf("{\"express\":%s}\n", must(hamlyn_channel_is_express(sender)) ? "true" : "false");
+	printf("{\"express\":%s}\n", must(uln_is_express(loop->sender)) ? "true" : "false");
 	fflush(stdout);
 }
 
-static void sleep_in_poll(struct loop *loop)
+/* Sleeps until the armed file of a half has something to report. */
+static void sleep_in_poll(struct loop *loop, int file)
 {
-	int left;
+	struct pollfd polled = { .fd = file, .events = POLLIN };
 
 	loop->sleeps++;
-	if (poll(loop->files, 2, loop->timeout_ms) == 0 && loop->may_run_out-- == 0)
+	if (poll(&polled, 1, PATIENCE_MS) == 0)
 		fail("nothing happens");
-	if (!loop->files[1].revents)
-		return;
-	left = hamlyn_channel_peer_ended(loop->receiver);
-	if (left == -EAGAIN)
-		return;
-	/*
-	 * Data that arrived before the end must still be read. The file stays readable, and has
-	 * nothing more to report.
-	 */
-	loop->timeout_ms = must(left);
-	loop->may_run_out = 1;
-	loop->files[1].fd = -1;
 }
 
-/*
- * Waits until there may be room for `room` bytes if a sender is given, else until bytes may have
- * arrived. The caller then tries again.
- */
-static void wait_for_change(struct loop *loop, struct hamlyn_channel_sender *sender, size_t room)
+static void send_piece(struct loop *loop, const void *data, size_t length)
 {
-	int changed = must(sender ? hamlyn_channel_arm_room(sender, room) : hamlyn_channel_arm(loop->receiver));
+	int sent;
 
-	/* Arm both, whatever the first call returns. */
-	changed |= must(hamlyn_manager_arm(loop->manager));
-	if (!changed)
-		sleep_in_poll(loop);
-	must(hamlyn_manager_poll(loop->manager));
+	while ((sent = uln_send(loop->sender, data, length, 0)) == -EAGAIN) {
+		if (!must(uln_sender_arm(loop->sender, length)))
+			sleep_in_poll(loop, must(uln_sender_fd(loop->sender)));
+	}
+	must(sent);
 }
 
-/* Reads as many bytes as are available, at least one; returns 0 if the peer has closed. */
-static size_t next_bytes(struct loop *loop, void *to, size_t length)
+/* Receives the next piece; returns 0 if the peer has closed. */
+static int next_piece(struct loop *loop, struct uln_message *message)
 {
-	int came;
+	int more;
 
-	while ((came = hamlyn_channel_read(loop->receiver, to, length, 0)) == -EAGAIN)
-		wait_for_change(loop, NULL, 0);
-	return (size_t)must(came);
+	while ((more = uln_recv(loop->receiver, message, 0)) == -EAGAIN) {
+		if (!must(uln_receiver_arm(loop->receiver)))
+			sleep_in_poll(loop, must(uln_receiver_fd(loop->receiver)));
+	}
+	return must(more);
 }
 
-static void sink(struct hamlyn_manager *manager, const char *name)
+static void sink(struct uln_card *card, const char *name)
 {
-	struct hamlyn_channel_options options = { .capacity = RING, .polling_us = ULN_NO_POLLING };
-	struct hamlyn_channel_listener *listener;
-	struct hamlyn_channel_sender *sender;
-	struct hamlyn_channel_receiver *receiver;
-	unsigned char bytes[1500];
+	struct uln_options options = { .capacity = RING, .polling_us = ULN_NO_POLLING };
+	struct uln_listener *listener;
+	struct uln_message message;
+	struct loop loop = { .sleeps = 0 };
 	uint64_t received = 0;
-	struct loop loop;
-	size_t came;
 
-	must(hamlyn_channel_listen(manager, name, &options, &listener));
+	must(uln_listen(card, name, &options, &listener));
 	puts("{\"listening\":true}");
 	fflush(stdout);
-	must(hamlyn_channel_accept(listener, &sender, &receiver, PATIENCE_MS));
-	begin(&loop, manager, sender, receiver);
-	while ((came = next_bytes(&loop, bytes, sizeof(bytes))) > 0) {
-		for (size_t at = 0; at < came; at++) {
-			if (bytes[at] != pattern(SEED, (size_t)received + at))
+	must(uln_accept(listener, &loop.sender, &loop.receiver, PATIENCE_MS));
+	begin(&loop);
+	while (next_piece(&loop, &message)) {
+		size_t length = message.length;
+		char *bytes = copied(loop.receiver, &message);
+
+		if (!bytes)
+			fail(uln_error());
+		for (size_t at = 0; at < length; at++) {
+			if ((unsigned char)bytes[at] != pattern(SEED, (size_t)received + at))
 				fail("a byte is wrong");
 		}
-		received += came;
+		free(bytes);
+		received += length;
 	}
 	/* Only one direction is closed: the peer still waits for this. */
-	must(hamlyn_channel_write(sender, &received, sizeof(received), PATIENCE_MS));
-	must(hamlyn_channel_close(sender, PATIENCE_MS));
-	hamlyn_channel_receiver_destroy(receiver);
-	hamlyn_channel_listener_destroy(listener);
+	must(uln_send(loop.sender, &received, sizeof(received), PATIENCE_MS));
+	must(uln_close(loop.sender, PATIENCE_MS));
+	uln_receiver_destroy(loop.receiver);
+	uln_listener_destroy(listener);
 	printf("{\"received\":%llu,\"verified\":true,\"sleeps\":%lu}\n", (unsigned long long)received, loop.sleeps);
 }
 
-static void stream(struct hamlyn_manager *manager, char **words)
+static void stream(struct uln_card *card, char **words)
 {
-	struct hamlyn_channel_options options = { .polling_us = ULN_NO_POLLING };
-	size_t length = strtoul(words[2], NULL, 10), sent = 0, piece;
+	struct uln_options options = { .polling_us = ULN_NO_POLLING };
+	size_t length = strtoul(words[2], NULL, 10), sent, piece;
 	unsigned char *data = malloc(length + 1);
-	struct hamlyn_channel_sender *sender;
-	struct hamlyn_channel_receiver *receiver;
+	struct uln_message message;
+	struct loop loop = { .sleeps = 0 };
 	uint64_t confirmed;
-	struct loop loop;
 
 	if (!data)
 		fail("there is no memory");
 	fill(SEED, data, length);
-	must(hamlyn_channel_connect(manager, host_of(words[0]), words[1], &options, &sender, &receiver, PATIENCE_MS));
-	begin(&loop, manager, sender, receiver);
-	/* Larger pieces are never sent at once, and there is no way to wait for more room. */
-	piece = (size_t)must(hamlyn_channel_longest(sender)) / 4;
-	while (sent < length) {
-		size_t next = length - sent < piece ? length - sent : piece;
-		int went = hamlyn_channel_write(sender, data + sent, next, 0);
-
-		if (went == -EAGAIN)
-			wait_for_change(&loop, sender, next);
-		else
-			sent += (size_t)must(went);
-	}
+	must(uln_connect(card, host_of(words[0]), words[1], &options, &loop.sender, &loop.receiver, PATIENCE_MS));
+	begin(&loop);
+	/* Both ends work at the same time if several pieces fit into the ring. */
+	piece = (size_t)must(uln_longest(loop.sender)) / 2;
+	for (sent = 0; sent < length; sent += piece)
+		send_piece(&loop, data + sent, length - sent < piece ? length - sent : piece);
 	free(data);
-	must(hamlyn_channel_close(sender, PATIENCE_MS));
-	/* The peer wrote it in one piece, so it arrives as one. */
-	if (next_bytes(&loop, &confirmed, sizeof(confirmed)) != sizeof(confirmed))
+	must(uln_close(loop.sender, PATIENCE_MS));
+	if (!next_piece(&loop, &message) || message.length != sizeof(confirmed))
 		fail("the other side has closed");
-	if (next_bytes(&loop, &(char){ 0 }, 1))
+	memcpy(&confirmed, message.data, sizeof(confirmed));
+	if (next_piece(&loop, &message))
 		fail("more came back than was due");
-	hamlyn_channel_receiver_destroy(receiver);
-	printf("{\"sent\":%zu,\"confirmed\":%llu,\"sleeps\":%lu}\n", sent, (unsigned long long)confirmed, loop.sleeps);
+	uln_receiver_destroy(loop.receiver);
+	printf("{\"sent\":%zu,\"confirmed\":%llu,\"sleeps\":%lu}\n", length, (unsigned long long)confirmed, loop.sleeps);
 }
 
 /*
@@ -387,23 +361,32 @@ static void view(struct hamlyn_card *card, char **words)
 	       (unsigned long long)was, (unsigned long long)answer, at_once ? "true" : "false");
 }
 
-static void channels(struct hamlyn_card *card, int argc, char **argv)
+static void channels(int argc, char **argv)
 {
-	int is_sink = !strcmp(argv[1], "stream-sink"), streams = argc == 5 && !strcmp(argv[1], "stream");
-	/* For a loop that sleeps in poll(2), calls must not busy-poll. */
-	struct hamlyn_manager_options options = { .polling_us = is_sink || streams ? ULN_NO_POLLING : 0 };
-	struct hamlyn_manager *manager;
+	struct uln_card *card;
 
-	must(hamlyn_manager_create_with(card, &options, &manager));
-	if (is_sink)
-		sink(manager, argv[2]);
-	else if (streams)
-		stream(manager, argv + 2);
+	must(uln_card_open(NULL, &card));
+	if (!strcmp(argv[1], "stream-sink"))
+		sink(card, argv[2]);
+	else if (argc == 5 && !strcmp(argv[1], "stream"))
+		stream(card, argv + 2);
 	else if (argc == 3)
-		serve(manager, argv[2]);
+		serve(card, argv[2]);
 	else
-		ask(manager, argc == 5, argv + argc - 3);
-	hamlyn_manager_destroy(manager);
+		ask(card, argc == 5, argv + argc - 3);
+	uln_card_close(card);
+}
+
+static void pages(char **argv)
+{
+	struct hamlyn_card *card;
+
+	must(hamlyn_open(NULL, &card));
+	if (!strcmp(argv[1], "area"))
+		area(card, host_of(argv[2]));
+	else
+		view(card, argv + 2);
+	hamlyn_close(card);
 }
 
 /*
@@ -412,7 +395,7 @@ static void channels(struct hamlyn_card *card, int argc, char **argv)
  */
 static int words_of(const char *command)
 {
-	static const char *const of_one[] = { "serve", "stream-sink", "area" }, *const of_three[] = { "messages", "stream", "view" };
+	static const char *const of_one[] = { "serve", "stream-sink", "area" }, *const of_three[] = { "card", "stream", "view" };
 
 	for (size_t at = 0; at < 3; at++) {
 		if (!strcmp(command, of_one[at]))
@@ -425,22 +408,16 @@ static int words_of(const char *command)
 
 int main(int argc, char **argv)
 {
-	struct hamlyn_card *card;
-
 	if (argc < 2 || argc != words_of(argv[1])) {
 		fprintf(stderr,
-			"usage: %s serve NAME | [messages] HOST NAME TEXT | stream-sink NAME | stream HOST NAME BYTES"
+			"usage: %s serve NAME | [card] HOST NAME TEXT | stream-sink NAME | stream HOST NAME BYTES"
 			" | area HOST | view HOST AREA KEY\n",
 			argv[0]);
 		return 2;
 	}
-	must(hamlyn_open(NULL, &card));
-	if (!strcmp(argv[1], "area"))
-		area(card, host_of(argv[2]));
-	else if (!strcmp(argv[1], "view"))
-		view(card, argv + 2);
+	if (!strcmp(argv[1], "area") || !strcmp(argv[1], "view"))
+		pages(argv);
 	else
-		channels(card, argc, argv);
-	hamlyn_close(card);
+		channels(argc, argv);
 	return 0;
 }

@@ -162,6 +162,11 @@ pub(crate) fn timeout(milliseconds: c_int) -> Option<Duration> {
     u64::try_from(milliseconds).ok().map(Duration::from_millis)
 }
 
+/// Returns how long a call waits: not at all with a timeout of 0.
+pub(crate) fn waits(milliseconds: c_int) -> Option<Option<Duration>> {
+    (milliseconds != 0).then(|| timeout(milliseconds))
+}
+
 /// Calls `wait`, or `look` if the timeout is 0.
 pub(crate) fn wait<T>(
     milliseconds: c_int,

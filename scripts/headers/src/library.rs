@@ -154,10 +154,10 @@ pub const HEADERS: [Header; 8] = [
     },
     Header {
         name: "express.h",
-        parts: &["express/channel.rs", "express/sender.rs", "express/receiver.rs", "express/area.rs"],
+        parts: &["express.rs"],
         title: EXPRESS,
         includes: &["hamlyn.h"],
-        others: &["hamlyn_card", "hamlyn_manager"],
+        others: &["hamlyn_card"],
     },
 ];
 
@@ -264,13 +264,12 @@ const EXPRESS: &str = "\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Express memory: two processes of two hosts with Hamlyn cards share pages, and access them by
- * loads and stores alone. Channels carry messages in these pages. The library's module
- * hamlyn::express uses the same layout, so each end may be a program in C or in Rust.
+ * loads and stores alone. Channels of hamlyn/channel.h carry messages in such pages by themselves.
  *
  * Generated from guest-lib/c/src by scripts/headers: do not edit.
  *
- * Calls return the same values as those of hamlyn.h, which also describes uln_error(),
- * timeout_ms and managers. The peer is not trusted: it can change what is shared at any moment.
+ * Calls return the same values as those of hamlyn.h, which also describes uln_error(). The peer is
+ * not trusted: it can change what is shared at any moment.
  */";
 
 /// The folder of the library's sources.

@@ -99,12 +99,7 @@ const DART_PROGRAMS: &[Group] = &[
     ("dart/programs/rpc.rs", "dart_rpc", "remote procedure calls"),
 ];
 
-const EXPRESS: &[Group] = &[
-    ("express/channel.rs", "hamlyn_channels", "channels over memory that two hosts share, by name"),
-    ("express/sender.rs", "hamlyn_channel_senders", "the sending end of a channel"),
-    ("express/receiver.rs", "hamlyn_channel_receivers", "the receiving end of a channel"),
-    ("express/area.rs", "hamlyn_express", "pages that two processes of two hosts share"),
-];
+const EXPRESS: &[Group] = &[("express.rs", "hamlyn_express", "pages that two processes of two hosts share")];
 
 const ABOUT: &[&str] = &[
     "The library lets a process exchange messages with processes of other machines by a Hamlyn card. Once a terminus, a slot \
@@ -121,8 +116,8 @@ const ABOUT: &[&str] = &[
      memory arrives in another's; clan.h is for CLAN cards, whose windows reach memory of other hosts and whose Tripwires tell of \
      accesses to it, and clan_programs.h has message transfer, calls and queues on them; dart.h is for DART cards, whose messages carry \
      operations on another host's memory and registers, and dart_programs.h has locks, logs, queues, barriers and calls of such messages.",
-    "express.h is for express memory: pages that two processes of two hosts with Hamlyn cards share, with no card on the way, and channels \
-     of messages in them.",
+    "express.h is for express memory: pages that two processes of two hosts with Hamlyn cards share, with no card on the way. \
+     Channels use such pages by themselves.",
     "Rust programs use the crate hamlyn, which has the lower layer too: slots, termini, groups, barriers, remote fetch-and-op.",
 ];
 

@@ -9,11 +9,10 @@ use hamlyn_c::{
     clan_transfer, clan_watch, dart_address, dart_address_info, dart_card_info, dart_condition,
     dart_connection_options, dart_lock_registers, dart_log, dart_operation, dart_piece,
     dart_priority_registers, dart_record, dart_status, dart_step, dart_urgent, hamlyn_arrived,
-    hamlyn_card_info, hamlyn_channel_message, hamlyn_channel_options, hamlyn_datagram, hamlyn_express_info,
-    hamlyn_manager_options, hamlyn_message, hamlyn_notification, hamlyn_piece, hamlyn_receiver_class,
-    hamlyn_record, hamlyn_seed, hamlyn_share, hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket,
-    shrimp_card_info, shrimp_handle, shrimp_handle_info, shrimp_memory, uln_end, uln_found, uln_message,
-    uln_options, uln_passed,
+    hamlyn_card_info, hamlyn_datagram, hamlyn_express_info, hamlyn_manager_options, hamlyn_message,
+    hamlyn_notification, hamlyn_piece, hamlyn_receiver_class, hamlyn_record, hamlyn_seed, hamlyn_share,
+    hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle,
+    shrimp_handle_info, shrimp_memory, uln_end, uln_found, uln_message, uln_options, uln_passed,
 };
 
 use crate::compiling::{headers, run};
@@ -86,8 +85,6 @@ fn c_and_rust_agree_on_sizes_and_offsets() {
         dart_urgent { priority, data }
         uln_options { capacity, polling_us, flags, reserved }
         uln_message { data, length, reserved }
-        hamlyn_channel_options { capacity, polling_us, flags, reserved }
-        hamlyn_channel_message { data, length, reserved }
         hamlyn_express_info { part, pages, used, leaving, viewed, held, limit, reserved }
     };
     let mut statements = String::new();

@@ -22,7 +22,7 @@ fn c_and_rust_programs_share_a_channel() -> Result<()> {
     let lab = express_lab();
     let mut server = lab.vm(1).run(["c-express", "serve", "chan"])?;
     ensure!(server.answer()? == json!({ "listening": true }));
-    for (more, express) in [(&[][..], true), (&["messages"], false)] {
+    for (more, express) in [(&[][..], true), (&["card"], false)] {
         let arguments = [&["c-express"], more, &["1", "chan", "from C"]].concat();
         let answers = lab.vm(0).run(arguments)?.finish()?;
         ensure!(answers == [json!({ "express": express }), json!({ "back": "from C" })], "{answers:?}");

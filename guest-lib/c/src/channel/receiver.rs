@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 
 use hamlyn::channel::Receiver;
 
+use crate::call::waits;
 use crate::exported::{Out, exported};
-use crate::express::waits;
 
 /// The receiving end of a channel. One thread at a time may use it.
 pub struct uln_receiver(pub(crate) Receiver);

@@ -5,9 +5,8 @@ use std::os::fd::AsRawFd;
 
 use hamlyn::channel::Sender;
 
-use crate::call::{at_once, timeout};
+use crate::call::{at_once, timeout, waits};
 use crate::exported::{Out, exported};
-use crate::express::waits;
 use crate::memory::bytes;
 
 /// The sending end of a channel. One thread at a time may use it.
