@@ -76,8 +76,7 @@ impl Area {
 #[derive(Debug)]
 pub(super) struct Express {
     ring: RingMemory,
-    /// The word that the peer's half rings with, and the one that this half rings with.
-    heard: Word,
+    /// The word that this half wakes its peer with.
     rings: Word,
     card: Box<dyn Remote>,
     /// A wake-up found no room at the card.
@@ -89,16 +88,16 @@ pub(super) struct Express {
 impl Express {
     /// Returns the ground of a sender, whose ring is the peer's area.
     pub(super) fn to(view: RingMemory, card: Box<dyn Remote>) -> Self {
-        Self::new(view, Word::Released, Word::Ended, card)
+        Self::new(view, Word::Ended, card)
     }
 
     /// Returns the ground of a receiver, whose ring is its own area.
     pub(super) fn from(area: RingMemory, card: Box<dyn Remote>) -> Self {
-        Self::new(area, Word::Ended, Word::Released, card)
+        Self::new(area, Word::Released, card)
     }
 
-    fn new(ring: RingMemory, heard: Word, rings: Word, card: Box<dyn Remote>) -> Self {
-        Self { ring, heard, rings, card, owed: Cell::new(false), rang: Cell::new(false) }
+    fn new(ring: RingMemory, rings: Word, card: Box<dyn Remote>) -> Self {
+        Self { ring, rings, card, owed: Cell::new(false), rang: Cell::new(false) }
     }
 }
 
@@ -147,8 +146,9 @@ impl Ground for Express {
     }
 
     fn arm(&self) -> Result<()> {
-        // This takes the wake-ups so far. The caller looks after it.
-        self.card.load(self.heard);
+        // This takes the wake-ups so far, whatever their words: a load of any other word may leave
+        // what has come. The caller looks after it.
+        self.card.load(Word::Written);
         self.card.arm()
     }
 

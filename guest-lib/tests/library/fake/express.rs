@@ -1,7 +1,7 @@
 //! The fake card's express memory and names. There are two hosts, this one and [`OTHER`], whose
 //! processes are both in this process.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
@@ -84,8 +84,14 @@ impl Link {
         (told.state, told.reason) = (state, reason);
         told.private_length = private.len() as u32;
         told.data[..private.len()].copy_from_slice(private);
-        // The recipient may have gone meanwhile.
-        let _ = self.theirs[side].write_all(b"news");
+        // Like the driver's file: writable once established, readable once ended. The recipient may
+        // have gone meanwhile.
+        let mut theirs = &self.theirs[side];
+        if state == ULN_CONNECTION_ENDED {
+            let _ = theirs.write_all(b"news");
+        } else {
+            while theirs.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {}
+        }
     }
 }
 
@@ -100,7 +106,7 @@ pub(super) struct Side {
 pub(super) fn request(from: u32, to: u32, private: &[u8]) -> (Side, Side) {
     let [(one, their_one), (other, their_other)] = [0, 1].map(|_| {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        ours.set_nonblocking(true).unwrap();
+        [&ours, &theirs].into_iter().for_each(|file| file.set_nonblocking(true).unwrap());
         // A full socket is neither readable nor writable.
         while (&ours).write(&[0; 4096]).is_ok() {}
         (ours, theirs)
