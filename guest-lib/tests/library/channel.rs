@@ -152,8 +152,9 @@ fn malformed_requests_do_not_end_a_listener() {
     let fake = Fake::default();
     let [here, there] = [fake.share(), fake.other()].map(hamlyn::Card::attached);
     let listener = Listener::bind(&Card::from(there), "name", Options::default()).unwrap();
-    // Each offer names the model and a ring of a page: addresses of no bytes, and of another host.
-    let head = [&b"CH\x01\x00"[..], &1_u32.to_le_bytes(), &4096_u64.to_le_bytes()].concat();
+    // Each offer names the model and a ring of a page, and no area: addresses of no bytes, and of
+    // another host.
+    let head = [&b"CH\x02\x00"[..], &1_u32.to_le_bytes(), &4096_u64.to_le_bytes(), &[0; 16]].concat();
     let area = here.create_area(8192).unwrap();
     let ticket = here.slot(&area).create().unwrap().fast_ticket().unwrap();
     let third = hamlyn::Ticket { destination: 77, ..ticket }.to_bytes();

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::channel::open;
 use crate::fake::Fake;
-use crate::fake::express::OTHER;
+use hamlyn::channel::{Channel, Options};
 use hamlyn::copies::copied;
-use hamlyn::express::{Channel, ChannelListener, ChannelOptions};
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
@@ -98,24 +98,18 @@ fn stream_copies_match_the_table() {
 fn channel_copies_match_the_table() {
     let fake = Fake::default();
     fake.give_express(false);
-    let [here, there] =
-        [fake.share(), fake.other()].map(|card| Manager::create(&Card::attached(card)).unwrap());
-    let options = ChannelOptions::default();
-    let listener = ChannelListener::bind(&there, "name", options).unwrap();
-    let asking =
-        std::thread::spawn(move || Channel::connect(&here, OTHER, "name", options, PATIENCE).unwrap());
-    let Channel { mut receiver, .. } = listener.accept(PATIENCE).unwrap();
-    let Channel { mut sender, .. } = asking.join().unwrap();
+    let [here, there] = open(&fake, Options::default());
+    let (Channel { mut sender, .. }, Channel { mut receiver, .. }) = (here, there);
     assert!(sender.is_express());
-    let bytes = copies(LONG, || sender.send(&[6; LONG], PATIENCE).unwrap());
+    let bytes = copies(LONG, || sender.send(&[6; LONG]).unwrap());
     let built = copies(LONG, || {
-        let room = sender.reserve(LONG, PATIENCE).unwrap();
+        let room = sender.reserve(LONG).unwrap();
         room.cells().iter().for_each(|cell| cell.store(6, std::sync::atomic::Ordering::Relaxed));
         room.commit().unwrap();
     });
-    let in_place = copies(LONG, || look(receiver.recv_block(PATIENCE).unwrap().unwrap().cells()));
+    let in_place = copies(LONG, || look(receiver.recv().unwrap().unwrap().cells()));
     let read = copies(LONG, || {
-        receiver.recv_block(PATIENCE).unwrap().unwrap().read(0, &mut [0; LONG]).unwrap();
+        receiver.recv().unwrap().unwrap().read(0, &mut [0; LONG]).unwrap();
     });
     assert_eq!([bytes, built, in_place, read], row("channel")[..]);
 }

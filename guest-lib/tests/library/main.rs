@@ -5,20 +5,19 @@
 mod asynchronous;
 mod barrier;
 mod channel;
+mod channel_express;
 #[cfg(feature = "tokio")]
 mod channel_loops;
+mod channel_peers;
 mod clients;
 mod completions;
 mod connect_any;
 #[cfg(debug_assertions)]
 mod copies;
 mod datagram;
-mod express;
-#[cfg(feature = "tokio")]
-mod express_loops;
-mod express_peers;
 mod fake;
 mod group;
+mod listeners;
 mod lower_layer;
 mod old_drivers;
 mod own_memory;

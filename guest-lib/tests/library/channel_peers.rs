@@ -1,12 +1,14 @@
 //! Peers that store nonsense or contradictions in a channel's memory; and memory that is gone.
 
+use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::express::{PATIENCE, Pair, bytes, express, send_on};
-use hamlyn::express::{Channel, ChannelReceiver};
+use crate::channel::{PATIENCE, bytes};
+use crate::channel_express::{express, send_on};
+use hamlyn::channel::{Channel, Receiver, Room};
 use hamlyn::{Error, PeerLoss, Polling};
 use hamlyn_sys::Mapping;
 
@@ -23,12 +25,12 @@ const WRITER_SLEEPS: usize = 192 / 8;
 fn endless_skips_do_not_prevent_a_timeout() {
     // The place of the ring's first record.
     const FIRST: usize = 4096 / 8;
-    let Pair { fake, ends: [mut here, there], .. } = express(4096);
+    let (fake, [mut here, there]) = express();
     let ring = fake.area();
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         here.receiver.set_polling(Polling::MOST);
-        let outcome = here.receiver.recv_block(Some(Duration::from_secs(1)));
+        let outcome = here.receiver.recv_timeout(Duration::from_secs(1));
         let error = outcome.map(|message| message.map(|message| message.len())).unwrap_err();
         tell.send(error).unwrap();
     });
@@ -47,7 +49,7 @@ fn endless_skips_do_not_prevent_a_timeout() {
             }
             written
         });
-        let error = told.recv_timeout(PATIENCE.unwrap());
+        let error = told.recv_timeout(PATIENCE);
         ended.store(true, Ordering::Relaxed);
         (error.expect("the receiver waits on after its time-out"), writing.join().unwrap())
     });
@@ -60,7 +62,7 @@ fn replaced_memory_is_not_taken_as_peer_data() {
     // An end's own area is removed after the connection. While it is still there, nonsense comes
     // from the peer.
     for (made, own) in [(true, true), (false, true), (true, false), (false, false)] {
-        let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
+        let (fake, [mut here, mut there]) = express();
         let ring = fake.area();
         let words = ring.long_words(0, ring.length() / 8);
         there.sender.try_send(b"one").unwrap();
@@ -94,7 +96,7 @@ fn replaced_memory_is_not_taken_as_peer_data() {
 #[test]
 fn message_in_lost_memory_is_not_accepted() {
     for as_stream in [false, true] {
-        let Pair { fake, ends: [mut here, mut there], .. } = express(4096);
+        let (fake, [mut here, mut there]) = express();
         let ring = fake.area();
         let words = ring.long_words(0, ring.length() / 8);
         for _ in 0..3 {
@@ -103,9 +105,11 @@ fn message_in_lost_memory_is_not_accepted() {
         let lost = |error: Error| matches!(error, Error::PeerLost(_));
         let mut some = [0; 50];
         if as_stream {
-            assert_eq!(here.receiver.try_read(&mut some).unwrap(), 50);
+            here.receiver.read_exact(&mut some).unwrap();
             reset(there, words);
-            assert!(here.receiver.try_read(&mut some).is_err_and(lost));
+            // The rest of the message was copied along with them.
+            here.receiver.read_exact(&mut some).unwrap();
+            assert!(some == [7; 50] && here.receiver.read(&mut some).is_err());
         } else {
             let message = here.receiver.try_recv().unwrap().unwrap();
             message.read(0, &mut some).unwrap();
@@ -132,24 +136,24 @@ fn reset(peer: Channel, words: &[AtomicU64]) {
 
 #[test]
 fn nothing_is_received_after_a_reported_loss() {
-    let Pair { fake, ends: [mut here, there], .. } = express(4096);
+    let (fake, [mut here, there]) = express();
     let ring = fake.area();
     let words = ring.long_words(0, ring.length() / 8);
-    let lost = |error: Error| matches!(error, Error::PeerLost(PeerLoss::Process));
+    let lost = |error: Error| matches!(error, Error::PeerLost(PeerLoss::Abandoned));
     drop(there);
     words[ENDED].store(0, Ordering::Relaxed);
-    assert!(here.receiver.recv_block(PATIENCE).is_err_and(lost));
+    assert!(here.receiver.recv_timeout(PATIENCE).is_err_and(lost));
     // A peer that was reported lost continues.
     words[4096 / 8].store(1 << 32 | 8, Ordering::Relaxed);
     words[WRITTEN].store(16, Ordering::Release);
     assert!(here.receiver.arm().unwrap(), "there is the end");
     assert!(here.receiver.try_recv().is_err_and(lost));
-    assert!(here.receiver.recv_block(PATIENCE).is_err_and(lost));
+    assert!(here.receiver.recv_timeout(PATIENCE).is_err_and(lost));
 }
 
 #[test]
 fn peer_that_left_cannot_resume_receiving() {
-    let Pair { fake, ends: [_here, mut there], .. } = express(4096);
+    let (fake, [_here, mut there]) = express();
     let ring = fake.area();
     let words = ring.long_words(0, ring.length() / 8);
     while there.sender.try_send(&[1; 1000]).is_ok() {}
@@ -161,18 +165,16 @@ fn peer_that_left_cannot_resume_receiving() {
     assert!(there.sender.arm(1000).unwrap(), "there it is still");
 }
 
-fn receive_on(receiver: &mut ChannelReceiver) -> Error {
+fn receive_on(receiver: &mut Receiver) -> Error {
     (0..100)
-        .find_map(|_| {
-            receiver.recv_block(Some(Duration::from_secs(5))).map(|message| message.map(drop)).err()
-        })
+        .find_map(|_| receiver.recv_timeout(Duration::from_secs(5)).map(|message| message.map(drop)).err())
         .expect("it goes on")
 }
 
 #[test]
 fn nonsense_ends_both_directions_with_a_reason() {
     for word in [WRITTEN, RELEASED] {
-        let Pair { fake, ends: [here, there], .. } = express(4096);
+        let (fake, [here, there]) = express();
         // The ring that this side receives from.
         fake.area().long_words(0, 16)[word].store(3, Ordering::Release);
         let (mut finds, mut stored) = if word == WRITTEN { (here, there) } else { (there, here) };
@@ -195,7 +197,7 @@ fn nonsense_ends_both_directions_with_a_reason() {
 #[test]
 fn peer_cannot_revoke_its_end() {
     const FIRST: usize = 4096 / 8;
-    let Pair { fake, ends: [here, _there], .. } = express(4096);
+    let (fake, [here, _there]) = express();
     let Channel { mut receiver, sender: _sender } = here;
     let (ring, lost) = (fake.area(), |error| matches!(error, Error::PeerLost(PeerLoss::Abandoned)));
     let words = ring.long_words(0, ring.length() / 8);
@@ -277,8 +279,7 @@ impl Call {
 }
 
 /// Calls until the end is reported 100 times. If `for_good` is true, nothing but the end may
-/// follow. Otherwise, a sender may have room again for data that is never read. A reader of bytes
-/// may still have a part of a message.
+/// follow. Otherwise, a sender may have room again for data that is never read.
 fn call_on(ring: u64, for_good: bool, mut call: impl FnMut(u64, bool) -> Call) {
     let mut ends = 0;
     for round in 0.. {
@@ -292,39 +293,32 @@ fn call_on(ring: u64, for_good: bool, mut call: impl FnMut(u64, bool) -> Call) {
 
 #[test]
 fn calls_terminate_on_a_scribbled_channel() {
-    let short = Some(Duration::from_micros(50));
+    let short = Duration::from_micros(50);
     let longest = |length: usize| assert!(length <= 4088, "a message of {length} bytes");
     let so_far = |ended| if ended { Call::End } else { Call::Nothing };
     for number in 1..60 {
-        let Pair { fake, ends: [here, there], .. } = express(4096);
+        let (fake, [here, there]) = express();
         let (Channel { mut receiver, sender: _sender }, Channel { mut sender, receiver: _receiver }) =
             (here, there);
         let (ring, stop) = (fake.area(), AtomicBool::new(false));
         thread::scope(|threads| {
             threads.spawn(|| scribble(&ring, number << 32 | 0x9e37_79b9, &stop));
             let _stop = AtLast(&stop);
-            // As messages, or as a stream.
-            call_on(number, number % 2 == 0, |round, ended| match round % 3 {
-                0 if number % 2 == 0 => {
+            call_on(number, true, |round, ended| match round % 3 {
+                0 => {
                     let message = receiver.try_recv().and_then(|it| it.map(|it| it.to_vec()).transpose());
                     Call::of(message.map(|message| message.map(|it| longest(it.len()))))
                 }
-                1 if number % 2 == 0 => {
-                    Call::of(receiver.recv_block(short).map(|message| message.map(|it| longest(it.len()))))
+                1 => {
+                    Call::of(receiver.recv_timeout(short).map(|message| message.map(|it| longest(it.len()))))
                 }
-                0 => Call::of(receiver.try_read(&mut [0; 500]).map(|length| (length > 0).then_some(()))),
-                1 => Call::of(
-                    receiver.read_block(&mut [0; 50], short).map(|length| (length > 0).then_some(())),
-                ),
                 _ => Call::of_arm(receiver.arm(), so_far(ended)),
             });
             call_on(number, false, |round, ended| match round % 4 {
                 0 => Call::of(sender.try_send(&bytes(3, 200)).map(Some)),
-                1 => {
-                    Call::of(sender.reserve(700, short).and_then(hamlyn::express::Reserved::commit).map(Some))
-                }
+                1 => Call::of(sender.reserve_timeout(700, short).and_then(Room::commit).map(Some)),
                 2 => Call::of(sender.try_reserve(900).map(|room| longest(room.len())).map(Some)),
-                _ => Call::of_arm(sender.arm(4000), so_far(ended)),
+                _ => Call::of_arm(sender.arm(2000), so_far(ended)),
             });
         });
     }
