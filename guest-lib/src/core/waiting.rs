@@ -37,14 +37,6 @@ impl Deadline {
             left => Ok(left),
         }
     }
-
-    /// Makes the timeout error of a single step report the whole timeout.
-    pub(crate) fn name(&self, error: Error) -> Error {
-        match error {
-            Error::TimedOut { what, .. } => Error::TimedOut { what, after: self.timeout.unwrap_or_default() },
-            other => other,
-        }
-    }
 }
 
 /// A listener's call that rejects requests until it finds one to accept.

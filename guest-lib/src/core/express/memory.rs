@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, fence};
 use hamlyn_sys::{HeldWords, Mapping};
 
 use super::pages::{PAGE, Pages};
-use super::ring::{HEADER, LOAD, STORE, Shared, Span, TAKE, Word};
+use super::ring::{LOAD, STORE, Shared, Span, TAKE, Word};
 
 /// Returns the offset of a word. The words that an end polls share a cache line, which the other
 /// end writes for no other purpose.
@@ -120,9 +120,4 @@ impl Shared for RingMemory {
     fn set_header(&self, at: u64, value: u64) {
         self.at(PAGE + at as usize).store(value, Relaxed);
     }
-}
-
-/// Returns the size of a ring for messages of at most `longest` bytes.
-pub(crate) fn capacity_for(longest: u64) -> u64 {
-    RingMemory::area_for(longest.saturating_add(HEADER)).saturating_sub(PAGE as u64)
 }

@@ -65,28 +65,16 @@ impl ReceiverClass for Ear {
 pub(super) struct Bell {
     manager: Manager,
     ticket: Ticket,
-    /// The last ring found no room; the manager will send it later.
-    owed: bool,
 }
 
 impl Bell {
     pub(super) fn new(manager: &Manager, ticket: Ticket) -> Self {
-        Self { manager: manager.clone(), ticket, owed: false }
+        Self { manager: manager.clone(), ticket }
     }
 
+    /// Rings. If the card has no room, the manager sends it later.
     #[cold]
-    pub(super) fn ring(&mut self) {
-        self.owed = !self.manager.ring(&self.ticket);
-    }
-
-    /// Returns true if the last ring may not have been sent yet.
-    #[inline(always)]
-    pub(super) fn is_owed(&self) -> bool {
-        self.owed
-    }
-
-    /// Marks the last ring as sent.
-    pub(super) fn settle(&mut self) {
-        self.owed = false;
+    pub(super) fn ring(&self) {
+        self.manager.ring(&self.ticket);
     }
 }

@@ -4,60 +4,40 @@ use hamlyn_abi::family::area::ULN_MAX_AREA;
 
 use crate::core::express::ring::HEADER;
 use crate::error::{Error, Result};
-use crate::hamlyn::seed::Seed;
 use crate::hamlyn::ticket::Ticket;
 
-/// Two letters, the version, zero.
-pub(super) const MAGIC: [u8; 4] = *b"HX\x01\x00";
-const BY_MEMORY: u32 = 1;
-const BY_MESSAGES: u32 = 2;
-/// Size of both kinds, in bytes: a seed is the longer tail.
-pub(super) const SIZE: usize = 32 + Seed::SIZE;
+/// Two letters, the version, zeros.
+const MAGIC: [u8; 8] = *b"HX\x02\x00\x00\x00\x00\x00";
+const SIZE: usize = 32 + Ticket::SIZE;
 
-/// How one end receives.
+/// How one end receives: in an area of express memory. The ticket wakes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Offer {
     /// Size of its ring, in bytes.
     pub(super) capacity: u64,
-    pub(super) way: Way,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Way {
-    /// In an area of express memory; the ticket wakes the receiver.
-    Memory { area: u32, key: u64, ticket: Ticket },
-    /// Through a stream.
-    Messages(Seed),
+    pub(super) area: u32,
+    pub(super) key: u64,
+    pub(super) ticket: Ticket,
 }
 
 impl Offer {
     pub(super) fn to_bytes(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
-        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.capacity.to_le_bytes());
-        let kind = match &self.way {
-            Way::Memory { area, key, ticket } => {
-                bytes[16..20].copy_from_slice(&area.to_le_bytes());
-                bytes[24..32].copy_from_slice(&key.to_le_bytes());
-                bytes[32..32 + Ticket::SIZE].copy_from_slice(&ticket.to_bytes());
-                BY_MEMORY
-            }
-            Way::Messages(seed) => {
-                bytes[32..].copy_from_slice(&seed.to_bytes());
-                BY_MESSAGES
-            }
-        };
-        bytes[4..8].copy_from_slice(&kind.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.area.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.key.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.ticket.to_bytes());
         bytes
     }
 
-    /// Decodes an offer. `host` is the host that sent it: no peer may make this side ring or send
-    /// to a third host.
+    /// Decodes an offer. `host` is the host that sent it: no peer may make this side ring a third
+    /// host.
     pub(super) fn from_bytes(bytes: &[u8], host: u32) -> Result<Self> {
         let bytes: &[u8; SIZE] = bytes
             .try_into()
             .map_err(|_| Error::Malformed("an offer of a channel that is too short or long"))?;
-        if bytes[..4] != MAGIC {
+        if bytes[..8] != MAGIC {
             return Err(Error::Malformed("an offer that is none of a channel, or of another version"));
         }
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
@@ -66,22 +46,11 @@ impl Offer {
         if !(2 * HEADER..=ULN_MAX_AREA).contains(&capacity) || capacity % HEADER != 0 {
             return Err(Error::Malformed("an offer of a channel with a ring of impossible length"));
         }
-        let (way, destination) = match word(4) {
-            BY_MEMORY => {
-                let ticket = Ticket::from_bytes(&bytes[32..32 + Ticket::SIZE])?;
-                (Way::Memory { area: word(16), key: long(24), ticket }, ticket.destination)
-            }
-            BY_MESSAGES => {
-                let seed = Seed::from_bytes(&bytes[32..])?;
-                let destination = seed.destination();
-                (Way::Messages(seed), destination)
-            }
-            _ => return Err(Error::Malformed("an offer of a channel by unknown ways")),
-        };
-        if destination != host {
+        let ticket = Ticket::from_bytes(&bytes[32..])?;
+        if ticket.destination != host {
             return Err(Error::Malformed("an offer of a channel that leads to another host"));
         }
-        Ok(Self { capacity, way })
+        Ok(Self { capacity, area: word(16), key: long(24), ticket })
     }
 }
 
@@ -92,32 +61,26 @@ mod tests {
     use super::*;
     use crate::hamlyn::ticket::TicketFlags;
 
-    fn ticket() -> Ticket {
+    fn offer() -> Offer {
         let flags = TicketFlags::default();
-        Ticket { destination: 1, slot: 2, metadata_index: 3, key: 4, base: 0, length: 16, flags }
-    }
-
-    fn offers() -> [Offer; 2] {
-        let seed = Seed::new(ticket(), 4).unwrap();
-        let memory = Way::Memory { area: 7, key: 1 << 40, ticket: ticket() };
-        [memory, Way::Messages(seed)].map(|way| Offer { capacity: 65536, way })
+        let ticket =
+            Ticket { destination: 1, slot: 2, metadata_index: 3, key: 4, base: 0, length: 16, flags };
+        Offer { capacity: 65536, area: 7, key: 1 << 40, ticket }
     }
 
     #[test]
     fn offer_is_accepted_only_from_its_own_host() {
-        for offer in offers() {
-            let bytes = offer.to_bytes();
-            assert!(bytes.len() <= crate::MAX_PRIVATE);
-            assert_eq!(Offer::from_bytes(&bytes, 1).unwrap(), offer);
-            let other = Offer::from_bytes(&bytes, 2).unwrap_err();
-            assert_eq!(other.to_string(), "the peer sent an offer of a channel that leads to another host");
-        }
+        let bytes = offer().to_bytes();
+        assert!(bytes.len() <= crate::MAX_PRIVATE);
+        assert_eq!(Offer::from_bytes(&bytes, 1).unwrap(), offer());
+        let other = Offer::from_bytes(&bytes, 2).unwrap_err();
+        assert_eq!(other.to_string(), "the peer sent an offer of a channel that leads to another host");
     }
 
     proptest! {
         #[test]
-        fn anything_is_read_or_refused(at in 0..SIZE, byte: u8, length in 0..SIZE + 2, which in 0..2_usize) {
-            let mut bytes = offers()[which].to_bytes().to_vec();
+        fn anything_is_read_or_refused(at in 0..SIZE, byte: u8, length in 0..SIZE + 2) {
+            let mut bytes = offer().to_bytes().to_vec();
             bytes[at] = byte;
             let _ = Offer::from_bytes(&bytes, 1);
             bytes.resize(length, byte);

@@ -29,8 +29,6 @@ pub(super) struct Behind {
     armed: Mutex<bool>,
     /// The sleepers that still must be woken, each once.
     bells: Mutex<Vec<Ticket>>,
-    /// `bells` is not empty. Checked first, so that the lock is not taken otherwise.
-    has_bells: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -91,42 +89,28 @@ impl Manager {
         }
     }
 
-    /// Wakes the sleeper at a slot, by a message without data. Returns false if there is no room.
-    /// Then the next thread that calls the manager when there is room sends it ([`Manager::owes`]).
-    /// All threads call that before they sleep.
-    pub(crate) fn ring(&self, sleeper: &Ticket) -> bool {
-        let rung = self.try_ring(sleeper);
-        if !rung {
+    /// Wakes the sleeper at a slot, by a message without data. If there is no room,
+    /// [`Manager::poll_all`] sends it once there is some.
+    pub(crate) fn ring(&self, sleeper: &Ticket) {
+        if !self.try_ring(sleeper) {
             let mut bells = self.inner.behind.bells();
             if !bells.contains(sleeper) {
                 bells.push(*sleeper);
             }
-            self.inner.behind.has_bells.store(true, Ordering::Release);
             drop(bells);
             self.wait_for_room();
-            // A waiting call that sleeps on the manager's file has not armed for this either. One
-            // that sleeps in the driver checks soon enough. The caller may hold the lock under
-            // which sleepers check, so do not check whether there are any.
-            self.inner.sleepers.ring();
         }
-        rung
     }
 
-    /// Wakes the sleepers for which there was no room before. Returns true if some are left.
-    pub(crate) fn owes(&self) -> bool {
-        let behind = &self.inner.behind;
-        if !behind.has_bells.load(Ordering::Acquire) {
-            return false;
-        }
-        let mut bells = behind.bells();
+    /// Wakes the sleepers for which there was no room before.
+    fn ring_owed(&self) {
+        let mut bells = self.inner.behind.bells();
         bells.retain(|sleeper| !self.try_ring(sleeper));
         let owes = !bells.is_empty();
-        behind.has_bells.store(owes, Ordering::Release);
         drop(bells);
         if owes {
             self.wait_for_room();
         }
-        owes
     }
 
     /// Sends the wake-up. A card that is gone sends none: the connection reports that.
@@ -139,7 +123,7 @@ impl Manager {
     /// Checks for new room, and marks the senders that found none as ready.
     pub(super) fn look_for_room(&self) {
         if self.inner.terminus.inner.take_room() {
-            self.owes();
+            self.ring_owed();
             let mut tokens = self.inner.behind.tokens();
             let waiting = std::mem::take(&mut tokens.waiting);
             tokens.ready.extend(waiting);

@@ -389,8 +389,8 @@ impl Manager {
         Ok(found)
     }
 
-    /// Like [`Manager::wait_for`], for a caller that has polled by itself.
-    pub(crate) fn sleep_for<T>(
+    /// Sleeps between the looks, once polling was in vain.
+    fn sleep_for<T>(
         &self,
         what: &'static str,
         deadline: Deadline,
@@ -416,7 +416,7 @@ impl Manager {
                 return Err(Error::Woken { what });
             }
             let left = deadline.check(what)?;
-            for_card = pause.for_card || self.owes();
+            for_card = pause.for_card;
             let limit = pause.limit.into_iter().chain(left);
             match sleeper {
                 Some(sleeper) => self.sleep_by_file(sleeper, for_card, limit.min(), &awaited)?,

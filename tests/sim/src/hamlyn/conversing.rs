@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
-use hamlyn::{Error, Request, Seed};
+use hamlyn::{Error, Request, Seed, Ticket};
 
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::connections::{ASKER, BACKLOG, LISTENER, Record, Side};
@@ -19,7 +19,7 @@ const MOST: usize = 4;
 /// offer that follows.
 const HEAD: usize = 9;
 /// Bytes of a channel's offer.
-const OFFER: usize = 32 + Seed::SIZE;
+const OFFER: usize = 32 + Ticket::SIZE;
 
 /// Returns the data to pass with a request or an answer: the connection's number, perhaps a seed or
 /// an offer, and any bytes.

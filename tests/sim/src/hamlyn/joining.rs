@@ -1,7 +1,7 @@
 //! How programs turn a connection into a channel: each side asks for a view of the other's area,
 //! and joins it.
 
-use hamlyn::express::{ChannelEnd, ChannelOptions};
+use hamlyn::express::ChannelEnd;
 use hamlyn::{Connection, Error};
 use rustix::io::Errno;
 
@@ -35,11 +35,10 @@ impl World {
         process: usize,
         target: u32,
     ) -> Result<Option<(ChannelEnd, Vec<u8>)>, Violation> {
-        let mut options = ChannelOptions::default();
-        options.capacity = u64::from(self.rng.range(1, 3)) * PAGE;
+        let capacity = u64::from(self.rng.range(1, 3)) * PAGE;
         let has_link = self.hosts[host].uplink.is_up();
         let Some(program) = self.hosts[host].correspondent(process) else { return Ok(None) };
-        match ChannelEnd::create(&program.manager, target, options) {
+        match ChannelEnd::create(&program.manager, target, capacity) {
             // Without a link it cannot be rung.
             Ok(end) => Ok(end.offer().ok().map(|offer| (end, offer))),
             Err(Error::Exhausted { .. } | Error::OutOfRange { .. }) => Ok(None),
