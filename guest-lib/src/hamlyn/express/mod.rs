@@ -6,8 +6,8 @@
 //! applications that use a layout of their own in them. [`crate::channel`] sends messages through
 //! such pages.
 //!
-//! [`Channel`] is for the simulation: the same ring, without files and calls that sleep. It is woken
-//! through a manager, and connected by offers that the caller exchanges.
+//! [`Channel`] is for the simulation: the same ring, without files and calls that sleep. It is
+//! woken through a manager, and connected by offers that the caller exchanges.
 
 mod bell;
 mod ground;
@@ -27,8 +27,8 @@ pub use crate::core::express::ring::Nonsense;
 
 /// A channel: both directions, and the connection that set it up.
 ///
-/// The connection is closed gracefully once both ends are dropped, if the sender had been closed and
-/// the receiver had received everything.
+/// The connection is closed gracefully once both ends are dropped, if the sender had been closed
+/// and the receiver had received everything.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Channel {

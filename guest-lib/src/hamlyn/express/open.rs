@@ -31,7 +31,8 @@ pub struct ChannelEnd {
 }
 
 impl ChannelEnd {
-    /// Allocates an area to receive in from a host, with a ring of `capacity` bytes, in whole pages.
+    /// Allocates an area to receive in from a host. The ring has `capacity` bytes, rounded up to
+    /// whole pages.
     ///
     /// # Errors
     /// The errors of [`crate::Card::create_express_area`]; the errors of opening a slot.
