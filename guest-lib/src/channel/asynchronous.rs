@@ -13,7 +13,7 @@
 //!         while let Some(message) = receiver.recv().await? {
 //!             sender.send(&message.to_vec()?).await?;
 //!         }
-//!         hamlyn::Result::Ok(())
+//!         Ok::<(), hamlyn::Error>(())
 //!     });
 //! }
 //! # }

@@ -35,12 +35,17 @@
 //! # fn serve(receiver: &mut Receiver) -> hamlyn::Result<()> {
 //! loop {
 //!     match receiver.try_recv() {
-//!         Ok(Some(message)) => println!("{} bytes", message.len()),
+//!         Ok(Some(message)) => {
+//!             println!("{} bytes", message.len());
+//!             continue;
+//!         }
 //!         Ok(None) => return Ok(()),
-//!         Err(error) if !error.is_would_block() => return Err(error),
-//!         Err(_) if receiver.arm()? => {}
+//!         Err(error) if error.is_would_block() => {}
+//!         Err(error) => return Err(error),
+//!     }
+//!     if !receiver.arm()? {
 //!         // By poll(2), epoll(7) or mio, with the files of other channels.
-//!         Err(_) => wait(receiver.file()?),
+//!         wait(receiver.file()?);
 //!     }
 //! }
 //! # }
