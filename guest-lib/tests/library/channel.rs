@@ -217,7 +217,8 @@ proptest! {
         held in 0..8_usize,
     ) {
         let fake = Fake::default();
-        let [mut here, mut there] = open(&fake, Options::default());
+        // All fit in the ring.
+        let [mut here, mut there] = open(&fake, Options::for_messages(100_000));
         fake.delay();
         for (number, length) in lengths.iter().enumerate() {
             here.sender.try_send(&bytes(number, *length)).unwrap();
