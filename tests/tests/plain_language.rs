@@ -115,6 +115,21 @@ fn documents_are_plain() {
     assert!(bad.is_empty(), "{} places:\n{}", bad.len(), bad.join("\n"));
 }
 
+#[test]
+fn links_of_documents_lead_to_files() {
+    let mut bad = Vec::new();
+    for (name, text) in documents() {
+        let folder = root().join(&name).parent().unwrap().to_owned();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        for target in targets.filter(|target| !target.is_empty() && !target.contains("://")) {
+            if !folder.join(target).exists() {
+                bad.push(format!("{name}: {target}"));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{} links:\n{}", bad.len(), bad.join("\n"));
+}
+
 /// Returns true for a line of a comment.
 fn is_comment(line: &str) -> bool {
     ["//", "* ", "/*"].iter().any(|start| line.trim_start().starts_with(start))

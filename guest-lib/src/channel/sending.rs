@@ -49,7 +49,8 @@ impl<G: Ground> Sending<G> {
         }
         self.common.is_whole()?;
         self.check_stores()?;
-        let room = if self.ground().wait_for_room(Some(Duration::ZERO))? {
+        self.waiting.lacked_room = !self.ground().wait_for_room(Some(Duration::ZERO))?;
+        let room = if !self.waiting.lacked_room {
             self.with(|ring| ring.reserve(length))?
         } else {
             // The peer's words are checked here, too: it may have left, or stored nonsense.

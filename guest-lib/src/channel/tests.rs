@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use hamlyn_abi::uapi::{ULN_CONNECTION_ENDED, ULN_CONNECTION_ESTABLISHED, ULN_END_DIED, UlnConnectionState};
@@ -91,6 +91,8 @@ struct Copies {
     peer: RingMemory,
     own_arrivals: Arc<OwnedFd>,
     peer_arrivals: Arc<OwnedFd>,
+    /// For this number of looks, the card has no room.
+    full: Arc<AtomicU32>,
     is_cut: Arc<AtomicBool>,
 }
 
@@ -117,6 +119,11 @@ impl Remote for Copies {
         self.peer.store(word, value);
         write(&self.peer_arrivals, &1_u64.to_ne_bytes()).unwrap();
         Ok(())
+    }
+
+    fn wait_for_room(&self, _limit: Option<Duration>) -> Result<bool> {
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        Ok(self.full.fetch_update(set, get, |looks| looks.checked_sub(1)).is_err())
     }
 
     fn arm(&self) -> Result<()> {
@@ -147,6 +154,7 @@ struct Pair {
     senders_area: RingMemory,
     receivers_area: RingMemory,
     is_cut: Arc<AtomicBool>,
+    full: Arc<AtomicU32>,
 }
 
 fn memory() -> RingMemory {
@@ -164,6 +172,7 @@ fn pair() -> Pair {
     let [at_sender, at_receiver] = [memory(), memory()];
     let arrivals = [event(), event()].map(Arc::new);
     let is_cut = Arc::<AtomicBool>::default();
+    let full = Arc::<AtomicU32>::default();
     let half = |area: &RingMemory, peer: &RingMemory, own: usize| Copies {
         area: area.clone(),
         mirror: memory(),
@@ -171,6 +180,7 @@ fn pair() -> Pair {
         own_arrivals: arrivals[own].clone(),
         peer_arrivals: arrivals[1 - own].clone(),
         is_cut: is_cut.clone(),
+        full: full.clone(),
     };
     let ((to, senders), (from, receivers)) = (common(), common());
     let ground = Reached::to(Box::new(half(&at_sender, &at_receiver, 0)), CAPACITY);
@@ -185,6 +195,7 @@ fn pair() -> Pair {
         senders_area: at_sender,
         receivers_area: at_receiver,
         is_cut,
+        full,
     }
 }
 
@@ -412,4 +423,22 @@ fn armed_file_reports_end_after_grace() {
     assert!(pair.receiver.arm().unwrap());
     assert!(matches!(pair.next(), Err(Error::PeerLost(PeerLoss::Process))));
     assert!(pair.receiver.arm().unwrap(), "the end stays");
+}
+
+/// The last look before a sleep finds a card without room, which has room when the half falls
+/// asleep.
+#[test]
+fn room_before_sleep_ends_it() {
+    for looks in 1..10 {
+        let mut pair = pair();
+        pair.sender.set_polling(Polling::NEVER);
+        pair.full.store(looks, Ordering::Relaxed);
+        let is_ready = (0..10).any(|_| pair.sender.arm(8).unwrap() || is_readable(pair.sender.file(), GRACE));
+        assert!(is_ready, "armed, after {looks} looks");
+        pair.full.store(looks, Ordering::Relaxed);
+        let (done, is_done) = mpsc::channel();
+        std::thread::spawn(move || done.send(pair.sender.wait(8, None).map(drop)));
+        let waited = is_done.recv_timeout(Duration::from_secs(20));
+        assert!(matches!(waited, Ok(Ok(()))), "asleep, after {looks} looks: {waited:?}");
+    }
 }

@@ -31,6 +31,9 @@ pub(super) struct Waiting {
     pub(super) poller: Arc<Poller>,
     /// Something has come since the last call of `arm`.
     pub(super) came: bool,
+    /// The last look found nothing because the card had no room. It may have room by now, and no
+    /// file reports that.
+    pub(super) lacked_room: bool,
     /// The half's own file, opened for the first sleep; and the set that an event loop polls.
     own: Option<OwnedFd>,
     set: Option<Set>,
@@ -45,7 +48,7 @@ impl Waiting {
         watch: &Watch,
         left: Option<Duration>,
     ) -> Result<()> {
-        if !ground.wait_for_room(Some(Duration::ZERO))? {
+        if std::mem::take(&mut self.lacked_room) || !ground.wait_for_room(Some(Duration::ZERO))? {
             return ground.wait_for_room(Some(left.map_or(SLICE, |left| left.min(SLICE)))).map(drop);
         }
         let left = if G::IS_SHARED { Some(left.map_or(LIMIT, |left| left.min(LIMIT))) } else { left };
@@ -58,7 +61,11 @@ impl Waiting {
     /// Prepares the half's file for an event loop's sleep. Returns whether the loop has to look
     /// again at once.
     pub(super) fn arm_file<G: Ground>(&mut self, ground: &G, watch: &Watch) -> Result<bool> {
+        let lacked_room = std::mem::take(&mut self.lacked_room);
         let has_room = ground.wait_for_room(Some(Duration::ZERO))?;
+        if lacked_room && has_room {
+            return Ok(true);
+        }
         if ground.card().arm_file()? || poll_files(self.own(ground)?, watch, Some(Duration::ZERO))? {
             return Ok(true);
         }
