@@ -442,3 +442,11 @@ fn room_before_sleep_ends_it() {
         assert!(matches!(waited, Ok(Ok(()))), "asleep, after {looks} looks: {waited:?}");
     }
 }
+
+#[test]
+fn nonsense_is_noticed_without_room_at_card() {
+    let mut pair = pair();
+    pair.full.store(1, Ordering::Relaxed);
+    pair.senders_area.store(Word::Released, 1 << 20);
+    assert!(matches!(pair.sender.reserve(8), Err(Error::Nonsense(Nonsense::Released { .. }))));
+}
