@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
 
 use hamlyn::protocol::barrier::{Barrier, Entrance};
-use hamlyn::{Error, FetchOp, Handle, Message, Piece, SendBuffer, Share, Source, Statistic, Terminus};
+use hamlyn::{FetchOp, Handle, Message, Piece, SendBuffer, Share, Source, Statistic, Terminus};
 
-use crate::call::{Failure, at_once, given, retry, timeout, unused};
+use crate::call::{Failure, at_once, retry, timeout, unused};
 use crate::card::hamlyn_card;
 use crate::exported::{Out, exported};
 use crate::memory::{bytes, items, items_mut, lent};
-use crate::ticket::{hamlyn_ticket, print};
+use crate::ticket::{hamlyn_ticket, print_counter};
 
 /// The program's own send terminus. Any number of threads may use it.
 pub struct hamlyn_terminus {
@@ -358,10 +358,7 @@ fn hamlyn_statistics(card: &hamlyn_card, values: *mut u64, count: usize) {
 /// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
 /// enough.
 fn hamlyn_statistic_name(number: u32, text: *mut c_char, size: usize) {
-    given(std::ptr::NonNull::new(text), "text")?;
-    let counter = Statistic::from_number(number);
-    let counter = counter.ok_or(Error::Invalid("there is no counter of this number"))?;
-    print(counter.name(), text, size)?
+    print_counter(Statistic::from_number(number).map(Statistic::name), number, text, size)?
 }
 }
 

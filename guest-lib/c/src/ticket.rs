@@ -1,10 +1,11 @@
 //! Tickets and seeds, which a receiver gives to its senders.
 
 use std::ffi::{c_char, c_int};
+use std::ptr::NonNull;
 
 use hamlyn::{Seed, Ticket};
 
-use crate::call::Failure;
+use crate::call::{Failure, given};
 use crate::exported::{Out, exported};
 use crate::memory::bytes_mut;
 
@@ -64,6 +65,17 @@ pub(crate) fn print(text: &str, to: *mut c_char, size: usize) -> Result<c_int, F
     to[..text.len()].copy_from_slice(text.as_bytes());
     to[text.len()] = 0;
     Ok(0)
+}
+
+/// Writes the name of counter `number`, if the card has such a counter.
+pub(crate) fn print_counter(
+    name: Option<&str>,
+    number: u32,
+    to: *mut c_char,
+    size: usize,
+) -> Result<c_int, Failure> {
+    given(NonNull::new(to), "text")?;
+    print(name.ok_or_else(|| Failure::argument(format!("the card has no counter {number}")))?, to, size)
 }
 
 exported! {

@@ -189,7 +189,7 @@ impl Receiver {
     /// # Errors
     /// Those of [`super::Receiver::recv`].
     pub async fn recv(&mut self) -> Result<Option<Message<'_>>> {
-        // After this there is no await, so a message that was taken is not lost.
+        // No await follows, so a message that was taken is not lost.
         let next = poll_fn(|context| self.poll(context, |half| half.next(Wait::No))).await?;
         Ok(next.map(|span| Message { receiver: &mut self.half, span }))
     }

@@ -182,8 +182,8 @@ impl<G: Ground> Sending<G> {
         if self.ring.reader_has_left() { Error::PeerLost(PeerLoss::Abandoned) } else { why }
     }
 
-    /// Returns why there is no reader. Where the ring's memory was replaced, the word that says so
-    /// is none of the peer's.
+    /// Returns how the reader has ended. If the ring's memory was replaced, the peer has not stored
+    /// the word that says so.
     #[cold]
     fn left(&self) -> Error {
         let loss = if self.ground().is_gone() { self.common.loss() } else { None };

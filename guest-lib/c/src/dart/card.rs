@@ -3,14 +3,12 @@
 use std::ffi::c_char;
 use std::path::Path;
 
-use hamlyn::Error;
 use hamlyn::dart::{Card, Statistic};
 
-use crate::call::given;
 use crate::card::ULN_NO_LINK;
 use crate::exported::{Out, exported};
 use crate::memory::{items_mut, text};
-use crate::ticket::print;
+use crate::ticket::print_counter;
 
 /// An open DART card. Objects created with it belong to this process. Objects can be used together
 /// only if they were created with the same open card. Any number of threads may use it at once.
@@ -86,8 +84,6 @@ fn dart_statistics(card: &dart_card, values: *mut u64, count: usize) {
 /// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
 /// enough.
 fn dart_statistic_name(number: u32, text: *mut c_char, size: usize) {
-    given(std::ptr::NonNull::new(text), "text")?;
-    let name = Statistic::NAMES.get(number as usize);
-    print(name.ok_or(Error::Invalid("there is no counter of this number"))?, text, size)?
+    print_counter(Statistic::NAMES.get(number as usize).copied(), number, text, size)?
 }
 }

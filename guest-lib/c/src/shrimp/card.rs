@@ -4,15 +4,13 @@ use std::ffi::c_char;
 use std::path::Path;
 use std::sync::Arc;
 
-use hamlyn::Error;
 use hamlyn::attach::Node;
 use hamlyn::shrimp::{Card, Statistic};
 
-use crate::call::given;
 use crate::card::ULN_NO_LINK;
 use crate::exported::{Out, exported};
 use crate::memory::{items_mut, text};
-use crate::ticket::print;
+use crate::ticket::print_counter;
 
 /// An open SHRIMP card. Any number of threads may use it at once.
 pub struct shrimp_card(pub(crate) Card);
@@ -82,8 +80,6 @@ fn shrimp_statistics(card: &shrimp_card, values: *mut u64, count: usize) {
 /// Writes the zero-terminated name of counter `number` into `size` bytes; HAMLYN_TEXT_SIZE is
 /// enough.
 fn shrimp_statistic_name(number: u32, text: *mut c_char, size: usize) {
-    given(std::ptr::NonNull::new(text), "text")?;
-    let name = Statistic::NAMES.get(number as usize);
-    print(name.ok_or(Error::Invalid("there is no counter of this number"))?, text, size)?
+    print_counter(Statistic::NAMES.get(number as usize).copied(), number, text, size)?
 }
 }
