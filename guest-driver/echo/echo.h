@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The echo card: declarations that its files share. Mailboxes are its only objects. */
+/*
+ * The echo card: declarations that its files share. Mailboxes are its only objects. The first is
+ * the driver's.
+ */
 #ifndef _ECHO_H
 #define _ECHO_H
 
 #include "uln_core.h"
 #include "echo_card.h"
 #include "echo_uapi.h"
+
+struct echo_own;
 
 struct echo_parts {
 	struct uln_card card;
@@ -17,6 +22,8 @@ struct echo_parts {
 	resource_size_t doorbells;
 	/* Mailboxes by number. Guarded by the card's lock. */
 	struct xarray mailboxes;
+	/* The driver's own mailbox (transport.c). */
+	struct echo_own *own;
 };
 
 #define echo_parts(of) container_of_const(of, struct echo_parts, card)
@@ -33,7 +40,16 @@ extern const struct card_kind echo_mailbox_kind;
 int echo_mailbox_open(struct uln_file *file, void *argument);
 int echo_mailbox_close(struct uln_file *file, void *argument);
 void echo_mailbox_undo(struct uln_file *file, void *argument);
+/* Returns message number @taken + 1 if it has arrived, else NULL. */
+const struct echo_record *echo_mailbox_arrived(const struct echo_mailbox_object *mailbox,
+					       u32 taken);
 int echo_mailbox_wait(struct uln_file *file, void *argument);
+
+/* transport.c */
+int echo_own_init(struct uln_card *card);
+void echo_own_free(struct uln_card *card);
+void echo_own_start(struct uln_card *card);
+void echo_own_stop(struct uln_card *card, struct uln_closed *closed);
 
 /* ops.c */
 extern const struct card_ops echo_card_ops;

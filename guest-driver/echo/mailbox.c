@@ -13,18 +13,27 @@ static_assert(ULN_PAGE_SIZE % ECHO_RECORD_SIZE == 0);
 
 #define mailbox_of(of) container_of(of, struct echo_mailbox_object, object)
 
-/* Returns whether message number wait->taken + 1 has arrived. */
-static bool mailbox_arrived(const struct uln_sleepers *sleepers, const void *what)
+const struct echo_record *echo_mailbox_arrived(const struct echo_mailbox_object *mailbox,
+					       u32 taken)
 {
-	const struct echo_mailbox_object *mailbox =
-		container_of_const(sleepers, struct echo_mailbox_object, sleepers);
-	const struct echo_wait *wait = what;
-	u32 place = (wait->taken & (mailbox->records - 1)) * ECHO_RECORD_SIZE;
+	u32 place = (taken & (mailbox->records - 1)) * ECHO_RECORD_SIZE;
 	const struct echo_record *record =
 		page_address(mailbox->inbox->page[place / ULN_PAGE_SIZE]) +
 		place % ULN_PAGE_SIZE;
 
-	return READ_ONCE(record->number) == wait->taken + 1;
+	if (READ_ONCE(record->number) != taken + 1)
+		return NULL;
+	dma_rmb(); /* The card wrote the number last. */
+	return record;
+}
+
+static bool mailbox_arrived(const struct uln_sleepers *sleepers, const void *what)
+{
+	const struct echo_wait *wait = what;
+
+	return echo_mailbox_arrived(container_of_const(sleepers, struct echo_mailbox_object,
+						       sleepers),
+				    wait->taken);
 }
 
 static const struct uln_awaited mailbox_news = { .arrived = mailbox_arrived };
@@ -83,6 +92,8 @@ static int mailbox_open(struct echo_mailbox_object *mailbox)
 	struct echo_open_mailbox body = { .records = mailbox->records };
 	struct uln_file *file = mailbox->object.file;
 	struct echo_parts *parts = echo_parts(file->card);
+	u32 first = file->drivers_own ? ECHO_SYSTEM_MAILBOX : ECHO_SYSTEM_MAILBOX + 1;
+	u32 last = file->drivers_own ? ECHO_SYSTEM_MAILBOX : echo_mailboxes(file->card) - 1;
 	u32 index;
 	int ret;
 
@@ -90,7 +101,7 @@ static int mailbox_open(struct echo_mailbox_object *mailbox)
 	if (ret)
 		return ret;
 	ret = xa_alloc(&parts->mailboxes, &mailbox->object.index, mailbox,
-		       XA_LIMIT(0, echo_mailboxes(file->card) - 1), GFP_KERNEL);
+		       XA_LIMIT(first, last), GFP_KERNEL);
 	if (ret) {
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
@@ -220,6 +231,21 @@ int echo_mailbox_wait(struct uln_file *file, void *argument)
 	return uln_sleepers_wait(&mailbox->sleepers, wait, wait->timeout_ns);
 }
 
+/* The owner stores in its outbox how many messages it has taken. */
+static __poll_t mailbox_poll(struct card_object *object)
+{
+	const void __iomem *outbox =
+		echo_parts(object->card)->memory + (u64)object->index * ECHO_OUTBOX_SIZE;
+	const struct echo_wait wait = { .taken = readl(outbox + ECHO_OUTBOX_TAKEN) };
+
+	return uln_sleepers_ready(&mailbox_of(object)->sleepers, &wait) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+static wait_queue_head_t *mailbox_waiting(struct card_object *object)
+{
+	return &mailbox_of(object)->sleepers.wait;
+}
+
 static int mailbox_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
 			u64 size)
 {
@@ -251,6 +277,8 @@ static resource_size_t mailbox_place(const struct card_object *object, u64 offse
 const struct card_kind echo_mailbox_kind = {
 	.close = mailbox_close,
 	.release = mailbox_release,
+	.poll = mailbox_poll,
+	.wait = mailbox_waiting,
 	.mmap = mailbox_mmap,
 	.place = mailbox_place,
 	.free = mailbox_free,

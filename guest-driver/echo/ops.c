@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The operations of an echo card that the core calls. */
 #include "echo.h"
+#include "uln_system.h"
 
 enum { BAR_OUTBOXES = 2, BAR_DOORBELLS = 4 };
 
@@ -14,6 +15,7 @@ static void ops_init(struct uln_card *card)
 static void ops_free(struct uln_card *card)
 {
 	xa_destroy(&echo_parts(card)->mailboxes);
+	echo_own_free(card);
 }
 
 static int ops_limits(struct uln_card *card, struct uln_query *limits)
@@ -22,7 +24,8 @@ static int ops_limits(struct uln_card *card, struct uln_query *limits)
 
 	static_assert(sizeof(*own) <= sizeof(limits->card));
 	own->mailboxes = readl(card->registers + ECHO_REG_MAILBOXES);
-	return uln_card_check_limit(card, "mailboxes", own->mailboxes, 1, ECHO_MAX_MAILBOXES);
+	return uln_card_check_limit(card, "mailboxes", own->mailboxes,
+				    ECHO_SYSTEM_MAILBOX + 2, ECHO_MAX_MAILBOXES);
 }
 
 /* Processes use outboxes and doorbells; the driver clears outboxes, and uses the control page. */
@@ -47,7 +50,7 @@ static int ops_prepare(struct uln_card *card)
 		return -ENOMEM;
 	parts->control = parts->memory + control;
 	card->pending = parts->control + ECHO_CONTROL_PENDING;
-	return 0;
+	return echo_own_init(card);
 }
 
 static void ops_announce(const struct uln_card *card)
@@ -58,7 +61,14 @@ static void ops_announce(const struct uln_card *card)
 
 static u32 ops_shares(const struct uln_card *card, unsigned int kind)
 {
-	return echo_mailboxes(card);
+	return echo_mailboxes(card) - 1;
+}
+
+static void ops_query(const struct uln_card *card, struct uln_query *query)
+{
+	((struct echo_query *)query->card)->mailboxes -= 1;
+	if (uln_system_is_open(card->system))
+		query->capabilities |= ULN_CAPABILITY_CONNECTIONS | ULN_CAPABILITY_QUESTIONS;
 }
 
 static void ops_reset(struct uln_card *card)
@@ -86,7 +96,7 @@ static const struct card_call calls[] = {
 	{ ECHO_IOC_MAILBOX_WAIT, false, echo_mailbox_wait },
 };
 
-static const struct card_kind * const kinds[] = { &echo_mailbox_kind };
+static const struct card_kind * const kinds[] = { &echo_mailbox_kind, &uln_express_kind };
 
 const struct card_ops echo_card_ops = {
 	.model = ECHO_MODEL,
@@ -107,6 +117,9 @@ const struct card_ops echo_card_ops = {
 	.limits = ops_limits,
 	.prepare = ops_prepare,
 	.announce = ops_announce,
+	.query = ops_query,
 	.reset = ops_reset,
+	.start = echo_own_start,
 	.stop = ops_stop,
+	.end = echo_own_stop,
 };

@@ -52,7 +52,7 @@ struct echo_open_mailbox {
 #define ECHO_MODEL 13
 
 /* Value of ULN_REG_ABI_VERSION for the echo card. */
-#define ECHO_ABI_VERSION 0x00010001
+#define ECHO_ABI_VERSION 0x00020000
 
 /* Inboxes: rings of records in the receiver's memory. */
 
@@ -81,11 +81,17 @@ struct echo_record {
 
 /* BAR 0: the echo card's own registers, among those of the family (family). */
 
-/* RO. Number of mailboxes, 1 to ECHO_MAX_MAILBOXES. */
+/* RO. Number of mailboxes, 2 to ECHO_MAX_MAILBOXES. */
 #define ECHO_REG_MAILBOXES 0x024
 
 /* Maximum number of mailboxes of a card: the control page has this many words. */
 #define ECHO_MAX_MAILBOXES 32
+
+/*
+ * The operating system's mailbox. It exchanges messages with those of other hosts only. So a
+ * driver must not give it to a process.
+ */
+#define ECHO_SYSTEM_MAILBOX 0
 
 /* MSI-X vector by which mailboxes wake their owners. The only other vector is the link's. */
 #define ECHO_VECTOR 1
@@ -96,7 +102,7 @@ struct echo_record {
  */
 
 /* Number of counters. */
-#define ECHO_STATISTICS 13
+#define ECHO_STATISTICS 14
 
 /*
  * BAR 2 has an outbox of one page for each mailbox, then the control page. BAR 4 has the
@@ -131,6 +137,15 @@ struct echo_record {
  * modulo 2^32.
  */
 #define ECHO_OUTBOX_TAKEN 0x00c
+
+/* In an outbox, u64, stored by its owner as two words: the key that the message carries. */
+#define ECHO_OUTBOX_KEY 0x010
+
+/*
+ * In an outbox, u64, stored by its owner as two words: the key that a message to this mailbox must
+ * carry; 0: none. The card drops and counts other messages.
+ */
+#define ECHO_OUTBOX_LOCK 0x018
 
 /* In an outbox, u32, stored by the card: number of rings that it has completed, modulo 2^32. */
 #define ECHO_OUTBOX_SENT 0x040

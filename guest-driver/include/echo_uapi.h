@@ -34,7 +34,7 @@
 
 /* What an echo card reports about itself: the card's part of uln_query. */
 struct echo_query {
-	/* Out: mailboxes of the card. */
+	/* Out: mailboxes that processes can have. */
 	__u32 mailboxes;
 	/* Zero. */
 	__u32 reserved;

@@ -9,8 +9,9 @@ use std::fmt::Debug;
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
-use super::card::{Card, with};
+use super::card::Card;
 use super::ground::{END_LIMIT, Ground};
+use crate::core::carrier::SharedPages;
 use crate::core::express::memory::RingMemory;
 use crate::core::express::pages::is_absent;
 use crate::core::express::ring::{Shared, Span, Word};
@@ -36,18 +37,15 @@ impl Area {
     pub(super) fn create(card: &Card, host: u32, capacity: u64) -> Result<Option<Self>> {
         let length = usize::try_from(RingMemory::area_for(capacity)).unwrap_or(usize::MAX);
         // A host has no express memory with itself.
-        let shares = || with!(card, card => card.express(host)).is_ok_and(|express| express.part > 0);
-        if card.host()? == Some(host) || !shares() {
+        let card = card.0.card();
+        if card.host()? == Some(host) || !card.shares_memory(host) {
             return Ok(None);
         }
-        let made = with!(card, card => card.create_express_area(host, length).map(|area| {
-            (area.number(), area.key(), RingMemory::of(&area), Box::new(area) as _)
-        }));
-        let (number, key, ring, held) = match made {
+        let SharedPages { number, key, ring, held } = match card.create_area(host, length) {
             Err(error) if is_absent(&error) => return Ok(None),
             made => made?,
         };
-        let ring: RingMemory = ring.ok_or(Error::Invalid("a channel's area has two pages at least"))?;
+        let ring = ring.ok_or(Error::Invalid("a channel's area has two pages at least"))?;
         ring.make();
         Ok(Some(Self { number, key, ring, held }))
     }
@@ -60,13 +58,11 @@ impl Area {
         (number, key): (u32, u64),
         capacity: u64,
     ) -> Result<Option<Self>> {
-        let mapped = with!(card, card => card.map_express_area(host, number, key)
-            .map(|view| (RingMemory::of(&view), Box::new(view) as _)));
-        let (ring, held) = match mapped {
+        let SharedPages { ring, held, .. } = match card.0.card().map_area(host, number, key) {
             Err(error) if is_absent(&error) => return Ok(None),
             mapped => mapped?,
         };
-        let ring = ring.filter(|ring: &RingMemory| ring.capacity() == capacity && ring.is_made());
+        let ring = ring.filter(|ring| ring.capacity() == capacity && ring.is_made());
         let ring = ring.ok_or(Error::Malformed("an area that is not of a channel, or of another length"))?;
         Ok(Some(Self { number, key, ring, held }))
     }

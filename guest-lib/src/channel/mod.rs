@@ -69,6 +69,7 @@
 //! | SHRIMP | deliberate update | automatic update | the report of an arrival |
 //! | CLAN | RDMA into a distributed queue | the last element of the DMA chain | a Tripwire |
 //! | DART | store, indirect, postincrement | a record of the receiver's queue | the queue |
+//! | echo | messages to a mailbox, which the library copies | the last message | the mailbox |
 //!
 //! With express memory the sender stores the message directly where the receiver reads it.
 
@@ -103,7 +104,8 @@ pub use self::sender::{Room, Sender};
 pub struct Options {
     /// Size in bytes of the ring in each direction, in whole pages. Both directions use the smaller
     /// of the two ends' requests. The longest message is half of the ring minus 8 bytes. A Hamlyn
-    /// card's channel has at most 128 messages under way, however short they are.
+    /// card's channel has at most 128 messages under way, however short they are. The largest ring
+    /// has 16 MiB minus a page; an echo card's, 488 KiB.
     pub capacity: u64,
     /// Uses the card even if the two hosts share express memory.
     pub by_card: bool,

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use super::card::{Card, Kind};
+use super::card::Card;
 use super::express::{Area, Express};
 use super::ground::Common;
 use super::offer::Offer;
@@ -13,7 +13,6 @@ use super::remote::Reached;
 use super::sender::{self, Sender};
 use super::sending::Sending;
 use super::{Channel, Options};
-use crate::clan::channel::ClanEnds;
 use crate::core::connection::{self, Connection, EndReason, FIND_TIMEOUT, Request};
 use crate::core::express::memory::RingMemory;
 use crate::core::express::ring::half_of;
@@ -22,16 +21,10 @@ use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
 use crate::core::waiting::Deadline;
 use crate::core::watch::Watch;
-use crate::dart::channel::DartEnds;
 use crate::error::{Error, ErrorKind, Result, at_most};
-use crate::hamlyn::channel::HamlynEnds;
-use crate::shrimp::channel::ShrimpEnds;
 
 /// Rejection that makes the requester ask for a channel by card.
 const BY_CARD: &[u8] = b"by card: no express memory is shared";
-
-/// Largest ring that fits a CLAN card's aperture and a SHRIMP card's receive buffer.
-const MAX_CAPACITY: u64 = (16 << 20) - PAGE as u64;
 
 impl Channel {
     /// Opens a channel to the [`Listener`] of this name on a host. Blocks until the listener
@@ -40,7 +33,7 @@ impl Channel {
     /// # Errors
     /// [`Error::Ended`] if the host has no such listener, or the listener refuses;
     /// [`Error::PeerLost`]; [`Error::Malformed`] if the listener does not serve channels;
-    /// [`Error::OutOfRange`] for a ring larger than 16 MiB minus a page; [`Error::Exhausted`],
+    /// [`Error::OutOfRange`] for a ring larger than the card's largest; [`Error::Exhausted`],
     /// [`Error::Quota`], [`Error::Locked`]; [`Error::System`].
     pub fn connect(card: &Card, host: u32, name: &str, options: Options) -> Result<Self> {
         connect(card, host, name, options, None)
@@ -120,19 +113,9 @@ impl Channel {
 }
 
 /// Returns the ring's size for these options, rounded up to whole pages.
-fn capacity(options: Options) -> Result<u64> {
-    at_most("bytes of a channel's ring", options.capacity, MAX_CAPACITY)?;
+fn capacity(card: &Card, options: Options) -> Result<u64> {
+    at_most("bytes of a channel's ring", options.capacity, card.0.largest_ring())?;
     Ok(options.capacity.max(1).next_multiple_of(PAGE as u64))
-}
-
-/// Returns this end of a channel to a host by its card.
-fn ends(card: &Card, host: u32, capacity: u64) -> Result<Box<dyn Ends>> {
-    Ok(match &card.0 {
-        Kind::Hamlyn(card, termini) => Box::new(HamlynEnds::create(card, termini, host, capacity)?),
-        Kind::Shrimp(card) => Box::new(ShrimpEnds::create(card, host, capacity)?),
-        Kind::Clan(card) => Box::new(ClanEnds::create(card, capacity)?),
-        Kind::Dart(card) => Box::new(DartEnds::create(card, host, capacity)?),
-    })
 }
 
 /// One end of a channel, before the other end is known.
@@ -147,7 +130,7 @@ struct Own {
 impl Own {
     fn create(card: &Card, host: u32, capacity: u64, area: Option<Area>) -> Result<Self> {
         let ring = if area.is_some() { PAGE as u64 } else { capacity };
-        Ok(Self { ends: ends(card, host, ring)?, area, capacity })
+        Ok(Self { ends: card.0.ends(host, ring)?, area, capacity })
     }
 
     fn offer(&self, card: &Card) -> Result<Vec<u8>> {
@@ -178,7 +161,7 @@ pub struct End {
 
 impl End {
     pub fn create(card: &Card, host: u32, options: Options) -> Result<Self> {
-        let capacity = capacity(options)?;
+        let capacity = capacity(card, options)?;
         let area = Area::create(card, host, capacity)?.ok_or(Error::Unsupported("no memory is shared"))?;
         Ok(Self { own: Own::create(card, host, capacity, Some(area))?, card: card.clone() })
     }
@@ -210,7 +193,7 @@ fn connect(
     options: Options,
     timeout: Option<Duration>,
 ) -> Result<Channel> {
-    let (capacity, deadline) = (capacity(options)?, Deadline::new(timeout));
+    let (capacity, deadline) = (capacity(card, options)?, Deadline::new(timeout));
     if !options.by_card {
         if let Some(area) = Area::create(card, host, capacity)? {
             let own = Own::create(card, host, capacity, Some(area))?;
@@ -252,7 +235,7 @@ impl Listener {
     /// [`Error::OutOfRange`]; [`Error::System`], with `EADDRINUSE` if the name is taken;
     /// [`Error::Unsupported`] on a card whose driver has no connections.
     pub fn bind(card: &Card, name: &str, options: Options) -> Result<Self> {
-        capacity(options)?;
+        capacity(card, options)?;
         Ok(Self { card: card.clone(), listener: card.listen(name)?, options })
     }
 
@@ -327,7 +310,7 @@ impl Listener {
     /// Creates this end for a peer. Returns `None` if the peer has to ask for a channel by card.
     fn own(&self, host: u32, peer: &Offer<'_>) -> Result<Option<Own>> {
         // Both directions use the smaller ring, so this end needs no larger one.
-        let capacity = capacity(self.options)?.min(peer.capacity);
+        let capacity = capacity(&self.card, self.options)?.min(peer.capacity);
         if peer.area.is_none() {
             return Own::create(&self.card, host, capacity, None).map(Some);
         }

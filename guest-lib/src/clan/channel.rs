@@ -17,11 +17,14 @@ use super::dma::Dma;
 use super::dma_queue::Requested;
 use super::endpoint::Endpoint;
 use super::endpoint::core::{DMA, FAULT};
+use super::model::Clan;
 use super::rights::Rights;
 use super::transfer::Transfer;
 use super::tripwire::{Tripwire, Watch};
+use crate::core::carrier::{AnyCard, Carrier};
 use crate::core::express::memory::{RingMemory, place};
 use crate::core::express::ring::Word;
+use crate::core::model::Model;
 use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
 use crate::error::{Error, Result, inside};
@@ -37,9 +40,23 @@ const REQUESTS: usize = 64;
 /// Maximum time for the card to make room for a chain.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+impl Carrier for Card {
+    fn model(&self) -> (&'static str, u32) {
+        (Clan::NAME, Clan::NUMBER)
+    }
+
+    fn card(&self) -> &dyn AnyCard {
+        self
+    }
+
+    fn ends(&self, _host: u32, capacity: u64) -> Result<Box<dyn Ends>> {
+        Ok(Box::new(ClanEnds::create(self, capacity)?))
+    }
+}
+
 /// Both halves, before the peer's halves are known.
 #[derive(Debug)]
-pub(crate) struct ClanEnds {
+struct ClanEnds {
     sender: Own,
     receiver: Own,
 }
@@ -75,7 +92,7 @@ impl Own {
 }
 
 impl ClanEnds {
-    pub(crate) fn create(card: &Card, capacity: u64) -> Result<Self> {
+    fn create(card: &Card, capacity: u64) -> Result<Self> {
         let words = |first, last| place(first)..place(last) + 8;
         let sender = Own::create(card, capacity, words(Word::Released, Word::Left))?;
         let receiver = Own::create(card, capacity, words(Word::Written, Word::Ended))?;

@@ -7,6 +7,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod card;
+pub(crate) mod carrier;
 pub(crate) mod connection;
 pub mod copies;
 pub(crate) mod device;

@@ -17,10 +17,13 @@ use super::address::Address;
 use super::card::Card;
 use super::connection::{Connection, Rights};
 use super::endpoint::Endpoint;
+use super::model::Dart;
 use super::operation::{Operation, Source, Step, Target};
 use super::queue::{Queue, Record, Urgency, What};
+use crate::core::carrier::{AnyCard, Carrier};
 use crate::core::express::memory::{RingMemory, place};
 use crate::core::express::ring::{Shared, Word};
+use crate::core::model::Model;
 use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
 use crate::core::waiting::Deadline;
@@ -42,15 +45,29 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Maximum time for a message to leave.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+impl Carrier for Card {
+    fn model(&self) -> (&'static str, u32) {
+        (Dart::NAME, Dart::NUMBER)
+    }
+
+    fn card(&self) -> &dyn AnyCard {
+        self
+    }
+
+    fn ends(&self, host: u32, capacity: u64) -> Result<Box<dyn Ends>> {
+        Ok(Box::new(DartEnds::create(self, host, capacity)?))
+    }
+}
+
 /// Both halves, before the peer's halves are known.
 #[derive(Debug)]
-pub(crate) struct DartEnds {
+struct DartEnds {
     sender: Half,
     receiver: Half,
 }
 
 impl DartEnds {
-    pub(crate) fn create(card: &Card, host: u32, capacity: u64) -> Result<Self> {
+    fn create(card: &Card, host: u32, capacity: u64) -> Result<Self> {
         Ok(Self { sender: Half::open(card, host, capacity)?, receiver: Half::open(card, host, capacity)? })
     }
 }

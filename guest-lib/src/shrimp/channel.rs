@@ -13,10 +13,13 @@ use std::time::Duration;
 
 use super::card::Card;
 use super::handle::Handle;
+use super::model::Shrimp;
 use super::receive_buffer::ReceiveBuffer;
 use super::send_buffer::{Mode, SendBuffer};
+use crate::core::carrier::{AnyCard, Carrier};
 use crate::core::express::memory::{RingMemory, place};
 use crate::core::express::ring::Word;
+use crate::core::model::Model;
 use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
 use crate::error::{Error, Result};
@@ -28,9 +31,23 @@ const MAPPED: usize = 256 << 10;
 /// Maximum time for the card to read a message.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+impl Carrier for Card {
+    fn model(&self) -> (&'static str, u32) {
+        (Shrimp::NAME, Shrimp::NUMBER)
+    }
+
+    fn card(&self) -> &dyn AnyCard {
+        self
+    }
+
+    fn ends(&self, host: u32, capacity: u64) -> Result<Box<dyn Ends>> {
+        Ok(Box::new(ShrimpEnds::create(self, host, capacity)?))
+    }
+}
+
 /// Both halves, before the peer's halves are known.
 #[derive(Debug)]
-pub(crate) struct ShrimpEnds {
+struct ShrimpEnds {
     card: Card,
     sender: ReceiveBuffer,
     receiver: ReceiveBuffer,
@@ -38,7 +55,7 @@ pub(crate) struct ShrimpEnds {
 
 impl ShrimpEnds {
     /// Exports both areas to the peer's host only.
-    pub(crate) fn create(card: &Card, host: u32, capacity: u64) -> Result<Self> {
+    fn create(card: &Card, host: u32, capacity: u64) -> Result<Self> {
         let sender = card.export(2 * PAGE, [host])?;
         let receiver = card.export(PAGE + capacity as usize, [host])?;
         Ok(Self { card: card.clone(), sender, receiver })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hamlyn::attach::{self, Model, Node};
 use hamlyn::clan::{self, Clan};
 use hamlyn::dart::{self, Dart};
-use hamlyn::echo::Echo;
+use hamlyn::echo::{self, Echo};
 use hamlyn::shrimp::{self, Shrimp};
 use hamlyn::{Card, Error, FIND_TIMEOUT, Found};
 
@@ -41,7 +41,7 @@ impl CardOption {
             AnyCard::Shrimp(card) => card.into(),
             AnyCard::Clan(card) => card.into(),
             AnyCard::Dart(card) => card.into(),
-            AnyCard::Echo(_) => return Err("an echo card has no channels".into()),
+            AnyCard::Echo(card) => card.into(),
         })
     }
 }
@@ -52,7 +52,7 @@ pub(crate) enum AnyCard {
     Shrimp(shrimp::Card),
     Clan(clan::Card),
     Dart(dart::Card),
-    Echo(attach::Card<Node<Echo>>),
+    Echo(echo::Card),
 }
 
 impl AnyCard {

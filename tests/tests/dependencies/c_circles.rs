@@ -17,7 +17,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("shrimp", &["base", "core", "kernel"]),
     ("clan", &["base", "core", "kernel"]),
     ("dart", &["base", "core", "kernel"]),
-    ("echo", &["base", "core"]),
+    ("echo", &["base", "core", "kernel"]),
 ];
 
 /// Circles that are left: a folder, and the files of each of its circles.

@@ -42,7 +42,7 @@ fn channels_by_express_memory() -> Result<()> {
 /// Each model's card wakes the sleepers of express memory by its own means.
 #[test]
 fn every_model_has_channels_by_express_memory() -> Result<()> {
-    for model in ["shrimp", "clan", "dart"] {
+    for model in ["shrimp", "clan", "dart", "echo"] {
         let builder = Lab::builder().models(&[catalogue::find(model)?]).vms(2);
         let lab = lab_of(builder.switch_args(["--express", "shared"]));
         keeps_promises(&lab, model, true).context(model)?;
@@ -63,4 +63,9 @@ fn channels_by_clan_cards() -> Result<()> {
 #[test]
 fn channels_by_dart_cards() -> Result<()> {
     keeps_promises(&*shared_of("dart")?, "dart", false)
+}
+
+#[test]
+fn channels_by_echo_cards() -> Result<()> {
+    keeps_promises(&*shared_of("echo")?, "echo", false)
 }

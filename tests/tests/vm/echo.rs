@@ -40,7 +40,7 @@ fn messages_of_all_lengths_are_echoed_back() -> Result<()> {
         "--host",
         "0",
         "--mailbox",
-        "0",
+        &mailbox,
         "--count",
         "1",
         "--timeout",
@@ -72,11 +72,9 @@ fn mailboxes_of_a_killed_owner_are_freed() -> Result<()> {
         "{}",
         user.stderr()
     );
-    // The tools recognise an echo card, and refuse what it does not support.
+    // The first of 32 mailboxes is the driver's.
     let info = lab.vm(0).run(["hamlyn-info", "--json"])?.finish()?;
-    ensure!(info.len() == 1 && info[0]["card"] == "/dev/echo0" && info[0]["mailboxes"] == 16, "{info:?}");
-    let mut ping = lab.vm(0).run(["hamlyn-ping"])?;
-    ensure!(ping.wait()? == Exit::Code(1) && ping.stderr().contains("an echo card"), "{}", ping.stderr());
+    ensure!(info.len() == 1 && info[0]["card"] == "/dev/echo0" && info[0]["mailboxes"] == 31, "{info:?}");
     Ok(())
 }
 

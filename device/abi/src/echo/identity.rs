@@ -6,4 +6,4 @@ pub const ECHO_PCI_DEVICE: u16 = 0x4543;
 /// for published cards.
 pub const ECHO_MODEL: u32 = 13;
 /// Value of `ULN_REG_ABI_VERSION` for the echo card.
-pub const ECHO_ABI_VERSION: u32 = 0x0001_0001;
+pub const ECHO_ABI_VERSION: u32 = 0x0002_0000;

@@ -2,7 +2,7 @@
 //! in the order of [`EchoStatistic`].
 
 /// Number of counters.
-pub const ECHO_STATISTICS: u32 = 13;
+pub const ECHO_STATISTICS: u32 = 14;
 
 macro_rules! statistics {
     ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
@@ -46,6 +46,9 @@ statistics! {
     NoMailbox = 11, "no_mailbox";
     /// Packets not deposited: the inbox is full.
     InboxFull = 12, "inbox_full";
+    /// Packets not deposited: the message does not carry the mailbox's key, or is a process'
+    /// message to an operating system.
+    Refused = 13, "refused";
 }
 
 impl From<EchoStatistic> for usize {

@@ -23,7 +23,7 @@ pub const ECHO_SHARE_MAILBOXES: u32 = 0;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct EchoQuery {
-    /// Out: mailboxes of the card.
+    /// Out: mailboxes that processes can have.
     pub mailboxes: u32,
     /// Zero.
     pub reserved: u32,

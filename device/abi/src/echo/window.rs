@@ -21,6 +21,11 @@ pub const ECHO_OUTBOX_LENGTH: u32 = 0x008;
 /// In an outbox, u32, stored by its owner: number of messages that it has taken from its inbox,
 /// modulo 2^32.
 pub const ECHO_OUTBOX_TAKEN: u32 = 0x00c;
+/// In an outbox, u64, stored by its owner as two words: the key that the message carries.
+pub const ECHO_OUTBOX_KEY: u32 = 0x010;
+/// In an outbox, u64, stored by its owner as two words: the key that a message to this mailbox must
+/// carry; 0: none. The card drops and counts other messages.
+pub const ECHO_OUTBOX_LOCK: u32 = 0x018;
 /// In an outbox, u32, stored by the card: number of rings that it has completed, modulo 2^32.
 pub const ECHO_OUTBOX_SENT: u32 = 0x040;
 /// In an outbox, u32, stored by the card before `sent`: result of the last ring, `ECHO_RESULT_*`.

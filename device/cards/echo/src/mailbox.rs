@@ -3,6 +3,7 @@
 
 use hamlyn_abi::echo::command::{ECHO_INBOX_MAX_RECORDS, ECHO_INBOX_MIN_RECORDS, EchoOpenMailbox};
 use hamlyn_abi::echo::inbox::{ECHO_RECORD_SIZE, EchoRecord};
+use hamlyn_abi::echo::registers::ECHO_SYSTEM_MAILBOX;
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::window::*;
 use hamlyn_abi::family::command::ULN_STATUS_BAD_LENGTH;
@@ -62,10 +63,12 @@ impl Mailbox {
         if length > ECHO_MAX_MESSAGE {
             return Err(ECHO_RESULT_BAD_LENGTH);
         }
-        let mut packet = EchoPacket { to: to.into(), from: from.into() }.as_bytes().to_vec();
-        let header = packet.len();
-        packet.resize(header + length as usize, 0);
-        outbox.window.copy_out(outbox.start + u64::from(ECHO_OUTBOX_DATA), &mut packet[header..]);
+        let key = outbox.load_key(ECHO_OUTBOX_KEY);
+        let header = EchoPacket { to: to.into(), from: from.into(), key: key.into() };
+        let mut packet = header.as_bytes().to_vec();
+        packet.resize(size_of_val(&header) + length as usize, 0);
+        let data = &mut packet[size_of_val(&header)..];
+        outbox.window.copy_out(outbox.start + u64::from(ECHO_OUTBOX_DATA), data);
         self.waiting = Some(Waiting { destination, packet });
         Ok(())
     }
@@ -110,6 +113,10 @@ impl<'a> Outbox<'a> {
 
     fn load(self, word: u32) -> u32 {
         self.window.load(self.start + u64::from(word))
+    }
+
+    fn load_key(self, word: u32) -> u64 {
+        u64::from(self.load(word)) | u64::from(self.load(word + 4)) << 32
     }
 
     fn store(self, word: u32, value: u32) {
@@ -165,7 +172,13 @@ impl EchoCard {
         }
         let index = header.to.get();
         let mailbox = self.mailboxes.opened(index).map_err(|_| EchoStatistic::NoMailbox)?;
-        let taken = Outbox::of(ports, index).load(ECHO_OUTBOX_TAKEN);
+        let outbox = Outbox::of(ports, index);
+        let lock = outbox.load_key(ECHO_OUTBOX_LOCK);
+        let is_process = index == ECHO_SYSTEM_MAILBOX && header.from.get() != ECHO_SYSTEM_MAILBOX;
+        if is_process || (lock != 0 && lock != header.key.get()) {
+            return Err(EchoStatistic::Refused);
+        }
+        let taken = outbox.load(ECHO_OUTBOX_TAKEN);
         // The owner's value is not trusted. The inbox is the owner's memory, and the card never
         // writes beyond it.
         if mailbox.arrived.wrapping_sub(taken) >= mailbox.records {

@@ -12,7 +12,7 @@ pub static MODEL: Model = Model {
     paper: "none: docs/new-card.md builds it",
     about: "A card to learn from: mailboxes, and nothing else",
     settings: &[
-        Setting { name: "mailboxes", unit: "N", about: "Mailboxes: 1 to 32", default: 16 },
+        Setting { name: "mailboxes", unit: "N", about: "Mailboxes: 2 to 32", default: 32 },
         Setting::HANDSHAKE,
     ],
     bursts: None,
@@ -20,7 +20,7 @@ pub static MODEL: Model = Model {
 };
 
 fn make(choice: &Choice) -> Result<Box<dyn Card + Send>, MakeError> {
-    let mailboxes = choice.in_range("mailboxes", "number of mailboxes", 1..=ECHO_MAX_MAILBOXES)?;
+    let mailboxes = choice.in_range("mailboxes", "number of mailboxes", 2..=ECHO_MAX_MAILBOXES)?;
     let handshake = choice.handshake_ms()?;
     Ok(Box::new(EchoCard::new(mailboxes, handshake)))
 }

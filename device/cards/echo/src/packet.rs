@@ -1,7 +1,7 @@
 //! A message in flight between two cards. The fabric's own header precedes it and holds the hosts.
 
 use hamlyn_abi::echo::window::ECHO_MAX_MESSAGE;
-use zerocopy::little_endian::U32;
+use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Size of the largest packet, in bytes.
@@ -15,4 +15,6 @@ pub(super) struct EchoPacket {
     pub(super) to: U32,
     /// The sending mailbox.
     pub(super) from: U32,
+    /// The key that the sender knows.
+    pub(super) key: U64,
 }

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use hamlyn_abi::echo::command::*;
 use hamlyn_abi::echo::inbox::ECHO_RECORD_SIZE;
+use hamlyn_abi::echo::registers::ECHO_SYSTEM_MAILBOX;
 use hamlyn_abi::echo::window::*;
 use hamlyn_abi::family::command::*;
 use hamlyn_abi::family::control::{ULN_CONTROL_RESET, ULN_REG_CONTROL};
@@ -90,7 +91,49 @@ impl Host {
 }
 
 fn packet(to: u32, from: u32, data: &[u8]) -> Vec<u8> {
-    [&to.to_le_bytes(), &from.to_le_bytes(), data].concat()
+    packet_with(0, to, from, data)
+}
+
+fn packet_with(key: u64, to: u32, from: u32, data: &[u8]) -> Vec<u8> {
+    [&to.to_le_bytes(), &from.to_le_bytes(), &key.to_le_bytes()[..], data].concat()
+}
+
+/// Stores a key to two words of an outbox.
+fn set_key(host: &Host, mailbox: u32, word: u32, key: u64) {
+    host.set(mailbox, word, key as u32);
+    host.set(mailbox, word + 4, (key >> 32) as u32);
+}
+
+#[test]
+fn mailbox_takes_only_messages_with_its_key() {
+    let key = 0x0123_4567_89ab_cdef;
+    let mut host = Host::new();
+    let inbox = host.open(1);
+    set_key(&host, 1, ECHO_OUTBOX_LOCK, key);
+    for wrong in [0, key & 0xffff_ffff, key & !0xffff_ffff, key + 1] {
+        host.arrive(9, &packet_with(wrong, 1, 5, b"x"));
+    }
+    assert_eq!((host.counter("refused"), host.bytes(inbox, 4096)), (4, vec![0; 4096]));
+    host.arrive(9, &packet_with(key, 1, 5, b"x"));
+    assert_eq!((host.counter("refused"), host.counter("messages_received")), (4, 1));
+    // A message carries the key that its sender stored before it rang.
+    set_key(&host, 1, ECHO_OUTBOX_KEY, key);
+    host.ring(1, (7, 3), 1, b"y");
+    set_key(&host, 1, ECHO_OUTBOX_KEY, 0);
+    assert_eq!(host.transmit(), Progress::Worked);
+    assert_eq!(host.wire.sent, [(7, packet_with(key, 3, 1, b"y"))]);
+}
+
+#[test]
+fn only_operating_systems_reach_each_other() {
+    let mut host = Host::new();
+    host.open(ECHO_SYSTEM_MAILBOX);
+    host.open(1);
+    host.arrive(9, &packet(ECHO_SYSTEM_MAILBOX, 1, b"of a process"));
+    host.arrive(9, &packet(ECHO_SYSTEM_MAILBOX, u32::MAX, b"of nothing"));
+    assert_eq!((host.counter("refused"), host.counter("messages_received")), (2, 0));
+    host.arrive(9, &packet(ECHO_SYSTEM_MAILBOX, ECHO_SYSTEM_MAILBOX, b"of another"));
+    assert_eq!((host.counter("refused"), host.counter("messages_received")), (2, 1));
 }
 
 #[test]

@@ -14,8 +14,8 @@ pub struct uln_card(pub(crate) Card);
 
 exported! {
 /// Opens a card by the path of its node, such as "/dev/dart0". NULL opens the card that the
-/// environment names by HAMLYN_CARD, SHRIMP_CARD, CLAN_CARD or DART_CARD, else the first node in
-/// /dev. Fails with -EOPNOTSUPP if this machine has no card.
+/// environment names by HAMLYN_CARD, SHRIMP_CARD, CLAN_CARD, DART_CARD or ECHO_CARD, else the first
+/// node in /dev. Fails with -EOPNOTSUPP if this machine has no card.
 fn uln_card_open(node: *const c_char, card: Out<Box<uln_card>>) {
     let opened = if node.is_null() { Card::open_any() } else { Card::open(Path::new(text(node, "node")?)) };
     card.store(uln_card(opened?))
@@ -25,10 +25,10 @@ fn uln_card_open(node: *const c_char, card: Out<Box<uln_card>>) {
 fn uln_card_close(card: Box<uln_card>);
 }
 
-/// Returns the model's name: "hamlyn", "shrimp", "clan" or "dart"; NULL for a NULL card.
+/// Returns the model's name: "hamlyn", "shrimp", "clan", "dart" or "echo"; NULL for a NULL card.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uln_card_model(card: Option<&uln_card>) -> *const c_char {
-    let names: [&CStr; 4] = [c"hamlyn", c"shrimp", c"clan", c"dart"];
+    let names: [&CStr; 5] = [c"hamlyn", c"shrimp", c"clan", c"dart", c"echo"];
     let model = card.map(|card| card.0.model().as_bytes());
     let name = names.into_iter().find(|name| Some(name.to_bytes()) == model);
     name.map_or(std::ptr::null(), CStr::as_ptr)

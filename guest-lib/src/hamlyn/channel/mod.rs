@@ -18,11 +18,14 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use self::half::{Half, Own, ReceivingHalf, SendingHalf};
+use crate::core::carrier::{AnyCard, Carrier};
 use crate::core::express::memory::RingMemory;
+use crate::core::model::Model;
 use crate::core::place::PAGE;
 use crate::core::remote::{Ends, Remote};
 use crate::error::{Error, Result};
 use crate::hamlyn::card::Card;
+use crate::hamlyn::device::Hamlyn;
 use crate::hamlyn::send_buffer::SendBuffer;
 use crate::hamlyn::terminus::Terminus;
 use crate::hamlyn::ticket::{Ticket, TicketFlags};
@@ -32,7 +35,7 @@ const TOO_SMALL: Error = Error::Invalid("a channel's area has two pages at least
 /// The termini of a card's channels, by the peer's host: a host that takes nothing holds up all
 /// requests of a terminus. Each serves as many channels as it has send buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Termini(Mutex<BTreeMap<u32, Vec<Terminus>>>);
+struct Termini(Mutex<BTreeMap<u32, Vec<Terminus>>>);
 
 impl Termini {
     /// Returns a send buffer of `length` bytes and its terminus, for messages to `host`.
@@ -52,9 +55,36 @@ impl Termini {
     }
 }
 
+/// A card, and what its channels share.
+#[derive(Debug)]
+pub(crate) struct HamlynCarrier {
+    card: Card,
+    termini: Termini,
+}
+
+impl HamlynCarrier {
+    pub(crate) fn new(card: Card) -> Self {
+        Self { card, termini: Termini::default() }
+    }
+}
+
+impl Carrier for HamlynCarrier {
+    fn model(&self) -> (&'static str, u32) {
+        (Hamlyn::NAME, Hamlyn::NUMBER)
+    }
+
+    fn card(&self) -> &dyn AnyCard {
+        &self.card
+    }
+
+    fn ends(&self, host: u32, capacity: u64) -> Result<Box<dyn Ends>> {
+        Ok(Box::new(HamlynEnds::create(&self.card, &self.termini, host, capacity)?))
+    }
+}
+
 /// Both halves, before the peer's halves are known.
 #[derive(Debug)]
-pub(crate) struct HamlynEnds {
+struct HamlynEnds {
     terminus: Terminus,
     buffer: SendBuffer,
     sender: Own,
@@ -62,7 +92,7 @@ pub(crate) struct HamlynEnds {
 }
 
 impl HamlynEnds {
-    pub(crate) fn create(card: &Card, termini: &Termini, host: u32, capacity: u64) -> Result<Self> {
+    fn create(card: &Card, termini: &Termini, host: u32, capacity: u64) -> Result<Self> {
         let (terminus, buffer) = termini.buffer(card, host, PAGE + capacity as usize)?;
         let (sender, receiver) = (Own::for_reports(card)?, Own::for_messages(card, capacity)?);
         Ok(Self { terminus, buffer, sender, receiver })

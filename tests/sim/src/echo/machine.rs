@@ -133,6 +133,12 @@ impl Machine {
         self.window().store(outbox(mailbox) + u64::from(word), value);
     }
 
+    /// Stores a key to two words of an outbox as its owner.
+    pub(super) fn set_key(&self, mailbox: u32, word: u32, key: u64) {
+        self.set_word(mailbox, word, key as u32);
+        self.set_word(mailbox, word + 4, (key >> 32) as u32);
+    }
+
     /// Rings for a mailbox.
     pub(super) fn ring(&self, mailbox: u32) -> Result<(), Violation> {
         self.store(4, u64::from(mailbox) * u64::from(ECHO_DOORBELL_SIZE), 4, 1)

@@ -4,7 +4,8 @@
 //!   there afterwards.
 //! * A packet is deposited once, whole, in the next record, with its number written last. Otherwise
 //!   it is counted by its reason for rejection, and no byte of memory changes. The record names the
-//!   sender.
+//!   sender. A message without the mailbox's key is rejected, and so is a message to an operating
+//!   system that is not from one.
 //! * A deposited message stays until its owner has taken it.
 //! * No owner sleeps while a message waits. In the end nothing waits, and only packets that a port
 //!   took down with it are lost.

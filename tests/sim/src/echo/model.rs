@@ -13,8 +13,12 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Host, Model, World};
 
 use super::machine::{MAILBOXES, Machine};
-use super::owner::Owner;
-use super::post::{Letter, Post, mailbox, packet};
+use super::owner::{Owner, Plan};
+use super::post::{HEADER, Letter, Post, from, mailbox, packet};
+
+/// Keys that mailboxes require, and that messages carry. Some differ in one half only.
+const LOCKS: [u64; 3] = [0, 0, 0x5_0000_0007];
+const KEYS: [u64; 6] = [0x5_0000_0007, 0x5_0000_0007, 0x5_0000_0007, 0, 0x5_0000_0000, 7];
 
 /// A fabric of echo cards.
 #[derive(Debug)]
@@ -52,7 +56,7 @@ impl Model for Echo {
     type Healing = ();
 
     fn largest_packet(&self) -> usize {
-        8 + ECHO_MAX_MESSAGE as usize
+        HEADER + ECHO_MAX_MESSAGE as usize
     }
 
     fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Arc<Machine>, Violation> {
@@ -62,7 +66,8 @@ impl Model for Echo {
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         for mailbox in 0..MAILBOXES {
             let records = world.rng.pick(&[4, 4, 8]).unwrap_or(4);
-            let owner = Owner::new(&world.hosts[host].machine, mailbox, records)?;
+            let lock = world.rng.pick(&LOCKS).unwrap_or(0);
+            let owner = Owner::new(&world.hosts[host].machine, mailbox, records, lock)?;
             world.hosts[host].processes.push(owner);
         }
         Ok(())
@@ -100,7 +105,8 @@ impl Model for Echo {
         };
         let data = world.rng.bytes(length as usize);
         let to = world.rng.below(u64::from(MAILBOXES) + 1) as u32;
-        world.hosts[host].processes[mailbox].plan(destination, to, data);
+        let key = world.rng.pick(&KEYS).unwrap_or(0);
+        world.hosts[host].processes[mailbox].plan(Plan { destination, to, key, data });
         Ok(())
     }
 
@@ -118,8 +124,9 @@ impl Model for Echo {
             }
             3 => {
                 let records = world.rng.pick(&[4, 8]).unwrap_or(4);
+                let lock = world.rng.pick(&LOCKS).unwrap_or(0);
                 let Host { machine, processes, .. } = &mut world.hosts[host];
-                processes[mailbox] = Owner::new(machine, mailbox as u32, records)?;
+                processes[mailbox] = Owner::new(machine, mailbox as u32, records, lock)?;
                 Ok(())
             }
             4 => world.hosts[host].processes[mailbox].ring_again(&world.hosts[host].machine),
@@ -224,7 +231,7 @@ impl World<Echo> {
     /// Checks a packet that has left a card.
     fn note_sent(&mut self, host: usize, destination: u16, packet: &[u8]) -> Result<(), Violation> {
         let Host { machine, processes, .. } = &mut self.hosts[host];
-        let from = packet.get(4..8).map(|from| u32::from_le_bytes([from[0], from[1], from[2], from[3]]));
+        let from = (packet.len() >= HEADER).then(|| from(packet));
         let owner = processes.iter_mut().find(|owner| Some(owner.mailbox()) == from);
         let owner = owner.ok_or_else(|| Violation::new(format!("host {host}: a packet from no mailbox")))?;
         let letter = owner.note_sent(machine, destination, packet)?;
@@ -246,13 +253,14 @@ impl World<Echo> {
         let mailbox = mailbox(&bytes).filter(|_| is_enabled);
         let inbox = mailbox.and_then(|mailbox| machine.inbox(mailbox));
         let owner = mailbox.filter(|_| inbox.is_some()).map(|mailbox| &mut processes[mailbox as usize]);
-        let owner = owner.filter(|owner| owner.has_room(machine, inbox.as_ref()));
         let counter = match (mailbox, &inbox, &owner) {
             (None, ..) => EchoStatistic::Discarded,
-            (_, None, _) => EchoStatistic::NoMailbox,
-            (_, _, None) => EchoStatistic::InboxFull,
+            (_, None, _) | (_, _, None) => EchoStatistic::NoMailbox,
+            (_, _, Some(owner)) if !owner.admits(&bytes) => EchoStatistic::Refused,
+            (_, inbox, Some(owner)) if !owner.has_room(machine, inbox.as_ref()) => EchoStatistic::InboxFull,
             _ => EchoStatistic::Received,
         };
+        let owner = owner.filter(|_| counter == EchoStatistic::Received);
         machine.memory.take_writes();
         let before = machine.counters();
         let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
@@ -278,8 +286,9 @@ impl World<Echo> {
         let mut bytes = self.rng.bytes(length);
         if self.rng.percent(60) {
             // Nearly valid.
-            let data = self.rng.bytes(length.saturating_sub(8));
-            bytes = packet(self.rng.range(0, MAILBOXES), self.rng.next() as u32, &data);
+            let data = self.rng.bytes(length.saturating_sub(HEADER));
+            let (from, key) = (self.rng.next() as u32, self.rng.pick(&KEYS).unwrap_or(0));
+            bytes = packet(self.rng.range(0, MAILBOXES), from, key, &data);
         }
         let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
         let protocol = Protocol::parse(protocol).map_err(Violation::new)?;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use hamlyn_abi::echo::inbox::ECHO_RECORD_SIZE;
+use hamlyn_abi::echo::registers::ECHO_SYSTEM_MAILBOX;
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::window::*;
 
@@ -11,7 +12,7 @@ use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
 
 use super::machine::{Inbox, Machine};
-use super::post::{HEADER, Letter, packet};
+use super::post::{HEADER, Letter, from, key, packet};
 
 /// A message in an inbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,10 +22,21 @@ struct Deposited {
     data: Vec<u8>,
 }
 
+/// A message to send.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) destination: u32,
+    pub(super) to: u32,
+    pub(super) key: u64,
+    pub(super) data: Vec<u8>,
+}
+
 /// An owner.
 #[derive(Debug, Default)]
 pub(super) struct Owner {
     mailbox: u32,
+    /// The key of messages to the mailbox; 0: none.
+    lock: u64,
     /// Number of rings, modulo 2^32.
     rung: u32,
     /// Numbers of messages deposited and taken, modulo 2^32.
@@ -32,8 +44,7 @@ pub(super) struct Owner {
     taken: u32,
     /// Messages in the inbox.
     inbox: VecDeque<Deposited>,
-    /// Messages to send, each with its destination host and mailbox.
-    plans: VecDeque<(u32, u32, Vec<u8>)>,
+    plans: VecDeque<Plan>,
     /// The message that the card has yet to send.
     rung_for: Option<Letter>,
     asleep: bool,
@@ -41,26 +52,32 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Creates the owner of a mailbox, which gets it without any state of an owner that has died.
-    pub(super) fn new(machine: &Machine, mailbox: u32, records: u32) -> Result<Self, Violation> {
+    pub(super) fn new(machine: &Machine, mailbox: u32, records: u32, lock: u64) -> Result<Self, Violation> {
         if machine.inbox(mailbox).is_some() {
             machine.close(mailbox)?;
         }
         machine.arm(mailbox, false);
         machine.open(mailbox, records)?;
-        Ok(Self { mailbox, ..Self::default() })
+        machine.set_key(mailbox, ECHO_OUTBOX_LOCK, lock);
+        Ok(Self { mailbox, lock, ..Self::default() })
     }
 
     pub(super) fn mailbox(&self) -> u32 {
         self.mailbox
     }
 
+    /// Returns whether the mailbox accepts this packet, apart from its room.
+    pub(super) fn admits(&self, packet: &[u8]) -> bool {
+        let is_process = self.mailbox == ECHO_SYSTEM_MAILBOX && from(packet) != ECHO_SYSTEM_MAILBOX;
+        !is_process && (self.lock == 0 || self.lock == key(packet))
+    }
+
     pub(super) fn is_asleep(&self) -> bool {
         self.asleep
     }
 
-    /// Plans a message to a host's mailbox.
-    pub(super) fn plan(&mut self, host: u32, mailbox: u32, data: Vec<u8>) {
-        self.plans.push_back((host, mailbox, data));
+    pub(super) fn plan(&mut self, plan: Plan) {
+        self.plans.push_back(plan);
     }
 
     /// Fills in the next message and rings, if the card has completed the last one. Returns whether
@@ -70,13 +87,14 @@ impl Owner {
         if self.rung_for.is_some() {
             return Ok(false);
         }
-        let Some((destination, to, data)) = self.plans.pop_front() else { return Ok(false) };
+        let Some(Plan { destination, to, key, data }) = self.plans.pop_front() else { return Ok(false) };
         let length = data.len() as u32;
         for (word, value) in
             [(ECHO_OUTBOX_DESTINATION, destination), (ECHO_OUTBOX_MAILBOX, to), (ECHO_OUTBOX_LENGTH, length)]
         {
             machine.set_word(number, word, value);
         }
+        machine.set_key(number, ECHO_OUTBOX_KEY, key);
         let start = u64::from(number * ECHO_OUTBOX_SIZE + ECHO_OUTBOX_DATA);
         let room = data.len().min((ECHO_OUTBOX_SIZE - ECHO_OUTBOX_DATA) as usize);
         machine.window().poke(start, &data[..room]);
@@ -91,7 +109,7 @@ impl Owner {
         let (expected, sent) = match result {
             Err(result) => (self.rung, Some(result)),
             Ok(destination) => {
-                let packet = packet(to, number, &data);
+                let packet = packet(to, number, key, &data);
                 self.rung_for = Some(Letter { source: host, destination, packet, excused: false });
                 (before, None)
             }
@@ -107,6 +125,7 @@ impl Owner {
             let scribble = rng.bytes(16);
             machine.window().poke(u64::from(number * ECHO_OUTBOX_SIZE), &scribble[..12]);
             machine.window().poke(start, &scribble);
+            machine.set_key(number, ECHO_OUTBOX_KEY, rng.next());
         }
         Ok(true)
     }
@@ -197,7 +216,7 @@ impl Owner {
         let Some(Inbox { area, records }) = machine.inbox(mailbox) else { return Ok(()) };
         let place = u64::from((self.arrived % records) * ECHO_RECORD_SIZE);
         self.arrived = self.arrived.wrapping_add(1);
-        let (from, data) = (&packet[4..HEADER], &packet[HEADER..]);
+        let (from, data) = (&packet[4..8], &packet[HEADER..]);
         let head = [self.arrived.to_le_bytes(), u32::from(source).to_le_bytes()].concat();
         let record = [&head, from, &(data.len() as u32).to_le_bytes(), data].concat();
         ensure(area.peek(&machine.memory, place, record.len() as u64) == record, || {

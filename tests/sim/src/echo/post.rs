@@ -2,8 +2,8 @@
 
 use hamlyn_abi::echo::window::ECHO_MAX_MESSAGE;
 
-/// Size of a packet's header, which holds the destination and source mailboxes.
-pub(super) const HEADER: usize = 8;
+/// Size of a packet's header, which holds the destination and source mailboxes and the key.
+pub(super) const HEADER: usize = 16;
 
 /// A message, or arbitrary bytes from a hostile host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +16,18 @@ pub(super) struct Letter {
 }
 
 /// Returns the packet of a message.
-pub(super) fn packet(to: u32, from: u32, data: &[u8]) -> Vec<u8> {
-    [&to.to_le_bytes(), &from.to_le_bytes(), data].concat()
+pub(super) fn packet(to: u32, from: u32, key: u64, data: &[u8]) -> Vec<u8> {
+    [&to.to_le_bytes(), &from.to_le_bytes(), &key.to_le_bytes()[..], data].concat()
+}
+
+/// Returns the key that a valid packet carries.
+pub(super) fn key(packet: &[u8]) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|at| packet[8 + at]))
+}
+
+/// Returns the mailbox that a valid packet says it is from.
+pub(super) fn from(packet: &[u8]) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|at| packet[4 + at]))
 }
 
 /// Returns the mailbox that a packet is for, if the packet is valid.

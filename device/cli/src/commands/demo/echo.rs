@@ -5,6 +5,7 @@ use std::io::{Write, stdout};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::channel::{self, Carrier};
 use super::show::{Hints, Show};
 use super::stage::Stage;
 use super::{DemoArgs, find_drivers, start};
@@ -30,8 +31,11 @@ fn show(args: &DemoArgs) -> anyhow::Result<()> {
     stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "echo"))?;
     let title = format!("{} messages from vm1 to vm0 and back, every byte verified", args.count);
     let median = stage.step(&title, |_| round_trips(&lab, args.count))?;
+    let trips = channel::round_trips(&stage, &lab, &[Carrier::Card], args.count)?;
     lab.check().context("after the last message")?;
-    writeln!(stdout(), "\n{} round trips, half of them in at most {:.1} us", args.count, median / 1e3)?;
+    let mut out = stdout();
+    writeln!(out, "\n{} messages and answers, half of them in at most {:.1} us\n", args.count, median / 1e3)?;
+    writeln!(out, "{}", channel::lines(&trips).join("\n"))?;
     Ok(())
 }
 
