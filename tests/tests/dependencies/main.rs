@@ -2,6 +2,7 @@
 
 mod c_circles;
 mod circles;
+mod licences;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
