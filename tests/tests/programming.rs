@@ -38,7 +38,7 @@ fn code_blocks_match_the_programs() {
         (program("guest-lib/examples/hello.rs"), program("guest-lib/examples/programming.rs"));
     let (document, server) = document.split_once("\n## A complete server\n").expect("the last chapter");
     for block in blocks(server, "rust") {
-        let files = ["session", "server", "on_card"].map(|file| read(&format!("{SERVER}/{file}.rs")));
+        let files = ["session", "server", "on_channel"].map(|file| read(&format!("{SERVER}/{file}.rs")));
         assert!(files.iter().any(|file| file.contains(&block)), "{block}");
     }
     let rust = blocks(document, "rust");

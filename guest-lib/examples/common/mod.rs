@@ -7,12 +7,13 @@ pub mod pages;
 
 use std::error::Error;
 use std::io::{BufRead, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hamlyn::{Card, MessageArea, Statistic, Ticket};
+use hamlyn::{Card, MessageArea, Statistic, Ticket, channel};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::{Map, Value, json};
@@ -42,16 +43,22 @@ fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
 /// Selects the card.
 #[derive(Debug, clap::Args)]
 pub struct CardOption {
-    /// The card: a device, or `vfio-user:` and a socket's path; else $HAMLYN_CARD, else
-    /// /dev/hamlyn0
+    /// The card: a device, or `vfio-user:` and a socket's path; else $HAMLYN_CARD, else the
+    /// machine's first
     #[arg(long, global = true)]
     card: Option<String>,
 }
 
 impl CardOption {
-    /// Opens the card.
+    /// Opens a Hamlyn card.
     pub fn open(&self) -> Outcome<Card> {
         Ok(self.card.as_deref().map_or_else(Card::open_default, Card::open)?)
+    }
+
+    /// Opens a card of any model.
+    pub fn open_any(&self) -> Outcome<channel::Card> {
+        let node = self.card.as_deref().map(Path::new);
+        Ok(node.map_or_else(channel::Card::open_any, channel::Card::open)?)
     }
 }
 

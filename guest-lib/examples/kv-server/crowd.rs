@@ -9,13 +9,12 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use crate::common::{Outcome, fill_pattern};
-use crate::session::{Stream, now};
+use crate::news::News;
+use crate::session::{Awaited, Stream, now};
 use crate::wire::{Frames, Request, Status};
 
 /// A server without an answer for this long is dead.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Delay before polling again for room that causes no notification.
-const NAP: Duration = Duration::from_millis(1);
 /// Longer than any answer takes, in nanoseconds.
 const LONGEST_NS: u64 = 100_000_000_000;
 
@@ -54,6 +53,7 @@ pub(crate) struct Plan {
 
 /// A client.
 struct Caller<T> {
+    number: u64,
     stream: T,
     frames: Frames,
     key: Vec<u8>,
@@ -63,19 +63,15 @@ struct Caller<T> {
     begun: Instant,
 }
 
-/// Runs the workload. `wait` returns the numbers of the clients that may have something to read.
-/// The result is for the benchmark.
-pub(crate) fn run<T: Stream>(
-    streams: Vec<T>,
-    plan: &Plan,
-    mut wait: impl FnMut(Option<Duration>) -> Outcome<Vec<u64>>,
-) -> Outcome<Value> {
+/// Runs the workload. The result is for the benchmark.
+pub(crate) fn run<T: Stream>(streams: Vec<T>, plan: &Plan) -> Outcome<Value> {
+    let mut news = News::new()?;
     let mut callers: Vec<_> =
         (0..).zip(streams).map(|(number, stream)| Caller::new(stream, number, plan.size)).collect();
     let mut samples = Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3)?;
     let mut ask = |total, ask, samples: &mut Histogram<u64>| {
         let at_once = plan.at_once.unwrap_or(usize::MAX).max(1);
-        drive(&mut callers, (total, at_once), ask, samples, &mut wait)
+        drive(&mut callers, (total, at_once), ask, samples, &mut news)
     };
     ask(plan.clients as u64, Ask::Put, &mut samples)?;
     ask(plan.warmup, plan.ask, &mut samples)?;
@@ -88,7 +84,7 @@ pub(crate) fn run<T: Stream>(
     let (messages, bytes) = (plan.requests, plan.requests * plan.size as u64);
     let all = messages + plan.warmup + plan.clients as u64;
     for caller in &mut callers {
-        caller.close(&mut wait)?;
+        caller.close(&mut news)?;
     }
     Ok(
         json!({ "samples": counts, "messages": messages, "all": all, "bytes": bytes, "ns": ns, "cpu_ns": cpu_ns }),
@@ -102,9 +98,9 @@ fn drive<T: Stream>(
     (total, at_once): (u64, usize),
     ask: Ask,
     samples: &mut Histogram<u64>,
-    wait: &mut impl FnMut(Option<Duration>) -> Outcome<Vec<u64>>,
+    news: &mut News,
 ) -> Outcome {
-    let mut idle: VecDeque<usize> = (0..callers.len()).collect();
+    let (mut idle, is_only): (VecDeque<usize>, _) = ((0..callers.len()).collect(), callers.len() == 1);
     let (mut asked, mut answered, mut to_do, mut heard) = (0, 0, BTreeSet::new(), Instant::now());
     while answered < total {
         let under_way = callers.len() - idle.len();
@@ -114,27 +110,26 @@ fn drive<T: Stream>(
             asked += 1;
             to_do.insert(number as u64);
         }
-        let mut behind = BTreeSet::new();
         for number in std::mem::take(&mut to_do) {
             let Some(caller) = callers.get_mut(number as usize) else { continue };
             if caller.request.is_empty() {
                 continue;
             }
-            if let Some(answer) = caller.step().map_err(|error| format!("client {number}: {error}"))? {
+            let failed = |error: io::Error| format!("client {number}: {error}");
+            if let Some(answer) = caller.step().map_err(failed)? {
                 samples.record(caller.begun.elapsed().as_nanos() as u64)?;
                 caller.check(ask, &answer).map_err(|error| format!("client {number}: {error}"))?;
                 (answered, heard) = (answered + 1, Instant::now());
                 idle.push_back(number as usize);
-            } else if caller.stream.is_behind() {
-                behind.insert(number);
+            } else if caller.arm(is_only, news).map_err(failed)? {
+                to_do.insert(number);
             }
         }
         let waits = idle.is_empty() || callers.len() - idle.len() == at_once || asked == total;
-        let nap = if behind.is_empty() { PATIENCE } else { NAP };
         if waits && answered < total {
-            to_do.extend(wait(Some(nap))?);
+            let limit = if to_do.is_empty() { PATIENCE } else { Duration::ZERO };
+            to_do.extend(news.wait(Some(limit))?);
         }
-        to_do.append(&mut behind);
         if heard.elapsed() > PATIENCE {
             return Err(format!("{answered} of {total} answers, and no more within {PATIENCE:?}").into());
         }
@@ -149,7 +144,7 @@ impl<T: Stream> Caller<T> {
         // Keys differ from those of clients in other programs.
         let key = format!("{}/{number}", std::process::id()).into_bytes();
         let frames = Frames::new(1 + size.max(1024));
-        Self { stream, frames, key, value, request: Vec::new(), sent: 0, begun: Instant::now() }
+        Self { number, stream, frames, key, value, request: Vec::new(), sent: 0, begun: Instant::now() }
     }
 
     fn ask(&mut self, ask: Ask) {
@@ -173,17 +168,23 @@ impl<T: Stream> Caller<T> {
                 None => return Ok(None),
             }
         }
-        if now(self.stream.flush())?.is_none() {
-            return Ok(None);
-        }
         match now(self.frames.next(&mut self.stream))? {
             None => Ok(None),
             Some(None) => Err(io::Error::other("the server has closed the stream")),
             Some(Some(answer)) => {
-                self.request = Vec::new();
+                (self.request, self.sent) = (Vec::new(), 0);
                 Ok(Some(answer))
             }
         }
+    }
+
+    /// Prepares a wait for what [`Caller::step`] lacks. Returns whether it is there already.
+    fn arm(&mut self, is_only: bool, news: &News) -> io::Result<bool> {
+        let awaited = match self.request.len() - self.sent {
+            0 => Awaited::Bytes,
+            unsent => Awaited::Room(unsent),
+        };
+        self.stream.arm(self.number, awaited, is_only, news)
     }
 
     fn check(&self, ask: Ask, answer: &[u8]) -> Outcome {
@@ -197,18 +198,15 @@ impl<T: Stream> Caller<T> {
         }
     }
 
-    fn close(&mut self, wait: &mut impl FnMut(Option<Duration>) -> Outcome<Vec<u64>>) -> Outcome {
+    fn close(&mut self, news: &mut News) -> Outcome {
         let begun = Instant::now();
-        while now(self.stream.close())?.is_none() {
-            wait(Some(NAP))?;
-            if begun.elapsed() > PATIENCE {
-                return Err(format!("a stream was not closed within {PATIENCE:?}").into());
-            }
-        }
+        self.stream.close()?;
         // Waits until the server has closed its side, too. A client that leaves before looks as if
         // it had died.
         while now(self.frames.next(&mut self.stream))?.is_none() {
-            wait(Some(NAP))?;
+            if !self.arm(false, news)? {
+                news.wait(Some(PATIENCE))?;
+            }
             if begun.elapsed() > PATIENCE {
                 return Err(format!("the server did not close the stream within {PATIENCE:?}").into());
             }

@@ -1,8 +1,8 @@
-//! A complete key-value server: any number of clients in one thread, each with one stream in each
-//! direction (sections 3.3 and 6.3). docs/programming.md explains its essential parts.
+//! A complete key-value server: any number of clients in one thread, each with a channel, over a
+//! card of any model. docs/programming.md explains its essential parts.
 //!
-//! `session.rs` serves one client and is independent of cards; `server.rs` serves all clients;
-//! `on_card.rs` accepts clients and waits.
+//! `session.rs` serves one client and `server.rs` serves all; both are independent of cards.
+//! `on_channel.rs` accepts clients.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -10,17 +10,19 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
-use hamlyn::Manager;
-use hamlyn::protocol::stream::StreamOptions;
+use hamlyn::channel::{self, Channel, Listener};
 use hamlyn_examples as common;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::crowd::Plan;
-use crate::server::{Limits, Server};
+use crate::on_channel::OnChannel;
+use crate::on_tcp::OnTcp;
+use crate::server::Limits;
 
 mod crowd;
-mod on_card;
+mod news;
+mod on_channel;
 mod on_tcp;
 mod server;
 mod session;
@@ -34,19 +36,12 @@ struct Options {
     /// The server's name
     #[arg(long, global = true, default_value = "kv")]
     name: String,
-    /// Instead of names: seeds on standard output and input, which must be passed between the
-    /// programs
-    #[arg(long, global = true)]
-    by_hand: bool,
     /// Instead of cards: the server's address for TCP
-    #[arg(long, global = true, conflicts_with = "by_hand")]
+    #[arg(long, global = true)]
     tcp: Option<SocketAddr>,
-    /// Bytes of each record of a stream to this side
-    #[arg(long, global = true, default_value_t = 2048)]
-    record_size: u32,
-    /// Records of a stream to this side
-    #[arg(long, global = true, default_value_t = 4)]
-    records: u32,
+    /// Bytes of a channel's ring in each direction, in whole pages
+    #[arg(long, global = true, default_value_t = 8192)]
+    capacity: u64,
     #[command(subcommand)]
     role: Role,
 }
@@ -84,7 +79,7 @@ fn main() -> ExitCode {
         match &options.role {
             Role::Serve { clients, patience, value, until } => {
                 let limits = Limits {
-                    clients: clamp_to_files(*clients)?,
+                    clients: options.clamp_to_files(*clients)?,
                     patience: Duration::from_millis(*patience),
                     value: *value,
                 };
@@ -92,7 +87,7 @@ fn main() -> ExitCode {
                 print(&json!({ "served": until, "cpu_ns": crowd::processor_time() }))
             }
             Role::Crowd { host, plan } => {
-                clamp_to_files(plan.clients)?;
+                options.clamp_to_files(plan.clients)?;
                 crowd(&options, *host, plan)
             }
         }
@@ -101,53 +96,45 @@ fn main() -> ExitCode {
 
 fn serve(options: &Options, limits: Limits, until: u64) -> Outcome {
     if let Some(address) = options.tcp {
-        return on_tcp::serve(address, (Server::new(limits), until));
+        let listener = on_tcp::listen(address)?;
+        print(&json!({ "listening": listener.local_addr()?.to_string() }))?;
+        return server::serve(&listener, limits, until);
     }
-    let manager = Manager::create(&options.card.open()?)?;
-    let name = (!options.by_hand).then_some(&*options.name);
-    on_card::serve(&manager, name, options.stream(), (Server::new(limits), until))
+    let listener = Listener::bind(&options.card.open_any()?, &options.name, options.channel())?;
+    print(&json!({ "listening": options.name }))?;
+    server::serve(&listener, limits, until)
 }
 
 fn crowd(options: &Options, host: u32, plan: &Plan) -> Outcome {
     if let Some(address) = options.tcp {
-        let mut news = on_tcp::News::new()?;
-        let mut streams = Vec::new();
-        for number in 0..plan.clients {
-            let stream = on_tcp::connect(address)?;
-            news.add(number as u64, &stream)?;
-            streams.push(stream);
-        }
-        return print(&crowd::run(streams, plan, |limit| news.wait(limit))?);
+        let streams = (0..plan.clients).map(|_| Ok(OnTcp::connect(address)?));
+        return print(&crowd::run(streams.collect::<Outcome<_>>()?, plan)?);
     }
-    let manager = Manager::create(&options.card.open()?)?;
-    let to = (!options.by_hand).then_some((host, &*options.name));
-    let mut news = on_card::News::of(&manager)?;
-    let mut streams = Vec::new();
-    for number in 0..plan.clients as u64 {
-        let pair = on_card::connect(&manager, to, options.stream(), common::seconds(60))
-            .map_err(|error| format!("client {number}: {error}"))?;
-        news.watch_end(number, &pair)?;
-        streams.push(on_card::OnCard::new(pair, number));
-    }
-    print(&crowd::run(streams, plan, |limit| news.wait(limit))?)
+    let (card, name, channel) = (options.card.open_any()?, &options.name, options.channel());
+    let connect = |number| {
+        let connected = Channel::connect_timeout(&card, host, name, channel, Duration::from_secs(60));
+        connected.map(OnChannel::from).map_err(|error| format!("client {number}: {error}").into())
+    };
+    print(&crowd::run((0..plan.clients).map(connect).collect::<Outcome<_>>()?, plan)?)
 }
 
 impl Options {
-    fn stream(&self) -> StreamOptions {
-        // The number of records stays fixed, so that a client's cost is known beforehand.
-        let (record_size, records) = (self.record_size, self.records);
-        StreamOptions { record_size, records, max_records: records }
+    fn channel(&self) -> channel::Options {
+        let mut options = channel::Options::default();
+        options.capacity = self.capacity;
+        options
+    }
+
+    /// Raises the limit on open files as far as the system allows, because each client needs some.
+    /// Returns the number of clients that it is enough for.
+    fn clamp_to_files(&self, clients: usize) -> Outcome<usize> {
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+        let each = if self.tcp.is_some() { 1 } else { on_channel::FILES };
+        let most = limit.maximum.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES) / each);
+        Ok(clients.min(usize::try_from(most).unwrap_or(usize::MAX)))
     }
 }
 
 /// Files that a program has besides its clients'.
 const OTHER_FILES: u64 = 32;
-
-/// Raises the limit on open files as far as the system allows, because each client is a file.
-/// Returns the number of clients that it is enough for.
-fn clamp_to_files(clients: usize) -> Outcome<usize> {
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
-    let most = limit.maximum.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES));
-    Ok(clients.min(usize::try_from(most).unwrap_or(usize::MAX)))
-}

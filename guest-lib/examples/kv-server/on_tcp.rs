@@ -1,83 +1,75 @@
 //! The same over TCP, for comparison.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::os::fd::AsFd;
 
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
-use serde_json::json;
+use mio::Interest;
 
-use crate::common::{Outcome, print};
-use crate::server::Server;
-use crate::session::{Stream, now};
-use crate::wire::{self, Status};
+use crate::common::Outcome;
+use crate::news::News;
+use crate::server::{Door, Refused};
+use crate::session::{Awaited, Stream, now};
 
-const LISTENER: Token = Token(usize::MAX - 2);
-
-impl Stream for TcpStream {
-    fn close(&mut self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-}
-
-/// Waits for arrivals, room and connection requests.
+/// A connection with non-blocking calls.
 #[derive(Debug)]
-pub(crate) struct News {
-    poll: Poll,
-    events: Events,
+pub(crate) struct OnTcp {
+    stream: TcpStream,
+    watched: bool,
 }
 
-impl News {
-    pub(crate) fn new() -> Outcome<Self> {
-        Ok(Self { poll: Poll::new()?, events: Events::with_capacity(256) })
-    }
-
-    /// Registers the stream under this number, and makes its calls non-blocking.
-    pub(crate) fn add(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
+impl OnTcp {
+    fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        let both = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut SourceFd(&stream.as_raw_fd()), Token(number as usize), both)
+        Ok(Self { stream, watched: false })
     }
 
-    /// Waits until some clients are ready, and returns their numbers.
-    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> Outcome<Vec<u64>> {
-        match self.poll.poll(&mut self.events, limit) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error.into()),
-            _ => {}
-        }
-        Ok(self.events.iter().map(|event| event.token().0 as u64).collect())
+    pub(crate) fn connect(address: SocketAddr) -> io::Result<Self> {
+        Self::new(TcpStream::connect(address)?)
     }
 }
 
-pub(crate) fn serve(address: SocketAddr, (mut server, until): (Server<TcpStream>, u64)) -> Outcome {
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    let mut news = News::new()?;
-    let file = listener.as_raw_fd();
-    news.poll.registry().register(&mut SourceFd(&file), LISTENER, Interest::READABLE)?;
-    print(&json!({ "listening": listener.local_addr()?.to_string() }))?;
-    while server.served < until {
-        while let Some((mut stream, _)) = now(listener.accept())? {
-            if let Some(reason) = server.refusal() {
-                // A new connection has room for a few bytes.
-                let _ = stream.write_all(&wire::answer(Status::Refused, reason.as_bytes()));
-                continue;
-            }
-            news.add(server.next_number(), &stream)?;
-            server.admit(stream);
-        }
-        let limit = server.work()?;
-        if server.served < until {
-            news.wait(limit)?.into_iter().for_each(|number| server.wake(number));
-        }
-    }
-    Ok(())
+    Ok(listener)
 }
 
-/// Connects as soon as the server listens.
-pub(crate) fn connect(address: SocketAddr) -> Outcome<TcpStream> {
-    Ok(TcpStream::connect(address)?)
+impl Read for OnTcp {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(to)
+    }
+}
+
+impl Write for OnTcp {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+impl Stream for OnTcp {
+    fn close(&mut self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Write)
+    }
+
+    fn arm(&mut self, number: u64, _awaited: Awaited, _is_only: bool, news: &News) -> io::Result<bool> {
+        // The kernel reports each change once the file is watched.
+        if !std::mem::replace(&mut self.watched, true) {
+            news.watch(number, self.stream.as_fd(), Interest::READABLE | Interest::WRITABLE)?;
+        }
+        Ok(false)
+    }
+}
+
+impl Door for TcpListener {
+    type Client = OnTcp;
+
+    fn next(&self) -> Outcome<Result<Option<OnTcp>, Refused>> {
+        Ok(Ok(now(self.accept())?.map(|(stream, _)| OnTcp::new(stream)).transpose()?))
+    }
 }

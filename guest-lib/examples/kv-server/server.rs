@@ -1,15 +1,19 @@
-//! The server: all its clients in one thread, independent of the transport and of how they connect.
+//! The server: all its clients in one thread, independent of the transport.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use mio::Interest;
 use serde_json::json;
 
 use crate::common::{Outcome, print};
-use crate::session::{CLOSED, Session, Step, Store, Stream};
+use crate::news::News;
+use crate::session::{Awaited, CLOSED, Session, Step, Store, Stream};
+use crate::wire::{self, Status};
 
-/// Delay before polling again for room that causes no notification.
-const NAP: Duration = Duration::from_millis(1);
+/// Number under which the door's file is watched.
+const DOOR: u64 = u64::MAX >> 1;
 /// Number of rounds over the clients with pending work before the server checks for new events.
 const TURNS: usize = 16;
 
@@ -24,9 +28,20 @@ pub(crate) struct Limits {
     pub(crate) value: usize,
 }
 
+/// Where clients connect. Its file is readable while one asks.
+pub(crate) trait Door: AsFd {
+    type Client: Stream;
+
+    /// Admits the next client that asks, if there is one. An error ends the server.
+    fn next(&self) -> Outcome<Result<Option<Self::Client>, Refused>>;
+}
+
+/// Why a client was not admitted, which it has been told.
+pub(crate) struct Refused(pub(crate) String);
+
 /// A server.
 #[derive(Debug)]
-pub(crate) struct Server<T> {
+struct Server<T> {
     limits: Limits,
     store: Store,
     clients: BTreeMap<u64, Session<T>>,
@@ -36,60 +51,74 @@ pub(crate) struct Server<T> {
     /// dropped.
     stuck: BTreeSet<(Instant, u64)>,
     stuck_until: BTreeMap<u64, Instant>,
-    /// Clients whose answers wait for room that causes no notification.
-    behind: BTreeSet<u64>,
+    news: News,
     admitted: u64,
     /// Number of clients that have ended.
-    pub(crate) served: u64,
+    served: u64,
+}
+
+/// Serves until `until` clients have ended.
+pub(crate) fn serve(door: &impl Door, limits: Limits, until: u64) -> Outcome {
+    let mut server = Server::new(limits)?;
+    server.news.watch(DOOR, door.as_fd(), Interest::READABLE)?;
+    while server.served < until {
+        server.admit(door)?;
+        let limit = server.work()?;
+        if server.served < until {
+            // A client's number stands for its file. An end is an event, too.
+            let ready = server.news.wait(limit)?;
+            server.to_do.extend(ready);
+        }
+    }
+    Ok(())
 }
 
 impl<T: Stream> Server<T> {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self {
+    fn new(limits: Limits) -> Outcome<Self> {
+        Ok(Self {
             limits,
             store: Store::new(),
             clients: BTreeMap::new(),
             to_do: BTreeSet::new(),
             stuck: BTreeSet::new(),
             stuck_until: BTreeMap::new(),
-            behind: BTreeSet::new(),
+            news: News::new()?,
             admitted: 0,
             served: 0,
-        }
+        })
     }
 
-    /// Returns the reason why no further client is admitted now, if there is one.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        let (served, limit) = (self.clients.len(), self.limits.clients);
-        (served >= limit).then(|| format!("{served} of {limit} clients are being served: come again later"))
-    }
-
-    /// Returns the number that the next client will have.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.admitted
-    }
-
-    /// Serves one more client.
-    pub(crate) fn admit(&mut self, stream: T) {
-        let number = self.admitted;
-        self.admitted += 1;
-        self.clients.insert(number, Session::new(stream, self.limits.value));
-        // A request may have arrived before the client was registered.
-        self.to_do.insert(number);
-    }
-
-    /// Handles an event of this client: it has sent something, has made room, or has ended.
-    pub(crate) fn wake(&mut self, number: u64) {
-        if let Some(client) = self.clients.get(&number) {
-            client.stream.look_for_end();
-            self.to_do.insert(number);
+    /// Admits all clients that ask, or tells them why not.
+    fn admit(&mut self, door: &impl Door<Client = T>) -> Outcome {
+        loop {
+            let (served, limit) = (self.clients.len(), self.limits.clients);
+            let reason = match door.next()? {
+                Ok(None) => return Ok(()),
+                Ok(Some(client)) if served < limit => {
+                    let number = self.admitted;
+                    self.admitted += 1;
+                    self.clients.insert(number, Session::new(client, self.limits.value));
+                    // A request may have arrived already.
+                    self.to_do.insert(number);
+                    continue;
+                }
+                Ok(Some(mut client)) => {
+                    let reason = format!("{served} of {limit} clients are being served: come again later");
+                    // If the client has gone meanwhile, there is nothing to refuse.
+                    let _ = client.write(&wire::answer(Status::Refused, reason.as_bytes()));
+                    let _ = client.close();
+                    reason
+                }
+                // The others are still served.
+                Err(Refused(reason)) => reason,
+            };
+            print(&json!({ "refused": reason }))?;
         }
     }
 
     /// Serves the clients with pending work. Returns how long to wait for more at most; `None`
     /// means forever.
-    pub(crate) fn work(&mut self) -> Outcome<Option<Duration>> {
-        self.to_do.append(&mut self.behind);
+    fn work(&mut self) -> Outcome<Option<Duration>> {
         for _ in 0..TURNS {
             for number in std::mem::take(&mut self.to_do) {
                 self.step(number)?;
@@ -100,32 +129,40 @@ impl<T: Stream> Server<T> {
             self.remove(number, &format!("it took no answer for {:?}", self.limits.patience))?;
         }
         let stuck = self.stuck.first().map(|(until, _)| until.saturating_duration_since(now));
-        let nap = (!self.behind.is_empty()).then_some(NAP);
         let more = (!self.to_do.is_empty()).then_some(Duration::ZERO);
-        Ok([stuck, nap, more].into_iter().flatten().min())
+        Ok([stuck, more].into_iter().flatten().min())
     }
 
     fn step(&mut self, number: u64) -> Outcome {
+        let is_only = self.clients.len() == 1;
         let Some(client) = self.clients.get_mut(&number) else { return Ok(()) };
         let step = client.step(&mut self.store);
-        let behind = client.stream.is_behind();
-        match step {
-            Ok(Step::Stuck) => {
-                if behind {
-                    self.behind.insert(number);
+        let again = match &step {
+            Ok(Step::Waits(awaited)) => client.stream.arm(number, *awaited, is_only, &self.news),
+            _ => Ok(true),
+        };
+        match step.and_then(|step| Ok((step, again?))) {
+            Ok((Step::Over(why), _)) => self.remove(number, &why),
+            Err(error) => self.remove(number, &error.to_string()),
+            Ok((step, again)) => {
+                if again {
+                    self.to_do.insert(number);
                 }
-                let until =
-                    *self.stuck_until.entry(number).or_insert_with(|| Instant::now() + self.limits.patience);
-                self.stuck.insert((until, number));
-                return Ok(());
+                // A client that takes a part of its answer gets no more time for the rest.
+                if let Step::Waits(Awaited::Room(_)) = step {
+                    self.give_time(number)
+                } else {
+                    self.free(number)
+                }
+                Ok(())
             }
-            Ok(Step::Busy) => drop(self.to_do.insert(number)),
-            Ok(Step::Idle) => {}
-            Ok(Step::Over(why)) => return self.remove(number, &why),
-            Err(error) => return self.remove(number, &error.to_string()),
         }
-        self.free(number);
-        Ok(())
+    }
+
+    /// Sets the deadline of a client that has not taken all of its answer.
+    fn give_time(&mut self, number: u64) {
+        let until = *self.stuck_until.entry(number).or_insert_with(|| Instant::now() + self.limits.patience);
+        self.stuck.insert((until, number));
     }
 
     /// Clears the deadline of a client that has taken its answer.

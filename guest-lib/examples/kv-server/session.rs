@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 
+use crate::news::News;
 use crate::wire::{self, Frames, MAX_BESIDES, Request, Status};
 
 /// The transport between a client and the server. Its calls are non-blocking: they fail with
@@ -11,13 +12,19 @@ pub(crate) trait Stream: Read + Write {
     /// Ends the outgoing stream after everything written.
     fn close(&mut self) -> io::Result<()>;
 
-    /// Returns whether the last `WouldBlock` of a write was for room that causes no notification.
-    fn is_behind(&self) -> bool {
-        false
-    }
+    /// Makes `news` report this client's number once this has come, or the peer has ended. Returns
+    /// `true` if that is already the case: try again then, without a wait. The only client may poll
+    /// for a while; with others, that would delay them.
+    fn arm(&mut self, number: u64, awaited: Awaited, is_only: bool, news: &News) -> io::Result<bool>;
+}
 
-    /// Handles a notification of the peer's end: a later read or flush returns the reason.
-    fn look_for_end(&self) {}
+/// What a stream waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Bytes of the peer.
+    Bytes,
+    /// Room for this number of bytes.
+    Room(usize),
 }
 
 /// The reason of an ordinary end by the client.
@@ -44,10 +51,8 @@ pub(crate) struct Session<T> {
 pub(crate) enum Step {
     /// A request was answered; there may be another.
     Busy,
-    /// There is no request.
-    Idle,
-    /// The client does not take its answer.
-    Stuck,
+    /// There is no request, or the client does not take its answer.
+    Waits(Awaited),
     /// The client has ended.
     Over(String),
 }
@@ -64,11 +69,11 @@ impl<T: Stream> Session<T> {
         // No request is read before the last answer is sent, so a client that takes no answers uses
         // no more memory.
         if !self.push()? {
-            return Ok(Step::Stuck);
+            return Ok(Step::Waits(Awaited::Room(self.answer.len() - self.sent)));
         }
         if let Some(why) = &self.last {
-            let closed = self.stream.close();
-            return Ok(if now(closed)?.is_some() { Step::Over(why.clone()) } else { Step::Stuck });
+            self.stream.close()?;
+            return Ok(Step::Over(why.clone()));
         }
         match self.frames.next(&mut self.stream) {
             Ok(None) => self.last = Some(CLOSED.to_owned()),
@@ -77,12 +82,8 @@ impl<T: Stream> Session<T> {
                 Err(error) => self.refuse(&error),
             },
             Err(error) if error.kind() == ErrorKind::InvalidData => self.refuse(&error),
-            Err(error) => {
-                now::<()>(Err(error))?;
-                // Nothing has arrived, and perhaps nothing will. The flush reports the peer's end.
-                now(self.stream.flush())?;
-                return Ok(Step::Idle);
-            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Step::Waits(Awaited::Bytes)),
+            Err(error) => return Err(error),
         }
         Ok(Step::Busy)
     }
@@ -114,10 +115,6 @@ impl<T: Stream> Session<T> {
                 Some(length) => self.sent += length,
                 None => return Ok(false),
             }
-        }
-        // Flushes, because the client may be waiting for these bytes.
-        if self.sent > 0 && now(self.stream.flush())?.is_none() {
-            return Ok(false);
         }
         (self.answer, self.sent) = (Vec::new(), 0);
         Ok(true)

@@ -209,7 +209,7 @@ impl AsyncRead for Receiver {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let read = self.poll(context, |half| half.read_with(into.initialize_unfilled(), Wait::No));
+        let read = self.poll(context, |half| half.try_read(into.initialize_unfilled()));
         into.advance(ready!(read)?);
         Poll::Ready(Ok(()))
     }

@@ -158,9 +158,17 @@ impl Receiver {
 }
 
 impl Receiver {
+    /// Copies bytes that have arrived, as a byte stream. Returns 0 if the peer has closed.
+    ///
+    /// # Errors
+    /// Those of [`Receiver::try_recv`].
+    pub fn try_read(&mut self, to: &mut [u8]) -> Result<usize> {
+        self.read_with(to, Wait::No)
+    }
+
     /// Copies bytes of the next message, as a byte stream. Returns 0 if the peer has closed. A call
     /// that does not wait passes at most [`EMPTY`] messages without bytes.
-    pub(super) fn read_with(&mut self, to: &mut [u8], wait: Wait) -> Result<usize> {
+    fn read_with(&mut self, to: &mut [u8], wait: Wait) -> Result<usize> {
         let mut empty = 0;
         while self.rest.1 == self.rest.0.len() && !to.is_empty() {
             let Some(message) = self.recv_with(wait)? else { return Ok(0) };

@@ -1,12 +1,14 @@
 //! The server of docs/programming.md and its clients in machines.
 
 use anyhow::Result;
+use hamlyn_lab::Lab;
 
-use crate::shared;
+use crate::lab_of;
 
 #[test]
 fn named_server_serves_local_and_remote_clients() -> Result<()> {
-    let lab = shared();
+    // Each client has two queues at the server's card, and eight have a terminus.
+    let lab = lab_of(Lab::builder().vms(2).card_args(["--queues", "1024", "--termini", "128"]));
     let mut server = lab.vm(1).run(["kv-server", "serve", "--until", "205"])?;
     assert_eq!(server.answer()?["listening"], "kv");
     let crowd = |vm: usize, clients: &str, more: &[&str]| {

@@ -91,7 +91,7 @@ impl Measured<'_, '_> {
         let has_figures = figures::packet_sizes(names, effort).contains(&USUAL_PACKET);
         if self.wants(Topic::Machines) {
             let labs = Labs {
-                fabric: self.run.machines(Layout::Pinned, &[], true)?,
+                fabric: self.run.machines(Layout::Pinned, &server::CARD_ARGS.map(str::to_owned), true)?,
                 awake: self.run.machines(Layout::Fabric, &AWAKE.map(str::to_owned), false)?,
                 separate: self.run.machines(Layout::Separate, &[], false)?,
                 wide: self.run.machines(Layout::Fabric, &WIDE.map(str::to_owned), false)?,
@@ -105,7 +105,7 @@ impl Measured<'_, '_> {
         if !has_figures && !self.wants(Topic::Server) && !self.wants(Topic::Table4) {
             return Ok(());
         }
-        let fabric = self.run.machines(Layout::Pinned, &[], true)?;
+        let fabric = self.run.machines(Layout::Pinned, &server::CARD_ARGS.map(str::to_owned), true)?;
         if self.wants(Topic::Server) {
             self.run.progress.part("TCP's best MTU", || tcp::tune(&fabric, self.run.progress))?;
         }

@@ -15,6 +15,8 @@ const PROGRAM: &str = "kv-server";
 
 /// Numbers of clients, each with a separate connection, which all send requests at the same time.
 const CLIENTS: [u64; 4] = [1, 10, 60, 200];
+/// The cards' room for the channels of all clients.
+pub const CARD_ARGS: [&str; 4] = ["--queues", "1024", "--termini", "128"];
 /// Bytes of a long value.
 const LONG: u64 = 1 << 20;
 /// The requests for a long value.
@@ -54,10 +56,10 @@ impl Length {
 /// The transport of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Streams through the card, with the server's record size.
+    /// Channels over the card, with the server's rings.
     Card,
-    /// The same with 8 records of 64 KiB, for long values.
-    WideRecords,
+    /// The same with rings of 512 KiB, for long values.
+    WideRings,
     /// TCP on virtio-net.
     Tcp,
 }
@@ -66,7 +68,7 @@ impl Way {
     fn text(self) -> &'static str {
         match self {
             Way::Card => "card",
-            Way::WideRecords => "card, 8 records of 64 KiB",
+            Way::WideRings => "card, rings of 512 KiB",
             Way::Tcp => "virtio-net TCP",
         }
     }
@@ -74,7 +76,7 @@ impl Way {
     fn arguments(self, machines: &Machines) -> String {
         match self {
             Way::Card => String::new(),
-            Way::WideRecords => "--record-size 65536 --records 8 ".to_owned(),
+            Way::WideRings => "--capacity 524288 ".to_owned(),
             Way::Tcp => format!("--tcp {} ", machines.address()),
         }
     }
@@ -83,7 +85,7 @@ impl Way {
 /// Transports for short values.
 const SHORT_WAYS: [Way; 2] = [Way::Card, Way::Tcp];
 /// Transports for long values.
-const LONG_WAYS: [Way; 3] = [Way::Card, Way::WideRecords, Way::Tcp];
+const LONG_WAYS: [Way; 3] = [Way::Card, Way::WideRings, Way::Tcp];
 
 fn short_name(way: Way, clients: u64) -> String {
     let many = if clients == 1 { "" } else { "s" };
@@ -176,10 +178,10 @@ pub fn tables(tracks: &[Track]) -> [Table; 2] {
     let long = Table {
         title: "The key-value server: values of 1 MiB".to_owned(),
         note: format!(
-            "{note} MB/s, one client, one request at a time. The server as it comes has 4 records of 2 KiB for each client and \
-            direction; TCP's windows are the kernel's. The ratio is that of the larger records."
+            "{note} MB/s, one client, one request at a time. The server as it comes has a ring of 8 KiB for each client and \
+            direction; TCP's windows are the kernel's. The ratio is that of the larger rings."
         ),
-        head: head(&["", "card", "card, 8 records of 64 KiB", "TCP", "card / TCP", "spread"]),
+        head: head(&["", "card", "card, rings of 512 KiB", "TCP", "card / TCP", "spread"]),
         rows: ASKS.iter().map(|ask| long_row(tracks, ask)).collect(),
     };
     [short, long]
