@@ -6,16 +6,19 @@ pub mod meet;
 pub mod pages;
 
 use std::error::Error;
-use std::io::{BufRead, Write};
+use std::io::{self, BufRead, Write};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hamlyn::{Card, MessageArea, Statistic, Ticket, channel};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use serde_json::{Map, Value, json};
 
 /// Result of a program's parts.
@@ -37,7 +40,7 @@ pub fn run(program: impl FnOnce() -> Outcome) -> ExitCode {
 
 /// Returns whether standard output is closed. Errors of cards and peers have their own types.
 fn is_closed_output(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Selects the card.
@@ -118,6 +121,31 @@ pub fn word_at(area: &MessageArea, offset: usize) -> Outcome<u64> {
     let mut bytes = [0; 8];
     area.read(offset, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
+}
+
+/// Returns whether the card was reset or removed.
+pub fn is_gone(error: &(dyn Error + 'static)) -> bool {
+    let error = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(inner) => inner.downcast_ref(),
+        None => error.downcast_ref(),
+    };
+    let gone = Errno::NODEV.raw_os_error();
+    matches!(error, Some(hamlyn::Error::System { source, .. }) if source.raw_os_error() == Some(gone))
+}
+
+/// Sleeps until one of these files is readable or the time is up.
+pub fn sleep(files: &[BorrowedFd<'_>], limit: Duration) -> Outcome {
+    let mut polled: Vec<_> =
+        files.iter().map(|file| PollFd::from_borrowed_fd(*file, PollFlags::IN)).collect();
+    match poll(&mut polled, Some(&limit.try_into()?)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the rest of a timeout that began at `begun`.
+pub fn left(begun: Instant, timeout: Duration) -> Duration {
+    timeout.saturating_sub(begun.elapsed())
 }
 
 /// Converts seconds from the options.

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
-use crate::common::{Outcome, print};
+use crate::common::{Outcome, is_gone, print};
 
 pub(crate) fn serve(manager: &Manager, name: &str, clients: usize) -> Outcome {
     Builder::new_current_thread().enable_all().build()?.block_on(run(manager, name, clients))
@@ -36,7 +36,7 @@ async fn admit(listener: Listener, ended: mpsc::UnboundedSender<Value>) {
                 let ended = ended.clone();
                 tokio::spawn(async move { ended.send(echo(stream).await) });
             }
-            Err(error) if crate::server::is_gone(&error) => return,
+            Err(error) if is_gone(&error) => return,
             // A client that cannot be admitted does not affect the others.
             Err(error) => drop(print(&json!({ "refused": error.to_string() }))),
         }

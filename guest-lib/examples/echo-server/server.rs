@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use hamlyn::protocol::stream::{StreamListener, StreamPair};
 use hamlyn::{Error, Manager};
-use rustix::io::Errno;
 use serde_json::json;
 
-use crate::common::{Outcome, print};
+use crate::common::{Outcome, is_gone, print};
 
 /// A server.
 pub(crate) struct Server {
@@ -183,14 +182,4 @@ impl Client {
 /// Ignores `WouldBlock`: the client's token is reported once the client or the card has made room.
 fn later(error: Error) -> hamlyn::Result<()> {
     if error.is_would_block() { Ok(()) } else { Err(error) }
-}
-
-/// Returns whether the card was reset or removed.
-pub(crate) fn is_gone(error: &(dyn std::error::Error + 'static)) -> bool {
-    let error = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        Some(inner) => inner.downcast_ref(),
-        None => error.downcast_ref(),
-    };
-    let gone = Errno::NODEV.raw_os_error();
-    matches!(error, Some(Error::System { source, .. }) if source.raw_os_error() == Some(gone))
 }

@@ -3,12 +3,11 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use hamlyn::Polling;
 use hamlyn::channel::{Channel, Listener, Receiver, Sender};
-use hamlyn::{Error, Polling};
 use mio::Interest;
-use rustix::io::Errno;
 
-use crate::common::Outcome;
+use crate::common::{Outcome, is_gone};
 use crate::news::News;
 use crate::server::{Door, Refused};
 use crate::session::{Awaited, Stream};
@@ -99,9 +98,4 @@ impl Door for Listener {
             Err(error) => Ok(Err(Refused(error.to_string()))),
         }
     }
-}
-
-fn is_gone(error: &Error) -> bool {
-    let gone = Errno::NODEV.raw_os_error();
-    matches!(error, Error::System { source, .. } if source.raw_os_error() == Some(gone))
 }

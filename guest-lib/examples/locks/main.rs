@@ -5,15 +5,14 @@
 //! contradicts its lock.
 
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
-use hamlyn::Card;
+use hamlyn::{Card, channel};
 use hamlyn_examples as common;
 use hamlyn_examples::calls::{Client, Server};
-use hamlyn_examples::meet;
-use meet::MeetOption;
 use serde_json::json;
 
 use crate::guard::Guard;
@@ -30,8 +29,6 @@ mod table;
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
-    #[command(flatten)]
-    meet: MeetOption,
     /// The managers' host ids; a lock belongs to the manager that its name hashes to
     #[arg(long, global = true, value_delimiter = ',', default_values_t = [0])]
     managers: Vec<u32>,
@@ -71,7 +68,7 @@ fn main() -> ExitCode {
         let options = Options::parse();
         let card = options.card.open()?;
         match &options.role {
-            Role::Manage => manage(&card, &options),
+            Role::Manage => manage(&card),
             Role::Work { count, seed } => work(&card, &options, *count, *seed),
             Role::Hold { lock, shared } => hold(&card, &options, lock, *shared),
         }
@@ -81,12 +78,13 @@ fn main() -> ExitCode {
 /// The name under which each manager listens.
 const NAME: &str = "locks";
 
-fn manage(card: &Card, options: &Options) -> Outcome {
+fn manage(card: &Card) -> Outcome {
     let words = guard::words(card)?;
     let mut manager = LockManager::new(words.ticket()?);
-    let mut server = Server::open(&options.meet, card, NAME)?;
+    let mut server = Server::open(&channel::Card::from(card.clone()), NAME)?;
+    let ended = common::input_ended();
     print(&json!({ "managing": NAME, "host": card.info()?.host }))?;
-    while !server.is_shut() {
+    while !ended.load(Ordering::Acquire) {
         if let Some(event) = server.next(Duration::from_millis(100))? {
             manager.handle(&mut server, event);
         }
@@ -97,7 +95,8 @@ fn manage(card: &Card, options: &Options) -> Outcome {
 }
 
 fn connect(card: &Card, options: &Options) -> Outcome<client::Locks> {
-    let clients = options.managers.iter().map(|host| Client::connect(&options.meet, card, *host, NAME));
+    let card = channel::Card::from(card.clone());
+    let clients = options.managers.iter().map(|host| Client::connect(&card, *host, NAME));
     client::Locks::new(clients.collect::<Outcome<_>>()?, Duration::from_secs(options.timeout))
 }
 

@@ -2,15 +2,14 @@
 //! result; see docs/rpc.md.
 
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
-use hamlyn::Card;
+use hamlyn::channel::Card;
 use hamlyn_examples as common;
 use hamlyn_examples::calls::{CallError, Client, Event, Server};
-use hamlyn_examples::meet;
-use meet::MeetOption;
 use serde_json::json;
 
 /// Calls procedures of another process
@@ -18,8 +17,6 @@ use serde_json::json;
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
-    #[command(flatten)]
-    meet: MeetOption,
     /// The server's name
     #[arg(long, global = true, default_value = "rpc")]
     name: String,
@@ -70,9 +67,9 @@ enum Role {
 fn main() -> ExitCode {
     common::run(|| {
         let options = Options::parse();
-        let card = options.card.open()?;
+        let card = options.card.open_any()?;
         let timeout = Duration::from_secs(options.timeout);
-        let client = |host| Client::connect(&options.meet, &card, host, &options.name);
+        let client = |host| Client::connect(&card, host, &options.name);
         match &options.role {
             Role::Serve => serve(&card, &options),
             Role::Call { host, procedure, argument } => {
@@ -88,10 +85,10 @@ fn main() -> ExitCode {
 }
 
 fn serve(card: &Card, options: &Options) -> Outcome {
-    let mut server = Server::open(&options.meet, card, &options.name)?;
-    print(&json!({ "name": options.name, "host": card.info()?.host }))?;
+    let (mut server, ended) = (Server::open(card, &options.name)?, common::input_ended());
+    print(&json!({ "name": options.name, "host": card.host()? }))?;
     let (mut served, mut gone) = (0_u64, 0_u64);
-    while !server.is_shut() {
+    while !ended.load(Ordering::Acquire) {
         match server.next(Duration::from_millis(100))? {
             Some(Event::Called(call)) => {
                 served += 1;

@@ -322,13 +322,11 @@ fn meet(server: &mut Program, client: &mut Program) -> Result<()> {
 #[test]
 fn rpc_works_over_a_reordering_switch() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(3).switch_args(["--paths", "4"]).start()?;
-    let mut server = Program::start(&lab, 0, &["rpc", "serve", "--by-hand"])?;
+    let mut server = Program::start(&lab, 0, &["rpc", "serve"])?;
     server.answer()?;
     let mut clients = Vec::new();
     for card in [1, 2] {
-        let mut client = Program::start(&lab, card, &["rpc", "check", "--by-hand", "--rounds", "5"])?;
-        meet(&mut server, &mut client)?;
-        clients.push(client);
+        clients.push(Program::start(&lab, card, &["rpc", "check", "--rounds", "5"])?);
     }
     for client in clients {
         let checked = client.finish()?;
@@ -348,18 +346,14 @@ fn locks_of_two_managers_hold() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(5).start()?;
     let mut managers = Vec::new();
     for card in [0, 1] {
-        let mut manager = Program::start(&lab, card, &["locks", "manage", "--by-hand"])?;
+        let mut manager = Program::start(&lab, card, &["locks", "manage"])?;
         manager.answer()?;
         managers.push(manager);
     }
     let mut workers = Vec::new();
     for (card, seed) in [(2, "1"), (3, "2"), (4, "3")] {
-        let work = ["locks", "work", "--by-hand", "--managers", "0,1", "--seed", seed];
-        let mut worker = Program::start(&lab, card, &work)?;
-        for manager in &mut managers {
-            meet(manager, &mut worker)?;
-        }
-        workers.push(worker);
+        let work = ["locks", "work", "--managers", "0,1", "--seed", seed];
+        workers.push(Program::start(&lab, card, &work)?);
     }
     let exclusive = workers.into_iter().map(|worker| Ok(number(&worker.finish()?, "exclusive")));
     let exclusive: u64 = exclusive.sum::<Result<_>>()?;
@@ -372,12 +366,10 @@ fn locks_of_two_managers_hold() -> Result<()> {
 #[test]
 fn timed_out_lock_request_is_never_granted() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(4).start()?;
-    let mut manager = Program::start(&lab, 0, &["locks", "manage", "--by-hand"])?;
+    let mut manager = Program::start(&lab, 0, &["locks", "manage"])?;
     manager.answer()?;
-    let mut hold = |card, more: &[&str]| -> Result<Program> {
-        let mut program =
-            Program::start(&lab, card, &[&["locks", "hold", "printer", "--by-hand"], more].concat())?;
-        meet(&mut manager, &mut program)?;
+    let hold = |card, more: &[&str]| -> Result<Program> {
+        let mut program = Program::start(&lab, card, &[&["locks", "hold", "printer"], more].concat())?;
         ensure!(program.answer()?["asked"] == "printer");
         Ok(program)
     };

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use hamlyn::{Card, Manager};
+use hamlyn::channel::{Card, Channel, Options};
 
 use super::frame::Kind;
 use super::line::{Line, Lost};
-use crate::Outcome;
-use crate::meet::{self, MeetOption};
+use crate::{Outcome, left, sleep};
+
+/// How long a server may take to accept.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +31,6 @@ pub enum CallError {
 
 /// A client of one server. Several calls may be in flight; their results arrive in any order.
 pub struct Client {
-    manager: Manager,
     line: Line,
     last: u32,
     /// Calls in flight, with the results that have arrived.
@@ -37,11 +38,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Finds the server.
-    pub fn connect(meet: &MeetOption, card: &Card, host: u32, name: &str) -> Outcome<Self> {
-        let manager = Manager::create(card)?;
-        let line = Line::connect(meet, card, &manager, (host, name))?;
-        Ok(Self { manager, line, last: 0, calls: HashMap::new() })
+    /// Opens a channel to the server.
+    pub fn connect(card: &Card, host: u32, name: &str) -> Outcome<Self> {
+        let channel = Channel::connect_timeout(card, host, name, Options::default(), PATIENCE)
+            .map_err(|error| format!("host {host}, {name:?}: {error}"))?;
+        Ok(Self { line: Line::over(channel), last: 0, calls: HashMap::new() })
     }
 
     /// Calls a procedure, and waits for the result.
@@ -74,7 +75,7 @@ impl Client {
             if let Some(Some(_)) = self.calls.get(&number) {
                 break;
             }
-            let left = meet::left(begun, timeout);
+            let left = left(begun, timeout);
             if left.is_zero() {
                 break;
             }
@@ -111,9 +112,9 @@ impl Client {
     }
 
     fn sleep(&mut self, left: Duration) -> Result<(), CallError> {
-        meet::sleep(&self.manager, self.line.file().as_slice(), left.min(super::server::LOOK))
-            .map_err(|error| CallError::Wait(error.to_string()))?;
-        self.line.look_for_end()?;
-        Ok(())
+        match self.line.arm(true)? {
+            Some(files) => sleep(&files, left).map_err(|error| CallError::Wait(error.to_string())),
+            None => Ok(()),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Remote procedure calls over a pair of streams: [`Server`] and [`Client`]; docs/rpc.md describes
+//! Remote procedure calls over a channel: [`Server`] and [`Client`]; docs/rpc.md describes
 //! the format.
 
 mod client;

@@ -3,22 +3,19 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Write, stderr};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hamlyn::{Card, Manager};
+use hamlyn::Polling;
+use hamlyn::channel::{Card, Listener, Options};
 
 use super::frame::{Frame, Kind};
 use super::line::{Line, Lost};
-use crate::Outcome;
-use crate::meet::{self, Door, MeetOption};
-
-/// Poll interval for events without a file to poll.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
+use crate::{Outcome, is_gone, left, sleep};
 
 /// A server.
 pub struct Server {
-    manager: Manager,
-    door: Door,
+    listener: Listener,
     /// The clients, by number.
     lines: BTreeMap<u64, Line>,
     admitted: u64,
@@ -61,15 +58,9 @@ pub struct Asker {
 
 impl Server {
     /// Opens a server with this name.
-    pub fn open(meet: &MeetOption, card: &Card, name: &str) -> Outcome<Self> {
-        let manager = Manager::create(card)?;
-        let door = meet.listen(card, name)?;
-        Ok(Self { manager, door, lines: BTreeMap::new(), admitted: 0, events: VecDeque::new() })
-    }
-
-    /// Returns whether its standard input has ended.
-    pub fn is_shut(&self) -> bool {
-        self.door.is_shut()
+    pub fn open(card: &Card, name: &str) -> Outcome<Self> {
+        let listener = Listener::bind(card, name, Options::default())?;
+        Ok(Self { listener, lines: BTreeMap::new(), admitted: 0, events: VecDeque::new() })
     }
 
     /// Returns the next event, if one occurs within `patience`.
@@ -79,10 +70,10 @@ impl Server {
             if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));
             }
-            self.admit();
+            self.admit()?;
             self.look_around();
             if self.events.is_empty() {
-                let left = meet::left(begun, patience);
+                let left = left(begun, patience);
                 if left.is_zero() {
                     return Ok(None);
                 }
@@ -109,15 +100,18 @@ impl Server {
 
     /// Admits a client that has connected. A client that cannot be admitted does not affect the
     /// others.
-    fn admit(&mut self) {
-        match Line::accept(&self.door, &self.manager) {
-            Ok(None) => {}
-            Ok(Some(line)) => {
+    fn admit(&mut self) -> Outcome {
+        match self.listener.try_accept() {
+            Ok(channel) => {
                 self.admitted += 1;
-                self.lines.insert(self.admitted, line);
+                self.lines.insert(self.admitted, Line::over(channel));
             }
+            Err(error) if error.is_timed_out() => {}
+            // The card is gone, and the name with it.
+            Err(error) if is_gone(&error) => return Err(error.into()),
             Err(error) => drop(writeln!(stderr(), "a client could not be let in: {error}")),
         }
+        Ok(())
     }
 
     /// Takes one call from each client that has taken its results. So no client is served before
@@ -151,13 +145,17 @@ impl Server {
         }
     }
 
+    /// Sleeps until a client asks, sends or takes something, or ends.
     fn sleep(&mut self, left: Duration) -> Outcome {
-        let files: Vec<_> =
-            self.door.file().into_iter().chain(self.lines.values().filter_map(Line::file)).collect();
-        meet::sleep(&self.manager, &files, left.min(LOOK))?;
+        let mut files = vec![self.listener.as_fd()];
+        // To poll for one client would delay the others.
+        let polling = if self.lines.len() == 1 { Polling::default() } else { Polling::NEVER };
         for line in self.lines.values_mut() {
-            line.look_for_end()?;
+            line.set_polling(polling);
+            // A line that cannot be armed is lost, which the next look reports.
+            let Ok(Some(more)) = line.arm(false) else { return Ok(()) };
+            files.extend(more);
         }
-        Ok(())
+        sleep(&files, left)
     }
 }
