@@ -1,27 +1,26 @@
 //! An endpoint of Active Messages. Requests and replies name a handler, which runs when the
 //! application polls.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
-use hamlyn::{Error, Manager, PeerLoss, Result, Ticket};
+use hamlyn::channel::Channel;
+use hamlyn::{Error, PeerLoss, Polling, Result};
 
-use crate::common::Outcome;
-use crate::meet::{self, Watch};
-use crate::wire::{Head, Verdict};
+use crate::common::{Outcome, left, sleep};
+use crate::wire::{Head, Kind};
 
-/// Maximum number of requests in flight to one peer. Each has its own receiver at the peer for the
-/// request, and one here for the reply.
-pub(crate) const CREDITS: usize = 4;
+/// Maximum number of requests in flight to one peer.
+const CREDITS: usize = 4;
 /// Maximum number of argument bytes in a message.
 pub(crate) const MAX_ARGUMENTS: usize = 64 * 1024;
-/// Maximum number of argument bytes sent by direct I/O; longer ones go by DMA.
-pub(crate) const MAX_SHORT: usize = DatagramSender::MAX_DIRECT - Head::SIZE;
 /// Number of empty polls before a waiter sleeps.
 const SPINS: u32 = 200;
 /// Time after which a sleeping waiter polls again.
 const LOOK: Duration = Duration::from_millis(100);
+/// Time after a peer's end in which its last messages may arrive. A peer that leaves because it has
+/// lost another is not the cause: in this time the other's end is noticed, too.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs at the receiver of a request. Its return value is the reply.
 ///
@@ -58,84 +57,47 @@ pub(crate) enum Failure {
 /// An endpoint together with the application's state.
 pub(crate) struct Endpoint<S: 'static> {
     pub(crate) state: S,
+    own: usize,
     handlers: Handlers<S>,
-    manager: Manager,
-    sender: DatagramSender,
-    peers: Vec<Peer>,
+    /// The other endpoints, by rank.
+    peers: BTreeMap<usize, Peer>,
     failures: VecDeque<Failure>,
 }
 
-/// Another endpoint, or this endpoint itself.
+/// Another endpoint.
 struct Peer {
-    /// Receives the peer's requests.
-    requests: Vec<DatagramReceiver>,
-    /// Destinations of this endpoint's requests and receivers of their replies, one per credit.
-    credits: Vec<Credit>,
-    watch: Option<Watch>,
+    channel: Channel,
+    /// Messages to send.
+    leaving: VecDeque<Vec<u8>>,
+    /// Handlers of the requests in flight. The replies come in the same order.
+    under_way: VecDeque<u16>,
+    /// Why it has ended, and when it is given up.
+    ended: Option<(Instant, PeerLoss)>,
     loss: Option<PeerLoss>,
 }
 
-struct Credit {
-    ticket: Ticket,
-    replies: DatagramReceiver,
-    /// Handler of the request in flight.
-    under_way: Option<u16>,
-}
-
-/// Receivers for one peer's messages, before the peer is known.
-pub(crate) struct Places {
-    requests: Vec<DatagramReceiver>,
-    replies: Vec<DatagramReceiver>,
-}
-
-impl Places {
-    /// Creates the receivers.
-    pub(crate) fn create(manager: &Manager) -> Result<Self> {
-        let create = || DatagramReceiver::create_group(manager, CREDITS as u32, Head::SIZE + MAX_ARGUMENTS);
-        Ok(Self { requests: create()?, replies: create()? })
-    }
-
-    /// Returns what the peer must know: one ticket per request that may be in flight.
-    pub(crate) fn tell(&self) -> Result<Vec<u8>> {
-        let tickets = self.requests.iter().map(|place| Ok(place.ticket()?.to_bytes()));
-        Ok(tickets.collect::<Result<Vec<_>>>()?.concat())
-    }
-
-    /// Combines the receivers with the tickets from the peer.
-    fn meet(self, told: &[u8], watch: Option<Watch>) -> Result<Peer> {
-        if told.len() != CREDITS * Ticket::SIZE {
-            return Err(Error::Malformed("something else than tickets for requests"));
-        }
-        let tickets = told.chunks(Ticket::SIZE).map(Ticket::from_bytes).collect::<Result<Vec<_>, _>>()?;
-        let credit = |(ticket, replies)| Credit { ticket, replies, under_way: None };
-        let credits = tickets.into_iter().zip(self.replies).map(credit).collect();
-        Ok(Peer { requests: self.requests, credits, watch, loss: None })
-    }
-}
-
 impl<S> Endpoint<S> {
-    /// Creates an endpoint without peers.
-    pub(crate) fn new(manager: &Manager, handlers: Handlers<S>, state: S) -> Self {
-        let sender = DatagramSender::new(manager);
-        Self {
-            state,
-            handlers,
-            manager: manager.clone(),
-            sender,
-            peers: Vec::new(),
-            failures: VecDeque::new(),
-        }
+    /// Creates the endpoint of this rank, without peers.
+    pub(crate) fn new(own: usize, handlers: Handlers<S>, state: S) -> Self {
+        Self { state, own, handlers, peers: BTreeMap::new(), failures: VecDeque::new() }
     }
 
-    /// Adds the next peer and returns its number; numbers count from 0. `told` is what the peer
-    /// sent about its [`Places`].
-    pub(crate) fn add(&mut self, places: Places, told: &[u8], watch: Option<Watch>) -> Result<usize> {
-        self.peers.push(places.meet(told, watch)?);
-        Ok(self.peers.len() - 1)
+    /// Adds a peer.
+    pub(crate) fn add(&mut self, rank: usize, mut channel: Channel) {
+        // This endpoint polls by itself, all peers in turn.
+        channel.sender.set_polling(Polling::NEVER);
+        channel.receiver.set_polling(Polling::NEVER);
+        let (leaving, under_way) = Default::default();
+        self.peers.insert(rank, Peer { channel, leaving, under_way, ended: None, loss: None });
+    }
+
+    /// Returns whether this is the rank of a peer.
+    pub(crate) fn has(&self, rank: usize) -> bool {
+        self.peers.contains_key(&rank)
     }
 
     /// Sends a request. While all credits for the peer are in use, it runs the handlers of incoming
-    /// messages.
+    /// messages. A request to itself is handled at once.
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::PeerLost`]; [`Error::TimedOut`].
@@ -146,19 +108,20 @@ impl<S> Endpoint<S> {
         arguments: &[u8],
         patience: Duration,
     ) -> Outcome {
-        self.check(to, arguments)?;
+        check_length(arguments)?;
+        if to == self.own {
+            let (head, reply) = self.run(to, handler, arguments)?;
+            return Ok(self.take_reply(to, handler, head, &reply)?);
+        }
         let begun = Instant::now();
         loop {
-            let Peer { credits, loss, .. } = &self.peers[to];
-            if let Some(loss) = *loss {
+            let peer = self.peers.get_mut(&to).ok_or_else(|| format!("rank {to} is not a peer"))?;
+            if let Some(loss) = peer.loss {
                 return Err(Error::PeerLost(loss).into());
             }
-            if let Some(free) = credits.iter().position(|credit| credit.under_way.is_none()) {
-                let (ticket, reply) = (credits[free].ticket, credits[free].replies.ticket()?);
-                let head = Head { handler, verdict: Verdict::Handled };
-                self.send(&ticket, head, arguments, Some(&reply))?;
-                self.peers[to].credits[free].under_way = Some(handler);
-                return Ok(());
+            if peer.under_way.len() < CREDITS {
+                peer.under_way.push_back(handler);
+                return Ok(peer.post(Head { handler, kind: Kind::Request }, arguments)?);
             }
             self.progress(begun, patience, "credit for a request")?;
         }
@@ -166,25 +129,20 @@ impl<S> Endpoint<S> {
 
     /// Runs handlers until all replies to this endpoint's requests have arrived.
     pub(crate) fn finish(&mut self, patience: Duration) -> Outcome {
-        let begun = Instant::now();
-        while self.under_way() > 0 {
-            self.progress(begun, patience, "reply")?;
-        }
-        Ok(())
+        self.wait_until(|endpoint| endpoint.peers.values().all(|peer| peer.under_way.is_empty()), patience)
     }
 
     /// Runs handlers until `done` returns true for the application's state.
-    pub(crate) fn serve_until(&mut self, mut done: impl FnMut(&S) -> bool, patience: Duration) -> Outcome {
+    pub(crate) fn serve_until(&mut self, done: impl Fn(&S) -> bool, patience: Duration) -> Outcome {
+        self.wait_until(|endpoint| done(&endpoint.state), patience)
+    }
+
+    fn wait_until(&mut self, done: impl Fn(&Self) -> bool, patience: Duration) -> Outcome {
         let begun = Instant::now();
-        while !done(&self.state) {
+        while !done(self) {
             self.progress(begun, patience, "message")?;
         }
         Ok(())
-    }
-
-    /// Returns the number of this endpoint's requests without a reply.
-    pub(crate) fn under_way(&self) -> usize {
-        self.peers.iter().flat_map(|peer| &peer.credits).filter(|credit| credit.under_way.is_some()).count()
     }
 
     /// Takes the next request that failed.
@@ -192,25 +150,23 @@ impl<S> Endpoint<S> {
         self.failures.pop_front()
     }
 
-    /// Runs the handlers of all messages that have arrived, in the calling thread. Returns the
-    /// number of messages.
+    /// Runs the handler of one message of each peer, in the calling thread. Returns the number of
+    /// messages.
     ///
     /// # Errors
     /// A protocol violation ends the peer that caused it, and is returned once.
-    pub(crate) fn poll(&mut self) -> Outcome<usize> {
-        self.manager.poll_all()?;
+    fn poll(&mut self) -> Outcome<usize> {
         let mut handled = 0;
-        for peer in 0..self.peers.len() {
-            for place in 0..CREDITS {
-                if self.peers[peer].loss.is_some() {
-                    break;
-                }
-                let reply = self.take_reply(peer, place);
-                match reply.and_then(|reply| Ok((reply, self.take_request(peer, place)?))) {
-                    Ok((reply, request)) => handled += usize::from(reply) + usize::from(request),
-                    Err(Error::Malformed(what)) => self.lose(peer, PeerLoss::Violation(what))?,
-                    Err(error) => return Err(error.into()),
-                }
+        let ranks: Vec<usize> = self.peers.keys().copied().collect();
+        for from in ranks {
+            match self.take_message(from) {
+                Ok(took) => handled += usize::from(took),
+                Err(Error::Malformed(what)) => self.lose(from, PeerLoss::Violation(what))?,
+                Err(error) => return Err(format!("peer {from}: {error}").into()),
+            }
+            let due = self.peers.get(&from).filter(|peer| peer.loss.is_none()).and_then(|peer| peer.ended);
+            if let Some((_, loss)) = due.filter(|(due, _)| *due <= Instant::now()) {
+                self.lose(from, loss)?;
             }
         }
         Ok(handled)
@@ -224,127 +180,146 @@ impl<S> Endpoint<S> {
             }
             std::hint::spin_loop();
         }
-        let left = meet::left(begun, patience);
+        let left = left(begun, patience);
         if left.is_zero() {
             return Err(Error::TimedOut { what, after: patience }.into());
         }
-        let files: Vec<_> = self.peers.iter().filter_map(|peer| peer.watch.as_ref()?.file()).collect();
-        meet::sleep(&self.manager, &files, left.min(LOOK))?;
-        self.look_for_ends()
+        let mut files = Vec::new();
+        for peer in self.peers.values_mut().filter(|peer| peer.ended.is_none()) {
+            let Channel { sender, receiver } = &mut peer.channel;
+            if let Some(message) = peer.leaving.front() {
+                if sender.arm(message.len())? {
+                    return Ok(());
+                }
+                files.push(sender.file()?);
+            }
+            if receiver.arm()? {
+                return Ok(());
+            }
+            files.push(receiver.file()?);
+        }
+        sleep(&files, left.min(LOOK))
     }
 
-    /// Checks which peers have ended, as reported by the operating system. Messages that arrived
-    /// from them before are handled first.
-    fn look_for_ends(&mut self) -> Outcome {
-        self.poll()?;
-        for number in 0..self.peers.len() {
-            let Peer { watch: Some(watch), loss: None, .. } = &mut self.peers[number] else { continue };
-            if let Some(loss) = watch.loss()? {
-                self.lose(number, loss)?;
+    /// Gives up a peer and all its pending replies. Returns an error, once, unless the peer left
+    /// gracefully with no reply pending.
+    fn lose(&mut self, rank: usize, loss: PeerLoss) -> Outcome {
+        let Some(peer) = self.peers.get_mut(&rank) else { return Ok(()) };
+        peer.loss = Some(loss);
+        peer.leaving.clear();
+        let lost = peer.under_way.drain(..).count();
+        self.failures.extend((0..lost).map(|_| Failure::Lost { peer: rank, loss }));
+        if lost == 0 && loss == PeerLoss::Abandoned {
+            return Ok(());
+        }
+        Err(format!("peer {rank}: {}", Error::PeerLost(loss)).into())
+    }
+
+    /// Leaves gracefully, after all replies to other endpoints' requests are sent.
+    pub(crate) fn close(mut self, patience: Duration) -> Outcome {
+        self.wait_until(|endpoint| endpoint.peers.values().all(|peer| peer.leaving.is_empty()), patience)?;
+        for peer in self.peers.into_values().filter(|peer| peer.ended.is_none()) {
+            peer.channel.sender.close_timeout(patience)?;
+        }
+        Ok(())
+    }
+
+    /// Handles a message of this peer, if one has arrived.
+    fn take_message(&mut self, from: usize) -> Result<bool> {
+        let Some(peer) = self.peers.get_mut(&from).filter(|peer| peer.loss.is_none()) else {
+            return Ok(false);
+        };
+        peer.push()?;
+        let Some(message) = peer.receive()? else { return Ok(false) };
+        let (head, arguments) = Head::take(&message).ok_or(Error::Malformed("a message without a header"))?;
+        if head.kind != Kind::Request {
+            let handler = peer.under_way.pop_front();
+            let handler = handler.ok_or(Error::Malformed("a reply without a request"))?;
+            return self.take_reply(from, handler, head, arguments).map(|()| true);
+        }
+        // A peer has as many requests in flight as this endpoint.
+        if peer.leaving.len() >= 2 * CREDITS {
+            return Err(Error::Malformed("more requests than it may have in flight"));
+        }
+        let (head, reply) = self.run(from, head.handler, arguments)?;
+        self.peers.get_mut(&from).map_or(Ok(()), |peer| peer.post(head, &reply))?;
+        Ok(true)
+    }
+
+    /// Runs a request handler. Returns the reply.
+    fn run(&mut self, from: usize, handler: u16, arguments: &[u8]) -> Result<(Head, Vec<u8>)> {
+        let Some(run) = self.handlers.requests.get(usize::from(handler)) else {
+            return Ok((Head { handler, kind: Kind::NoHandler }, Vec::new()));
+        };
+        let Reply { handler, arguments } = run(&mut self.state, from, arguments);
+        check_length(&arguments)?;
+        Ok((Head { handler, kind: Kind::Reply }, arguments))
+    }
+
+    /// Runs the reply handler.
+    fn take_reply(&mut self, from: usize, handler: u16, head: Head, arguments: &[u8]) -> Result<()> {
+        if head.kind == Kind::NoHandler {
+            self.failures.push_back(Failure::NoHandler { peer: from, handler });
+            return Ok(());
+        }
+        match self.handlers.replies.get(usize::from(head.handler)) {
+            Some(handler) => handler(&mut self.state, from, arguments),
+            None => return Err(Error::Malformed("a reply for a handler that there is not")),
+        }
+        Ok(())
+    }
+}
+
+impl Peer {
+    /// Sends a message as soon as the channel has room for it.
+    fn post(&mut self, head: Head, arguments: &[u8]) -> Result<()> {
+        self.leaving.push_back([&head.to_bytes(), arguments].concat());
+        self.push()
+    }
+
+    /// Sends what the channel has room for.
+    fn push(&mut self) -> Result<()> {
+        while let Some(message) = self.leaving.front() {
+            match self.channel.sender.try_send(message) {
+                Ok(()) => drop(self.leaving.pop_front()),
+                Err(error) if error.is_would_block() => break,
+                Err(Error::PeerLost(loss)) => {
+                    self.end(loss, GRACE);
+                    break;
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Marks a peer as lost and gives up all its pending replies. Returns an error, once, unless
-    /// the peer left gracefully with no reply pending.
-    fn lose(&mut self, number: usize, loss: PeerLoss) -> Outcome {
-        let peer = &mut self.peers[number];
-        peer.loss = Some(loss);
-        let lost = peer.credits.iter_mut().filter_map(|credit| credit.under_way.take()).count();
-        self.failures.extend((0..lost).map(|_| Failure::Lost { peer: number, loss }));
-        if lost == 0 && loss == PeerLoss::Abandoned {
-            return Ok(());
-        }
-        Err(format!("peer {number}: {}", Error::PeerLost(loss)).into())
-    }
-
-    /// Leaves gracefully, after all replies to other endpoints' requests are sent.
-    pub(crate) fn close(self, patience: Duration) -> Result<()> {
-        self.manager.terminus().finish(Some(patience))?;
-        self.peers.into_iter().filter_map(|peer| peer.watch).try_for_each(Watch::close)
-    }
-
-    /// Runs the request handler, rearms the receiver, and replies. The receiver is rearmed first
-    /// because the peer may reuse it as soon as it has the reply.
-    fn take_request(&mut self, from: usize, place: usize) -> Result<bool> {
-        let Some((message, reply_to)) = received(&self.peers[from].requests[place])? else {
-            return Ok(false);
+    /// Returns the next message, if one has arrived.
+    fn receive(&mut self) -> Result<Option<Vec<u8>>> {
+        let (loss, after) = match self.channel.receiver.try_recv() {
+            Ok(Some(message)) => return message.to_vec().map(Some),
+            Ok(None) | Err(Error::PeerLost(PeerLoss::Abandoned)) => (PeerLoss::Abandoned, GRACE),
+            // The channel has waited for the last messages.
+            Err(Error::PeerLost(loss)) => (loss, Duration::ZERO),
+            Err(error) if error.is_would_block() => return Ok(None),
+            Err(error) => return Err(error),
         };
-        self.peers[from].requests[place].rearm();
-        let (Some(reply_to), Some((head, arguments))) = (reply_to, Head::take(&message)) else {
-            return Err(Error::Malformed("a request that is too short or wants no reply"));
-        };
-        let (head, reply) = match self.handlers.requests.get(usize::from(head.handler)) {
-            Some(handler) => {
-                let reply = handler(&mut self.state, from, arguments);
-                (Head { handler: reply.handler, verdict: Verdict::Handled }, reply.arguments)
-            }
-            None => (Head { handler: head.handler, verdict: Verdict::NoHandler }, Vec::new()),
-        };
-        self.check(from, &reply)?;
-        match self.send(&reply_to, head, &reply, None) {
-            // The peer supplied the ticket.
-            Err(Error::Invalid(_) | Error::PastEnd { .. } | Error::OutOfRange { .. }) => {
-                Err(Error::Malformed("a ticket for the reply that cannot be used"))
-            }
-            sent => sent.map(|()| true),
-        }
+        self.end(loss, after);
+        Ok(None)
     }
 
-    /// Rearms the receiver and runs the reply handler.
-    fn take_reply(&mut self, from: usize, place: usize) -> Result<bool> {
-        let credit = &mut self.peers[from].credits[place];
-        // An unexpected message stays in the receiver.
-        let Some(handler) = credit.under_way else { return Ok(false) };
-        let Some((message, _)) = received(&credit.replies)? else { return Ok(false) };
-        credit.replies.rearm();
-        credit.under_way = None;
-        match Head::take(&message) {
-            Some((Head { verdict: Verdict::NoHandler, .. }, _)) => {
-                self.failures.push_back(Failure::NoHandler { peer: from, handler });
-            }
-            Some((head, arguments)) => match self.handlers.replies.get(usize::from(head.handler)) {
-                Some(handler) => handler(&mut self.state, from, arguments),
-                None => return Err(Error::Malformed("a reply for a handler that there is not")),
-            },
-            None => return Err(Error::Malformed("a reply that is too short")),
+    /// Notes that the peer has ended. It is given up after this time.
+    fn end(&mut self, loss: PeerLoss, after: Duration) {
+        let due = Instant::now() + after;
+        if self.ended.is_none_or(|(known, _)| due < known) {
+            self.ended = Some((due, loss));
         }
-        Ok(true)
-    }
-
-    /// Sends short messages by direct I/O, and long ones by DMA from the manager's memory.
-    fn send(&mut self, to: &Ticket, head: Head, arguments: &[u8], reply: Option<&Ticket>) -> Result<()> {
-        let head = head.to_bytes();
-        let length = head.len() + arguments.len();
-        if arguments.len() <= MAX_SHORT {
-            let mut message = [0; DatagramSender::MAX_DIRECT];
-            message[..head.len()].copy_from_slice(&head);
-            message[head.len()..length].copy_from_slice(arguments);
-            return self.sender.send(to, &message[..length], 0, reply).map(drop);
-        }
-        let mut buffer = self.manager.allocate(length)?;
-        buffer.write(0, &head)?;
-        buffer.write(head.len(), arguments)?;
-        // The manager gets the memory back once the card has gathered the data.
-        self.sender.send_buffer(to, buffer, 0, reply).map(drop).map_err(Into::into)
-    }
-
-    fn check(&self, peer: usize, arguments: &[u8]) -> Result<()> {
-        let at_most = |object, value: usize, limit: usize| match value > limit {
-            true => Err(Error::OutOfRange { object, value: value as u64, limit: limit as u64 }),
-            false => Ok(()),
-        };
-        at_most("peer", peer, self.peers.len().saturating_sub(1))?;
-        at_most("length of arguments", arguments.len(), MAX_ARGUMENTS)
     }
 }
 
-/// Returns a message that has arrived, and its reply ticket.
-fn received(place: &DatagramReceiver) -> Result<Option<(Vec<u8>, Option<Ticket>)>> {
-    match place.try_receive() {
-        Ok(datagram) => Ok(Some((datagram.to_vec(), datagram.reply()))),
-        Err(error) if error.is_would_block() => Ok(None),
-        Err(error) => Err(error),
+fn check_length(arguments: &[u8]) -> Result<()> {
+    let (value, limit) = (arguments.len() as u64, MAX_ARGUMENTS as u64);
+    if value > limit {
+        return Err(Error::OutOfRange { object: "length of arguments", value, limit });
     }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Active Messages over the library (section 5.4): a histogram whose bins are spread over several
+//! Active Messages over channels (section 5.4): a histogram whose bins are spread over several
 //! processes; see docs/active-messages.md.
 //!
 //! Every process has its own samples and a part of the bins. It sends each sample's bin number to
@@ -6,26 +6,25 @@
 //! whole histogram to all processes by bulk requests. All samples are generated from seeds, so
 //! every process can check every bin.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::{Outcome, print};
-use endpoint::{Endpoint, Failure, MAX_ARGUMENTS, Places};
-use hamlyn::{Card, Manager, Polling};
+use endpoint::{Endpoint, Failure, MAX_ARGUMENTS};
+use hamlyn::channel::{self, Card, Channel, Listener};
+use hamlyn::{EndReason, Error};
 use hamlyn_examples as common;
-use hamlyn_examples::meet;
 use histogram::{COUNT, DONE, FETCH, HANDLERS, Histogram, RESULT};
-use meet::{MeetOption, Met};
 use serde_json::json;
+use wire::Head;
 
 mod endpoint;
 mod histogram;
 mod wire;
 
-/// Entries of the notification queue: enough for the receivers of 128 processes.
-const QUEUE: u32 = 1024;
+/// Delay before a name is looked up again.
+const AGAIN: Duration = Duration::from_millis(50);
 /// Number of timed exchanges.
 const ROUND_TRIPS: u32 = 200;
 /// An index past the end of the table of request handlers.
@@ -36,8 +35,6 @@ const NO_HANDLER: u16 = 999;
 struct Options {
     #[command(flatten)]
     card: common::CardOption,
-    #[command(flatten)]
-    meet: MeetOption,
     /// This process' number in the job
     #[arg(long)]
     rank: usize,
@@ -72,7 +69,7 @@ fn main() -> ExitCode {
         if bins > limit {
             return Err(format!("{bins} bins in all are too many for a message (limit {limit})").into());
         }
-        let card = options.card.open()?;
+        let card = options.card.open_any()?;
         count(gather(&card, &options)?, &options)
     })
 }
@@ -80,41 +77,53 @@ fn main() -> ExitCode {
 /// Connects to all other processes: connects to those with a lower rank, then accepts those with a
 /// higher one.
 fn gather(card: &Card, options: &Options) -> Outcome<Endpoint<Histogram>> {
-    let manager = Manager::create_with(card, QUEUE, Polling::default())?;
-    let (own, patience) = (options.rank, Duration::from_secs(options.timeout));
-    let name = |rank| format!("{}/{rank}", options.job);
-    let places = options.hosts.iter().map(|_| Places::create(&manager)).collect::<Result<Vec<_>, _>>()?;
-    let tell = |to: usize| Ok([&(own as u32).to_le_bytes()[..], &places[to].tell()?].concat());
-    // Messages to itself come back through its own card.
-    let mut met = BTreeMap::from([(own, Met { told: tell(own)?, watch: None })]);
+    let (own, ranks, patience) = (options.rank, options.hosts.len(), Duration::from_secs(options.timeout));
+    let (name, mut missing) = (|rank| format!("{}/{rank}", options.job), ranks - 1 - own);
+    let longest = channel::Options::for_messages((Head::SIZE + MAX_ARGUMENTS) as u64);
+    let mut endpoint = Endpoint::new(own, HANDLERS, Histogram::new(options.bins, ranks));
     for rank in 0..own {
-        let (host, name) = (options.hosts[rank], name(rank));
-        met.insert(rank, options.meet.connect(card, (host, &name), &tell(rank)?, patience)?);
+        let mut channel = connect(card, (options.hosts[rank], &name(rank)), longest, patience)?;
+        channel.sender.send(&(own as u32).to_le_bytes())?;
+        endpoint.add(rank, channel);
     }
-    if met.len() < places.len() {
-        let door = options.meet.listen(card, &name(own))?;
-        while met.len() < places.len() {
-            let mut rank = 0;
-            let come = door.admit(patience, |told| {
-                rank = rank_of(told)?;
-                if rank >= options.hosts.len() || met.contains_key(&rank) {
-                    return Err(format!("rank {rank} is not one that is missing").into());
-                }
-                tell(rank)
-            })?;
-            met.insert(rank, come.ok_or("not all others have come")?);
+    if missing > 0 {
+        let listener = Listener::bind(card, &name(own), longest)?;
+        while missing > 0 {
+            let mut channel = listener.accept_timeout(patience)?;
+            let rank = rank_of(&mut channel, patience)?;
+            if rank >= ranks || rank <= own || endpoint.has(rank) {
+                return Err(format!("rank {rank} is not one that is missing").into());
+            }
+            endpoint.add(rank, channel);
+            missing -= 1;
         }
-    }
-    let mut endpoint = Endpoint::new(&manager, HANDLERS, Histogram::new(options.bins, options.hosts.len()));
-    for (places, (_, met)) in places.into_iter().zip(met) {
-        endpoint.add(places, met.told.get(4..).unwrap_or_default(), met.watch)?;
     }
     Ok(endpoint)
 }
 
-fn rank_of(told: &[u8]) -> Outcome<usize> {
-    let rank = told.first_chunk().ok_or("who came does not say its rank")?;
-    Ok(u32::from_le_bytes(*rank) as usize)
+/// Opens a channel as soon as the other process has the name.
+fn connect(
+    card: &Card,
+    (host, name): (u32, &str),
+    options: channel::Options,
+    patience: Duration,
+) -> Outcome<Channel> {
+    let begun = Instant::now();
+    loop {
+        match Channel::connect_timeout(card, host, name, options, patience) {
+            Err(Error::Ended(end)) if end.reason == EndReason::NoName && begun.elapsed() < patience => {
+                std::thread::sleep(AGAIN);
+            }
+            connected => return connected.map_err(|error| format!("host {host}, {name:?}: {error}").into()),
+        }
+    }
+}
+
+/// Returns the rank in a channel's first message.
+fn rank_of(channel: &mut Channel, patience: Duration) -> Outcome<usize> {
+    let message = channel.receiver.recv_timeout(patience)?.map(|message| message.to_vec()).transpose()?;
+    let rank = message.unwrap_or_default().try_into().map_err(|_| "a process does not tell its rank")?;
+    Ok(u32::from_le_bytes(rank) as usize)
 }
 
 /// Runs the job.

@@ -1,9 +1,11 @@
 //! Message header.
 
-/// The outcome of a request; unused in a request itself.
+/// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Handled,
+pub(crate) enum Kind {
+    Request,
+    Reply,
+    /// The reply to a request for a handler that does not exist.
     NoHandler,
 }
 
@@ -12,7 +14,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Head {
     /// Index into the receiver's table of request or reply handlers.
     pub(crate) handler: u16,
-    pub(crate) verdict: Verdict,
+    pub(crate) kind: Kind,
 }
 
 impl Head {
@@ -21,13 +23,18 @@ impl Head {
 
     pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
         let handler = self.handler.to_le_bytes();
-        [handler[0], handler[1], u8::from(self.verdict == Verdict::NoHandler), 0, 0, 0, 0, 0]
+        [handler[0], handler[1], self.kind as u8, 0, 0, 0, 0, 0]
     }
 
     /// Splits a message into header and arguments.
     pub(crate) fn take(message: &[u8]) -> Option<(Self, &[u8])> {
         let (head, arguments) = message.split_first_chunk::<{ Self::SIZE }>()?;
-        let verdict = if head[2] == 0 { Verdict::Handled } else { Verdict::NoHandler };
-        Some((Self { handler: u16::from_le_bytes([head[0], head[1]]), verdict }, arguments))
+        let kind = match head[2] {
+            0 => Kind::Request,
+            1 => Kind::Reply,
+            2 => Kind::NoHandler,
+            _ => return None,
+        };
+        Some((Self { handler: u16::from_le_bytes([head[0], head[1]]), kind }, arguments))
     }
 }

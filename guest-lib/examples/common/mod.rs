@@ -2,7 +2,6 @@
 //! line on standard input.
 
 pub mod calls;
-pub mod meet;
 pub mod pages;
 
 use std::error::Error;
