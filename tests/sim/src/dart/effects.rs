@@ -6,9 +6,10 @@ use std::ops::Range;
 use hamlyn_abi::dart::trap::*;
 
 use super::calling::{self, Entry};
+use super::end::Arrived;
 use super::interpreter::{self, Trap, interpret, is_implemented};
-use super::ledger::{Arrived, End, Piece};
 use super::packet::{BLOCK, Message};
+use super::terms::{Piece, Terms};
 
 pub(super) const FETCH_AND_INCREMENT: u32 = 5 | 4 << 8;
 pub(super) const BARRIER: u32 = 5 << 8 | 1 << 24;
@@ -54,9 +55,9 @@ pub(super) struct Access {
 }
 
 /// Returns the outcome of a message, given the registers of its connection's window.
-pub(super) fn outcome(end: &End, program: &[Entry], arrived: &Arrived, window: &[u64]) -> Outcome {
+pub(super) fn outcome(terms: &Terms, program: &[Entry], arrived: &Arrived, window: &[u64]) -> Outcome {
     let message = &arrived.message;
-    let Some((opcode, operand)) = called(end, program, message) else {
+    let Some((opcode, operand)) = called(terms, program, message) else {
         return Outcome::Trap(DART_TRAP_UNIMPLEMENTED);
     };
     let main = opcode & 7;
@@ -68,7 +69,7 @@ pub(super) fn outcome(end: &End, program: &[Entry], arrived: &Arrived, window: &
         return Outcome::Trap(DART_TRAP_UNIMPLEMENTED);
     }
     if main == EXCEPTION {
-        return match end.exceptions {
+        return match terms.exceptions {
             Some(_) => Outcome::Exception,
             None => Outcome::Trap(DART_TRAP_UNIMPLEMENTED),
         };
@@ -80,7 +81,7 @@ pub(super) fn outcome(end: &End, program: &[Entry], arrived: &Arrived, window: &
             Err(Trap::Index) => return Outcome::Trap(DART_TRAP_INDEX),
             Err(Trap::Refused) => return Outcome::Trap(DART_TRAP_REFUSED),
         };
-    let access = match made.address.map(|address| access(end, arrived, main, address)) {
+    let access = match made.address.map(|address| access(terms, arrived, main, address)) {
         Some(Err(trap)) => return Outcome::Trap(trap),
         Some(Ok(access)) => Some(access),
         None => None,
@@ -90,18 +91,18 @@ pub(super) fn outcome(end: &End, program: &[Entry], arrived: &Arrived, window: &
 }
 
 /// Returns the opcode and operand to execute, if the card implements them.
-fn called(end: &End, program: &[Entry], message: &Message) -> Option<(u32, u64)> {
+fn called(terms: &Terms, program: &[Entry], message: &Message) -> Option<(u32, u64)> {
     let control = message.control;
     let own = Some((control.opcode, control.operand)).filter(|(opcode, _)| is_implemented(*opcode))?;
     if own.0 & 7 != CALL {
         return Some(own);
     }
     let call = interpreter::Message { opcode: own.0, indices: control.indices, operand: own.1 };
-    let called = calling::called(call, program.get(end.program.clone())?);
+    let called = calling::called(call, program.get(terms.program.clone())?);
     called.filter(|(opcode, _)| is_implemented(*opcode) && opcode & 7 != CALL)
 }
 
-fn access(end: &End, arrived: &Arrived, main: u32, address: u64) -> Result<Access, u32> {
+fn access(terms: &Terms, arrived: &Arrived, main: u32, address: u64) -> Result<Access, u32> {
     let message = &arrived.message;
     let writes = main <= 2;
     let is_block = main % 2 == 1;
@@ -110,7 +111,7 @@ fn access(end: &End, arrived: &Arrived, main: u32, address: u64) -> Result<Acces
         4 => message.asked(),
         _ => BLOCK,
     };
-    if !arrived.is_answer && !(if writes { end.may_write } else { end.may_read }) {
+    if !arrived.is_answer && !(if writes { terms.may_write } else { terms.may_read }) {
         return Err(DART_TRAP_RIGHT);
     }
     if address % 4 != 0 {
@@ -122,7 +123,7 @@ fn access(end: &End, arrived: &Arrived, main: u32, address: u64) -> Result<Acces
         0 => std::iter::once(0..length).filter(|all| !all.is_empty()).collect(),
         _ => words.map(|at| at..length.min(at + 4)).collect(),
     };
-    let inside = |at: usize| address.checked_add(at as u64).is_some_and(|at| end.reach.contains(&at));
+    let inside = |at: usize| address.checked_add(at as u64).is_some_and(|at| terms.reach.contains(&at));
     if !parts.iter().all(|part| inside(part.start) && inside(part.end - 1)) {
         return Err(DART_TRAP_BOUNDS);
     }
@@ -136,11 +137,11 @@ impl Access {
     }
 
     /// Returns the pieces of the access: the range of its data, and its place in the endpoint.
-    pub(super) fn pieces(&self, end: &End) -> Vec<(Range<usize>, Piece)> {
+    pub(super) fn pieces(&self, terms: &Terms) -> Vec<(Range<usize>, Piece)> {
         let mut pieces = Vec::new();
         for part in &self.parts {
             let mut at = part.start;
-            for piece in end.pieces(self.address + part.start as u64, part.len() as u64) {
+            for piece in terms.pieces(self.address + part.start as u64, part.len() as u64) {
                 pieces.push((at..at + piece.length, piece));
                 at += piece.length;
             }

@@ -8,7 +8,7 @@ use hamlyn_abi::dart::command::*;
 use hamlyn_abi::dart::connection::{DART_PAGE_REGISTERS, DART_PAGE_SIZE, DART_STATE_SIZE};
 use hamlyn_abi::dart::fifo::DART_FIFO_SIZE;
 use hamlyn_abi::family::command::ULN_COMMAND_BODY;
-use hamlyn_card_dart::{DartCard, Options};
+use hamlyn_card_dart::{DartCard, Options, Policy};
 use hamlyn_test_host::Commands;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
@@ -23,6 +23,19 @@ use crate::engine::violation::Violation;
 const FRAMES: u64 = 160;
 /// Records of the FIFO.
 const FIFO: u32 = 128;
+
+/// A small card, whose resources are often exhausted.
+pub(super) const OPTIONS: Options = Options {
+    connections: 32,
+    endpoints: 4,
+    registers: 24,
+    program: 16,
+    queues: 4,
+    tlb: 4,
+    policy: Policy::LeastRecentlyUsed,
+    window: 48,
+    handshake_ms: 0,
+};
 
 /// A machine.
 #[derive(Debug)]
@@ -54,9 +67,7 @@ impl Machine {
         let fifo = Area::new(&station.memory, &mut frames, 0, u64::from(FIFO * DART_FIFO_SIZE));
         fifo.permit_lists(&station.memory, true);
         fifo.permit(&station.memory, Right::Write, 0, fifo.length, true);
-        let state = Area::new(&station.memory, &mut frames, 0, DART_STATE_SIZE.into());
-        state.permit_lists(&station.memory, true);
-        state.permit(&station.memory, Right::Write, 0, DART_STATE_SIZE.into(), true);
+        let state = new_state(&station, &mut frames);
         let machine = Self { station, command_page, frames: Mutex::new(frames), fifo, options, state };
         machine.enable()?;
         Ok(machine)
@@ -93,7 +104,7 @@ impl Machine {
 
     /// Returns all address registers, whether or not a connection has them.
     pub(super) fn all_registers(&self) -> Result<Vec<u64>, Violation> {
-        self.registers(self.observer(), self.options.registers as usize)
+        self.registers(self.observer(), self.address_registers())
     }
 
     /// Runs a command that must succeed.
@@ -148,8 +159,44 @@ impl Machine {
         self.memory.permit(right, frame, PAGE, allowed);
     }
 
+    /// Returns memory for the state of a connection, which the card may write.
+    pub(super) fn new_state(&self) -> Area {
+        new_state(&self.station, &mut self.frames())
+    }
+
+    /// Frees the memory of a state, which the card may no longer access.
+    pub(super) fn forget_state(&self, area: &Area) {
+        area.permit(&self.memory, Right::Write, 0, DART_STATE_SIZE.into(), false);
+        self.forget_area(area);
+    }
+
+    /// Frees an area, whose page lists the card may no longer access.
+    pub(super) fn forget_area(&self, area: &Area) {
+        area.permit_lists(&self.memory, false);
+        let mut frames = self.frames();
+        area.give_lists_back(&mut frames);
+        area.give_pages_back(&self.memory, &mut frames);
+    }
+
+    /// Returns the number of address registers.
+    pub(super) fn address_registers(&self) -> usize {
+        self.options.registers as usize
+    }
+
+    /// Returns the card's window, in cells.
+    pub(super) fn window(&self) -> u32 {
+        self.options.window
+    }
+
     /// Returns whether the tick that the card asked for is due.
     pub(super) fn is_due(&self) -> bool {
         self.alarm().is_some_and(|alarm| alarm <= self.clock.milliseconds().into())
     }
+}
+
+fn new_state(station: &Station, frames: &mut Frames) -> Area {
+    let area = Area::new(&station.memory, frames, 0, DART_STATE_SIZE.into());
+    area.permit_lists(&station.memory, true);
+    area.permit(&station.memory, Right::Write, 0, DART_STATE_SIZE.into(), true);
+    area
 }

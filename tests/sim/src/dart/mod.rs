@@ -33,31 +33,42 @@
 //! They share one reading of `docs/dart.md` and of the paper's Figure 2. So their agreement finds
 //! coding errors, but not a wrong reading of the paper.
 //!
+//! The fabric is made of parts, each a type with private fields. Those of one card meet in
+//! `account`, and the accounts in `model`.
+//!
 //! | file | holds |
 //! |---|---|
 //! | `machine` | a card's station, its driver's pages, and the ranges that the card may access |
 //! | `packet` | the packet format |
-//! | `effects` | its effects on memory, and its traps |
-//! | `ledger` | what each card was told and has taken in |
-//! | `explaining` | the messages that a card has executed, and their order |
-//! | `sending` | packets that leave a card |
-//! | `receiving` | packets that reach a card |
-//! | `paging` | pages, and their translations in the card |
-//! | `opening` | connections, queues, endpoints, resets |
-//! | `acting` | actions of processes, drivers and hostile hosts |
-//! | `model` | the engine's interface |
+//! | `terms`, `end` | one end of a connection: its parameters, and its messages |
+//! | `pages` | the pages of a host, and their translations in the card |
+//! | `queue`, `notices` | records for processes, and the FIFO of the driver |
+//! | `effects` | the effects of a message on memory, and its traps |
+//! | `trial`, `explaining` | the messages that a card has executed, and their order |
+//! | `account` | the account of a card, in which these parts meet |
+//! | `controls` | random controls of messages |
+//! | `driving`, `paging` | drivers: they open objects, reset cards, and serve misses |
+//! | `acting` | processes |
+//! | `forgery` | packets of hostile hosts |
+//! | `model` | the engine's interface, and connections between two accounts |
 
+mod account;
 mod acting;
+mod controls;
+mod driving;
 mod effects;
+mod end;
 mod explaining;
-mod ledger;
+mod forgery;
 mod machine;
 mod model;
-mod opening;
+mod notices;
 mod packet;
+mod pages;
 mod paging;
-mod receiving;
-mod sending;
+mod queue;
+mod terms;
+mod trial;
 
 use hamlyn_test_host::dart::{calling, interpreter};
 

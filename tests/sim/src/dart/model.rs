@@ -1,49 +1,33 @@
 //! Implements the engine's interface for fabrics of DART cards.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hamlyn_abi::dart::connection::DART_BROKEN_LINK;
 use hamlyn_card_dart::{Options, Policy};
+use hamlyn_fabric::{Header, HostId, Protocol};
 
-use crate::engine::area::Area;
 use crate::engine::flight::Flights;
-use crate::engine::memory::PAGE;
 use crate::engine::rng::Rng;
 use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
-use super::explaining::Tally;
-use super::ledger::{LEFT, Ledger, Page, Spaces};
-use super::machine::Machine;
+use super::account::{Account, Tally};
+use super::acting::Process;
+use super::driving::{Driver, PROCESSES};
+use super::end::End;
+use super::forgery::Captured;
+use super::machine::{Machine, OPTIONS};
 use super::packet::LARGEST;
-
-/// First number of a process's connection.
-pub(super) const PROCESSES: u32 = 8;
-/// Maximum number of messages of a connection that wait to leave.
-pub(super) const MOST_SENDS: usize = 64;
-/// A small card, whose resources are often exhausted.
-pub(super) const OPTIONS: Options = Options {
-    connections: 32,
-    endpoints: 4,
-    registers: 24,
-    program: 16,
-    queues: 4,
-    tlb: 4,
-    policy: Policy::LeastRecentlyUsed,
-    window: 48,
-    handshake_ms: 0,
-};
+use super::paging::Pager;
 
 /// Two ends of a connection: hosts and numbers. A host may have both, and an end may be its own
 /// other end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pair(pub(super) [(usize, u32); 2]);
+struct Pair([(usize, u32); 2]);
 
 impl Pair {
     /// Returns each of its ends, with the other.
-    pub(super) fn sides(self) -> impl Iterator<Item = [(usize, u32); 2]> {
+    fn sides(self) -> impl Iterator<Item = [(usize, u32); 2]> {
         let Self([one, other]) = self;
         let back = (one != other).then_some([other, one]);
         std::iter::once([one, other]).chain(back)
@@ -53,30 +37,19 @@ impl Pair {
 /// A fabric of DART cards.
 #[derive(Debug)]
 pub(super) struct Dart {
-    pub(super) options: Options,
-    pub(super) ledgers: Vec<Ledger>,
-    pub(super) spaces: Vec<Spaces>,
-    /// For each host, the memory for messages of operating systems.
-    pub(super) pinned: Vec<Option<Area>>,
-    pub(super) pairs: Vec<Pair>,
-    pub(super) flights: Flights,
-    /// Recent packets and their destinations.
-    pub(super) captured: VecDeque<(u16, Vec<u8>)>,
+    cards: u16,
+    options: Options,
+    accounts: Vec<Account>,
+    pairs: Vec<Pair>,
+    flights: Flights,
+    captured: Captured,
     /// Messages (`traffic`), and page operations of operating systems (`shifts`), per thousand
     /// steps.
     traffic: u64,
     shifts: u64,
     /// Percentage of opportunities at which drivers and processes look for work.
     diligence: u64,
-    pub(super) executed: Tally,
-    pub(super) packets: u64,
-    pub(super) forged: u64,
-    pub(super) fills: u64,
-    pub(super) taken_back: u64,
-    pub(super) records: u64,
-    pub(super) told: u64,
-    /// Packets that a host sent to itself.
-    pub(super) looped: u64,
+    forged: u64,
     /// A violation found where no error can be returned.
     found: Option<Violation>,
 }
@@ -110,42 +83,68 @@ impl Dart {
             *last += 2;
         }
         Self {
+            cards,
             options,
-            ledgers: (0..hosts).map(|_| Ledger::default()).collect(),
-            spaces: (0..hosts).map(|_| Spaces::default()).collect(),
-            pinned: (0..hosts).map(|_| None).collect(),
+            accounts: Vec::new(),
             pairs,
             flights: Flights::default(),
-            captured: VecDeque::new(),
+            captured: Captured::default(),
             traffic: u64::from(rng.range(50, 700)),
             shifts: rng.pick(&[0, 10, 60, 200]).unwrap_or(10),
             diligence: rng.pick(&[5, 30, 100]).unwrap_or(30),
-            executed: Tally::default(),
-            packets: 0,
             forged: 0,
-            fills: 0,
-            taken_back: 0,
-            records: 0,
-            told: 0,
-            looped: 0,
             found: None,
         }
     }
 
     pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
+        let sum = |count: fn(&Tally) -> u64| self.accounts.iter().map(|account| count(&account.tally)).sum();
         vec![
-            ("executed", self.executed.all),
-            ("fetched", self.executed.fetched),
-            ("swapped", self.executed.swapped),
-            ("gathered", self.executed.gathered),
-            ("looped", self.looped),
-            ("packets", self.packets),
-            ("fills", self.fills),
-            ("taken back", self.taken_back),
-            ("records", self.records),
+            ("executed", sum(|tally| tally.executed)),
+            ("fetched", sum(|tally| tally.fetched)),
+            ("swapped", sum(|tally| tally.swapped)),
+            ("gathered", sum(|tally| tally.gathered)),
+            ("looped", sum(|tally| tally.looped)),
+            ("packets", sum(|tally| tally.packets)),
+            ("fills", sum(|tally| tally.fills)),
+            ("taken back", sum(|tally| tally.taken_back)),
+            ("records", sum(|tally| tally.records)),
             ("forgeries", self.forged),
-            ("told", self.told),
+            ("told", sum(|tally| tally.told)),
         ]
+    }
+
+    fn is_broken(&self, (host, index): (usize, u32)) -> bool {
+        self.accounts[host].end(index).is_none_or(End::is_broken)
+    }
+
+    /// Returns whether the other end is broken by a packet that was still in flight when the
+    /// drivers informed each other.
+    fn is_half_broken(&self, end: (usize, u32)) -> bool {
+        let pair = self.pairs.iter().find(|Pair(sides)| sides.contains(&end));
+        let other = pair.and_then(|Pair(sides)| sides.iter().find(|side| **side != end));
+        other.is_some_and(|other| self.is_broken(*other))
+    }
+
+    /// Tells one end the number and key of the other, unless it knows them.
+    fn connect(&mut self, (host, index): (usize, u32), other: (usize, u32)) -> Result<(), Violation> {
+        let Some(end) = self.accounts[other.0].end(other.1) else { return Ok(()) };
+        let peer = (other.1, end.terms().key);
+        self.accounts[host].connect(index, peer)
+    }
+
+    /// Breaks all half-broken connections, and connects all others.
+    fn tidy_up(&mut self) -> Result<(), Violation> {
+        for Pair([one, other]) in self.pairs.clone() {
+            if self.is_broken(one) || self.is_broken(other) {
+                self.accounts[one.0].give_up(one.1)?;
+                self.accounts[other.0].give_up(other.1)?;
+            } else {
+                self.connect(one, other)?;
+                self.connect(other, one)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -160,26 +159,20 @@ impl Model for Dart {
     }
 
     fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Arc<Machine>, Violation> {
-        Machine::new(host, self.options, rng).map(Arc::new)
+        let machine = Arc::new(Machine::new(host, self.options, rng)?);
+        self.accounts.push(Account::new(machine.clone(), self.cards));
+        Ok(machine)
     }
 
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
-        world.make_spaces(host);
         world.hosts[host].machine.memory.take_writes();
-        world.set_up(host)
+        world.driver(host).set_up()
     }
 
     fn before_unplug(world: &mut World<Self>, host: usize) {
         world.model.flights.excuse(host as u16);
-        if let Err(violation) = world.settle(host) {
+        if let Err(violation) = world.model.accounts[host].unplug() {
             world.model.found.get_or_insert(violation);
-        }
-        for end in world.model.ledgers[host].ends.values_mut() {
-            if end.is_system {
-                let count = end.sends.len() as u32;
-                end.dropped(count, hamlyn_abi::dart::connection::DART_DROPPED_BROKEN);
-            }
-            end.break_off(DART_BROKEN_LINK);
         }
     }
 
@@ -188,15 +181,7 @@ impl Model for Dart {
     }
 
     fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
-        if !world.hosts[host].machine.is_due() {
-            return Ok(false);
-        }
-        world.settle(host)?;
-        world.hosts[host].machine.with_card(|card, ports| card.tick(ports))?;
-        // The card looks at each connection again.
-        world.model.ledgers[host].ends.values_mut().for_each(|end| end.was_full = false);
-        world.settle(host)?;
-        Ok(true)
+        world.model.accounts[host].tick()
     }
 
     fn deadline(world: &World<Self>) -> Option<u64> {
@@ -216,10 +201,10 @@ impl Model for Dart {
         }
         if world.rng.below(1000) < world.model.traffic {
             for _ in 0..world.rng.range(1, 4) {
-                world.send_some(host)?;
+                world.process(host).send_some()?;
             }
         }
-        if world.rng.below(1000) < world.model.shifts { world.shift_pages(host) } else { Ok(()) }
+        if world.rng.below(1000) < world.model.shifts { world.pager(host).shift_pages() } else { Ok(()) }
     }
 
     fn misfortune(world: &mut World<Self>) -> Result<(), Violation> {
@@ -236,15 +221,18 @@ impl Model for Dart {
             }
             3..10 => world.forge(host),
             _ if world.hosts[host].stopped => Ok(()),
-            10 => world.reset(host),
-            11 => world.reopen_queue(host),
-            12 => {
-                let Pair(sides) = world.model.pairs[world.rng.index(world.model.pairs.len())];
-                world.give_up(sides[0])
+            10 => {
+                world.note(|| format!("host {host} resets its card"));
+                world.driver(host).reset()
             }
-            13 => world.doze(host),
-            14 => world.set_registers(host),
-            _ => world.shift_pages(host),
+            11 => world.driver(host).reopen_queue(),
+            12 => {
+                let Pair([(host, index), _]) = world.model.pairs[world.rng.index(world.model.pairs.len())];
+                world.model.accounts[host].give_up(index)
+            }
+            13 => world.process(host).doze(),
+            14 => world.driver(host).set_registers(),
+            _ => world.pager(host).shift_pages(),
         }
     }
 
@@ -258,24 +246,27 @@ impl Model for Dart {
             return Ok(());
         }
         match world.rng.below(6) {
-            0 => world.serve_fifo(host).map(drop),
+            0 => world.model.accounts[host].serve_fifo().map(drop),
             1 | 2 => {
                 let most = world.rng.range(1, 4).into();
-                world.serve_misses(host, most).map(drop)
+                world.pager(host).serve_misses(most).map(drop)
             }
-            3 => world.take_records(host).map(drop),
-            4 => world.store_some(host),
-            _ => world.doze(host),
+            3 => {
+                world.model.accounts[host].take_records();
+                Ok(())
+            }
+            4 => world.process(host).store_some(),
+            _ => world.process(host).doze(),
         }
     }
 
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
         world.check_found()?;
-        let mut busy = world.serve_fifo(host)?;
-        while world.serve_misses(host, 40)? {
+        let mut busy = world.model.accounts[host].serve_fifo()?;
+        while world.pager(host).serve_misses(40)? {
             busy = true;
         }
-        Ok(busy | world.take_records(host)?)
+        Ok(busy | world.model.accounts[host].take_records())
     }
 
     fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) {
@@ -296,7 +287,7 @@ impl Model for Dart {
     fn calm(_: &mut World<Self>) {}
 
     fn finish(world: &mut World<Self>) -> Result<(), Violation> {
-        world.tidy_up()
+        world.model.tidy_up()
     }
 
     fn prod(_: &mut World<Self>) -> bool {
@@ -305,56 +296,87 @@ impl Model for Dart {
 
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
         world.check_found()?;
-        (0..world.hosts.len()).try_for_each(|host| world.check_host_at_rest(host))?;
+        let model = &mut world.model;
+        for host in 0..model.accounts.len() {
+            model.accounts[host].settle()?;
+            model.accounts[host].check_at_rest(|index| model.is_half_broken((host, index)))?;
+        }
         let lost = world.model.flights.lost(world.hosts.len());
         ensure(lost.is_none(), || format!("a packet is lost: {lost:?}"))
     }
 }
 
 impl World<Dart> {
-    pub(super) fn check_found(&mut self) -> Result<(), Violation> {
+    fn check_found(&mut self) -> Result<(), Violation> {
         self.model.found.take().map_or(Ok(()), Err)
     }
 
-    /// Checks that nothing waits on a host, and that its memory has the values written there.
-    fn check_host_at_rest(&mut self, host: usize) -> Result<(), Violation> {
-        self.settle(host)?;
-        let ledger = &self.model.ledgers[host];
-        for (index, end) in &ledger.ends {
-            // An end stays as it is if its other end is broken.
-            let is_idle = end.sends.is_empty() && end.replies.is_empty() && end.waiting.is_empty();
-            let misses = self.hosts[host].machine.misses(*index)?;
-            ensure(is_idle || self.is_half_broken(host, *index), || {
-                format!("host {host}: connection {index} waits for ever, for {misses:x?}: {end:?}")
-            })?;
+    fn driver(&mut self, host: usize) -> Driver<'_> {
+        let Dart { cards, accounts, .. } = &mut self.model;
+        Driver { account: &mut accounts[host], rng: &mut self.rng, hosts: *cards }
+    }
+
+    fn pager(&mut self, host: usize) -> Pager<'_> {
+        Pager { account: &mut self.model.accounts[host], rng: &mut self.rng }
+    }
+
+    fn process(&mut self, host: usize) -> Process<'_> {
+        Process { account: &mut self.model.accounts[host], rng: &mut self.rng }
+    }
+
+    /// Lets the drivers check a connection, and connect, break or reopen it.
+    fn tend(&mut self, pair: Pair) -> Result<(), Violation> {
+        let Pair(sides) = pair;
+        if sides.iter().any(|(host, _)| self.hosts[*host].stopped) {
+            return Ok(());
         }
-        for (number, queue) in &ledger.queues {
-            let sleeps = queue.asleep && !queue.woken && queue.taken != queue.written;
-            ensure(!sleeps, || format!("host {host}: somebody sleeps on queue {number}, which has records"))?;
+        if !sides.iter().any(|side| self.model.is_broken(*side)) {
+            let side = self.rng.index(2);
+            return self.model.connect(sides[side], sides[1 - side]);
         }
-        for (index, end) in &ledger.ends {
-            let is_news = end.is_broken() || end.sleeper.is_some_and(|known| known != end.state[LEFT]);
-            let sleeps = end.sleeper.is_some() && !end.woken && is_news;
-            ensure(!sleeps && !end.has_news, || {
-                format!("host {host}: nobody was told of what became of connection {index}: {end:?}")
-            })?;
+        let accounts = &mut self.model.accounts;
+        if self.rng.percent(30) {
+            return sides.into_iter().try_for_each(|(host, index)| accounts[host].give_up(index));
         }
-        let (machine, spaces) = (&self.hosts[host].machine, &self.model.spaces[host]);
-        for (page, contents) in &spaces.contents {
-            let Some(Page::There { frame, .. }) = spaces.pages.get(page) else { continue };
-            let is = machine.memory.peek(*frame, PAGE as usize);
-            ensure(is == *contents, || format!("host {host}: page {page:x?} is not what was written there"))?;
-        }
+        sides.into_iter().try_for_each(|(host, index)| accounts[host].close_end(index))?;
+        let mut sides = pair.sides();
+        sides.try_for_each(|[(host, index), (other, _)]| self.driver(host).open_end(index, other as u16))
+    }
+
+    /// Checks a packet that has left a card.
+    fn note_sent(&mut self, host: usize, to: u16, bytes: &[u8]) -> Result<(), Violation> {
+        self.model.accounts[host].note_sent(to, bytes)?;
+        self.model.captured.note(to, bytes);
+        // The switch drops packets for a port without a card.
+        let absent = self.hosts.get(usize::from(to)).is_some_and(|there| !there.uplink.is_up());
+        self.model.flights.send((host as u16, to), [bytes.to_vec()], absent);
         Ok(())
     }
 
-    /// Returns whether the other end is broken by a packet that was still in flight when the
-    /// drivers informed each other.
-    fn is_half_broken(&self, host: usize, index: u32) -> bool {
-        let pair = self.model.pairs.iter().find(|Pair(sides)| sides.contains(&(host, index)));
-        let other = pair.and_then(|Pair(sides)| sides.iter().find(|side| **side != (host, index)));
-        other.is_some_and(|(host, index)| {
-            self.model.ledgers[*host].ends.get(index).is_none_or(|end| end.is_broken())
-        })
+    /// Hands a packet to its card. It must be the next one that was sent from its source.
+    fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
+        let Arrived { source, bytes } = arrived;
+        let account = &mut self.model.accounts[host];
+        account.settle()?;
+        ensure(self.model.flights.take((source, host as u16), [&bytes]), || {
+            format!("host {host}: a packet of {} bytes from {source} is not the next", bytes.len())
+        })?;
+        account.take(source, bytes)
+    }
+
+    /// Sends a packet that bypasses the host's card.
+    fn forge(&mut self, host: usize) -> Result<(), Violation> {
+        let (victim, bytes) = self.model.captured.forge(&mut self.rng, &self.model.accounts);
+        let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
+        let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
+        let to = HostId(victim);
+        // The switch overwrites the source.
+        let header = Header { destination: to, source: to, protocol };
+        if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
+            let excused = !self.hosts[usize::from(victim)].uplink.is_up();
+            self.model.flights.send((host as u16, victim), [bytes], excused);
+            self.model.forged += 1;
+        }
+        Ok(())
     }
 }
