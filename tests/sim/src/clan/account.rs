@@ -51,14 +51,6 @@ pub(super) struct Shared {
     /// Number of requests (`requests`) and of values that were stored (`values`) so far.
     pub(super) requests: u64,
     pub(super) values: u64,
-    /// A violation that was found when a packet left.
-    pub(super) found: Option<Violation>,
-}
-
-impl Shared {
-    pub(super) fn check_found(&mut self) -> Result<(), Violation> {
-        self.found.take().map_or(Ok(()), Err)
-    }
 }
 
 /// Counters for the report.
@@ -418,7 +410,6 @@ impl Account {
     /// Checks the invariants of the card between operations.
     pub(super) fn check(&mut self, shared: &mut Shared) -> Result<(), Violation> {
         // An earlier violation would also make the account differ.
-        shared.check_found()?;
         self.settle(shared)?;
         let (host, machine) = (self.id, &self.machine);
         let raised = machine.vectors.take().contains(&(CLAN_VECTOR_FIFO as u16));

@@ -1,7 +1,5 @@
 //! Where the parts of a fabric of CLAN cards meet.
 
-use hamlyn_fabric::{Header, HostId, Protocol};
-
 use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::World;
@@ -124,12 +122,7 @@ impl World<Clan> {
         let (victim, max_packet) = (&accounts[victim], self.max_packet);
         let forgery = Forgery { host: host as u16, victim, shared, credits, max_packet };
         let (to, bytes) = (victim.id, forgery.packet(&mut self.rng));
-        let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
-        let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
-        // The switch overwrites the source.
-        let header = Header { destination: HostId(to), source: HostId(to), protocol };
-        if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
-            let excused = !self.hosts[usize::from(to)].uplink.is_up();
+        if let Some(excused) = self.inject(host, to, &bytes)? {
             self.model.flights.send((host as u16, to), parts(&bytes), excused);
             self.model.forged += 1;
         }

@@ -69,7 +69,6 @@ impl Clan {
                 refusals: Refusals::default(),
                 requests: 0,
                 values: 0,
-                found: None,
             },
             credits: Credits::new(options.credits, grants_nothing),
             flights: Flights::default(),
@@ -145,8 +144,9 @@ impl Model for Clan {
         world.changing(host).set_up()
     }
 
-    fn before_unplug(world: &mut World<Self>, host: usize) {
+    fn before_unplug(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         world.model.shared.standing.lose(host);
+        Ok(())
     }
 
     /// Drops everything that has not left: it never will.
@@ -176,7 +176,6 @@ impl Model for Clan {
     }
 
     fn compose(world: &mut World<Self>) -> Result<(), Violation> {
-        world.model.shared.check_found()?;
         let host = world.rng.index(world.hosts.len());
         if world.rng.below(1000) < world.model.traffic {
             world.plan(host);
@@ -206,12 +205,7 @@ impl Model for Clan {
         }
     }
 
-    fn heal(_: &mut World<Self>, (): ()) -> Result<(), Violation> {
-        Ok(())
-    }
-
     fn act(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
-        world.model.shared.check_found()?;
         if world.rng.percent(15) {
             world.acting(host).take_fifo()?;
         }
@@ -226,7 +220,6 @@ impl Model for Clan {
     }
 
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
-        world.model.shared.check_found()?;
         let mut busy = world.acting(host).take_fifo()?;
         for processor in 0..world.hosts[host].processes.len() {
             for _ in 0..20 {
@@ -239,34 +232,16 @@ impl Model for Clan {
         Ok(busy)
     }
 
-    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) {
-        if let Err(violation) = world.note_sent(host, destination, packet) {
-            world.model.shared.found.get_or_insert(violation);
-        }
+    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) -> Result<(), Violation> {
+        world.note_sent(host, destination, packet)
     }
 
     fn arrived(world: &mut World<Self>, host: usize, packet: Arrived) -> Result<(), Violation> {
-        world.model.shared.check_found()?;
         world.take(host, packet)
-    }
-
-    fn check_round(world: &mut World<Self>) -> Result<(), Violation> {
-        world.model.shared.check_found()
-    }
-
-    fn calm(_: &mut World<Self>) {}
-
-    fn finish(_: &mut World<Self>) -> Result<(), Violation> {
-        Ok(())
-    }
-
-    fn prod(_: &mut World<Self>) -> bool {
-        false
     }
 
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
         let Clan { accounts, shared, credits, flights, .. } = &mut world.model;
-        shared.check_found()?;
         let hosts = accounts.len();
         for (account, host) in accounts.iter_mut().zip(&world.hosts) {
             account.check_at_rest(shared, hosts)?;

@@ -382,9 +382,9 @@ impl Account {
 
     /// Notes that the port is going down.
     pub(super) fn unplug(&mut self) -> Result<(), Violation> {
-        let settled = self.settle();
+        self.settle()?;
         self.ends.values_mut().for_each(End::unplug);
-        settled
+        Ok(())
     }
 
     /// Takes the records of the FIFO as the driver, if the driver was called. Returns whether it

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use hamlyn_card_dart::{Options, Policy};
-use hamlyn_fabric::{Header, HostId, Protocol};
 
 use crate::engine::flight::Flights;
 use crate::engine::rng::Rng;
@@ -50,8 +49,6 @@ pub(super) struct Dart {
     /// Percentage of opportunities at which drivers and processes look for work.
     diligence: u64,
     forged: u64,
-    /// A violation found where no error can be returned.
-    found: Option<Violation>,
 }
 
 impl Dart {
@@ -93,7 +90,6 @@ impl Dart {
             shifts: rng.pick(&[0, 10, 60, 200]).unwrap_or(10),
             diligence: rng.pick(&[5, 30, 100]).unwrap_or(30),
             forged: 0,
-            found: None,
         }
     }
 
@@ -169,15 +165,9 @@ impl Model for Dart {
         world.driver(host).set_up()
     }
 
-    fn before_unplug(world: &mut World<Self>, host: usize) {
+    fn before_unplug(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         world.model.flights.excuse(host as u16);
-        if let Err(violation) = world.model.accounts[host].unplug() {
-            world.model.found.get_or_insert(violation);
-        }
-    }
-
-    fn beat(_: &Machine) -> Result<(), Violation> {
-        Ok(())
+        world.model.accounts[host].unplug()
     }
 
     fn tick(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
@@ -190,7 +180,6 @@ impl Model for Dart {
     }
 
     fn compose(world: &mut World<Self>) -> Result<(), Violation> {
-        world.check_found()?;
         if world.rng.percent(10) {
             let pair = world.rng.index(world.model.pairs.len());
             world.tend(world.model.pairs[pair])?;
@@ -236,12 +225,7 @@ impl Model for Dart {
         }
     }
 
-    fn heal(_: &mut World<Self>, (): ()) -> Result<(), Violation> {
-        Ok(())
-    }
-
     fn act(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
-        world.check_found()?;
         if !world.rng.percent(world.model.diligence) {
             return Ok(());
         }
@@ -261,7 +245,6 @@ impl Model for Dart {
     }
 
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
-        world.check_found()?;
         let mut busy = world.model.accounts[host].serve_fifo()?;
         while world.pager(host).serve_misses(40)? {
             busy = true;
@@ -269,33 +252,19 @@ impl Model for Dart {
         Ok(busy | world.model.accounts[host].take_records())
     }
 
-    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) {
-        if let Err(violation) = world.note_sent(host, destination, packet) {
-            world.model.found.get_or_insert(violation);
-        }
+    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) -> Result<(), Violation> {
+        world.note_sent(host, destination, packet)
     }
 
     fn arrived(world: &mut World<Self>, host: usize, packet: Arrived) -> Result<(), Violation> {
-        world.check_found()?;
         world.take(host, packet)
     }
-
-    fn check_round(world: &mut World<Self>) -> Result<(), Violation> {
-        world.check_found()
-    }
-
-    fn calm(_: &mut World<Self>) {}
 
     fn finish(world: &mut World<Self>) -> Result<(), Violation> {
         world.model.tidy_up()
     }
 
-    fn prod(_: &mut World<Self>) -> bool {
-        false
-    }
-
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
-        world.check_found()?;
         let model = &mut world.model;
         for host in 0..model.accounts.len() {
             model.accounts[host].settle()?;
@@ -307,10 +276,6 @@ impl Model for Dart {
 }
 
 impl World<Dart> {
-    fn check_found(&mut self) -> Result<(), Violation> {
-        self.model.found.take().map_or(Ok(()), Err)
-    }
-
     fn driver(&mut self, host: usize) -> Driver<'_> {
         let Dart { cards, accounts, .. } = &mut self.model;
         Driver { account: &mut accounts[host], rng: &mut self.rng, hosts: *cards }
@@ -367,13 +332,7 @@ impl World<Dart> {
     /// Sends a packet that bypasses the host's card.
     fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let (victim, bytes) = self.model.captured.forge(&mut self.rng, &self.model.accounts);
-        let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
-        let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
-        let to = HostId(victim);
-        // The switch overwrites the source.
-        let header = Header { destination: to, source: to, protocol };
-        if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
-            let excused = !self.hosts[usize::from(victim)].uplink.is_up();
+        if let Some(excused) = self.inject(host, victim, &bytes)? {
             self.model.flights.send((host as u16, victim), [bytes], excused);
             self.model.forged += 1;
         }

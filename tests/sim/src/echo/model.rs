@@ -5,7 +5,6 @@ use std::sync::Arc;
 use hamlyn_abi::echo::statistics::EchoStatistic;
 use hamlyn_abi::echo::window::ECHO_MAX_MESSAGE;
 use hamlyn_card::ports::{Packet, VolatileSlice};
-use hamlyn_fabric::{Header, HostId, Protocol};
 
 use crate::engine::rng::Rng;
 use crate::engine::uplink::Arrived;
@@ -30,8 +29,6 @@ pub(super) struct Echo {
     post: Post,
     /// Messages that reached their owners.
     taken: u64,
-    /// A violation found where no error can be returned.
-    found: Option<Violation>,
 }
 
 impl Echo {
@@ -41,7 +38,6 @@ impl Echo {
             traffic: u64::from(rng.range(50, 600)),
             post: Post::default(),
             taken: 0,
-            found: None,
         }
     }
 
@@ -73,8 +69,9 @@ impl Model for Echo {
         Ok(())
     }
 
-    fn before_unplug(world: &mut World<Self>, host: usize) {
+    fn before_unplug(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         world.model.post.excuse(host as u16);
+        Ok(())
     }
 
     fn beat(machine: &Machine) -> Result<(), Violation> {
@@ -134,10 +131,6 @@ impl Model for Echo {
         }
     }
 
-    fn heal(_: &mut World<Self>, (): ()) -> Result<(), Violation> {
-        Ok(())
-    }
-
     fn act(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         let mailbox = world.rng.index(MAILBOXES as usize);
         let Host { machine, processes, .. } = &mut world.hosts[host];
@@ -152,7 +145,7 @@ impl Model for Echo {
                 owner.ring(machine, &mut world.rng)?;
             }
         }
-        world.check_found()
+        Ok(())
     }
 
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
@@ -172,29 +165,12 @@ impl Model for Echo {
         Ok(busy)
     }
 
-    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) {
-        if let Err(violation) = world.note_sent(host, destination, packet) {
-            world.model.found.get_or_insert(violation);
-        }
+    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) -> Result<(), Violation> {
+        world.note_sent(host, destination, packet)
     }
 
     fn arrived(world: &mut World<Self>, host: usize, packet: Arrived) -> Result<(), Violation> {
-        world.check_found()?;
         world.take(host, packet)
-    }
-
-    fn check_round(world: &mut World<Self>) -> Result<(), Violation> {
-        world.check_found()
-    }
-
-    fn calm(_: &mut World<Self>) {}
-
-    fn finish(_: &mut World<Self>) -> Result<(), Violation> {
-        Ok(())
-    }
-
-    fn prod(_: &mut World<Self>) -> bool {
-        false
     }
 
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
@@ -216,10 +192,6 @@ impl Model for Echo {
 }
 
 impl World<Echo> {
-    fn check_found(&mut self) -> Result<(), Violation> {
-        self.model.found.take().map_or(Ok(()), Err)
-    }
-
     /// Wakes the owners that the card has fired for, as the driver. Returns whether there were any.
     fn wake(&mut self, host: usize) -> bool {
         let Host { machine, processes, .. } = &mut self.hosts[host];
@@ -290,11 +262,7 @@ impl World<Echo> {
             let (from, key) = (self.rng.next() as u32, self.rng.pick(&KEYS).unwrap_or(0));
             bytes = packet(self.rng.range(0, MAILBOXES), from, key, &data);
         }
-        let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
-        let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
-        let header = Header { destination: HostId(victim), source: HostId(victim), protocol };
-        if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
-            let excused = !self.hosts[usize::from(victim)].uplink.is_up();
+        if let Some(excused) = self.inject(host, victim, &bytes)? {
             self.model.post.send(Letter { source, destination: victim, packet: bytes, excused });
         }
         Ok(())

@@ -165,12 +165,9 @@ impl Model for Pigeons {
         Ok(())
     }
 
-    fn before_unplug(world: &mut World<Self>, host: usize) {
+    fn before_unplug(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         let own = |sent: &&mut Sent| sent.from == host || sent.letter as u16 == host as u16;
         world.model.sent.iter_mut().filter(own).for_each(|sent| sent.excused = true);
-    }
-
-    fn beat(_: &Loft) -> Result<(), Violation> {
         Ok(())
     }
 
@@ -210,10 +207,6 @@ impl Model for Pigeons {
         Ok(())
     }
 
-    fn heal(_: &mut World<Self>, (): ()) -> Result<(), Violation> {
-        Ok(())
-    }
-
     fn act(_: &mut World<Self>, _: usize) -> Result<(), Violation> {
         Ok(())
     }
@@ -222,7 +215,9 @@ impl Model for Pigeons {
         Ok(!world.hosts[host].machine.vectors.take().is_empty())
     }
 
-    fn sent(_: &mut World<Self>, _: usize, _: u16, _: &[u8]) {}
+    fn sent(_: &mut World<Self>, _: usize, _: u16, _: &[u8]) -> Result<(), Violation> {
+        Ok(())
+    }
 
     fn arrived(world: &mut World<Self>, host: usize, packet: Arrived) -> Result<(), Violation> {
         let Arrived { source, mut bytes } = packet;
@@ -238,20 +233,6 @@ impl Model for Pigeons {
         let sent = &mut world.model.sent[(letter >> 32) as usize];
         let right = write.address == PLACE + 8 * u64::from(source) && sent.from == usize::from(source);
         ensure(right && !std::mem::replace(&mut sent.arrived, true), || format!("{sent:?}: {write:?}"))
-    }
-
-    fn check_round(_: &mut World<Self>) -> Result<(), Violation> {
-        Ok(())
-    }
-
-    fn calm(_: &mut World<Self>) {}
-
-    fn finish(_: &mut World<Self>) -> Result<(), Violation> {
-        Ok(())
-    }
-
-    fn prod(_: &mut World<Self>) -> bool {
-        false
     }
 
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hamlyn_card::card::Progress;
-use hamlyn_fabric::{Geometry, HostId, Protocol, Request, Traffic};
+use hamlyn_fabric::{Geometry, Header, HostId, Protocol, Request, Traffic};
 use hamlyn_switch::bursts::{Bursts, Policy};
 use hamlyn_switch::mesh::Shape;
 use hamlyn_switch::{Options, Switch};
@@ -52,7 +52,9 @@ pub(crate) trait Model: Sized + Debug {
     fn begin(world: &mut World<Self>, host: usize) -> Result<(), Violation>;
 
     /// Called before a card's port goes down, with the packets in its rings.
-    fn before_unplug(_: &mut World<Self>, _: usize) {}
+    fn before_unplug(_: &mut World<Self>, _: usize) -> Result<(), Violation> {
+        Ok(())
+    }
 
     /// Called after the card has learned that its port is down.
     fn after_unplug(_: &mut World<Self>, _: usize) -> Result<(), Violation> {
@@ -60,7 +62,9 @@ pub(crate) trait Model: Sized + Debug {
     }
 
     /// Tells the driver of a running host that time has passed.
-    fn beat(machine: &Self::Machine) -> Result<(), Violation>;
+    fn beat(_: &Self::Machine) -> Result<(), Violation> {
+        Ok(())
+    }
 
     /// Runs the timers of a running host's operating system. Returns whether one was due.
     fn run_timers(_: &Self::Machine) -> Result<bool, Violation> {
@@ -81,7 +85,9 @@ pub(crate) trait Model: Sized + Debug {
     fn misfortune(world: &mut World<Self>) -> Result<(), Violation>;
 
     /// Ends a fault of the model's own.
-    fn heal(world: &mut World<Self>, healing: Self::Healing) -> Result<(), Violation>;
+    fn heal(_: &mut World<Self>, _: Self::Healing) -> Result<(), Violation> {
+        Ok(())
+    }
 
     /// Lets a part of a running host do one thing or nothing.
     fn act(world: &mut World<Self>, host: usize) -> Result<(), Violation>;
@@ -91,22 +97,28 @@ pub(crate) trait Model: Sized + Debug {
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation>;
 
     /// Called when a packet has left a card.
-    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]);
+    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) -> Result<(), Violation>;
 
     /// Hands an arriving packet to its card, and checks the effects.
     fn arrived(world: &mut World<Self>, host: usize, packet: Arrived) -> Result<(), Violation>;
 
     /// Checks the invariants that hold after each round in which every part had a turn.
-    fn check_round(world: &mut World<Self>) -> Result<(), Violation>;
+    fn check_round(_: &mut World<Self>) -> Result<(), Violation> {
+        Ok(())
+    }
 
     /// Ends new work of [`Model::compose`] and new faults.
-    fn calm(world: &mut World<Self>);
+    fn calm(_: &mut World<Self>) {}
 
     /// Called when all faults are over, before all parts finish their work.
-    fn finish(world: &mut World<Self>) -> Result<(), Violation>;
+    fn finish(_: &mut World<Self>) -> Result<(), Violation> {
+        Ok(())
+    }
 
     /// Called when all parts are idle. Returns whether the simulation has created more work.
-    fn prod(world: &mut World<Self>) -> bool;
+    fn prod(_: &mut World<Self>) -> bool {
+        false
+    }
 
     /// Checks the invariants of the fabric at rest. Then ends everything, and checks the invariants
     /// that hold after that.
@@ -299,7 +311,7 @@ impl<M: Model> World<M> {
             self.note(|| format!("host {host} sends a packet"));
         }
         for (destination, packet) in std::mem::take(&mut self.hosts[host].uplink.departed) {
-            M::sent(self, host, destination, &packet);
+            M::sent(self, host, destination, &packet)?;
         }
         if let Some((destination, packet)) = self.hosts[host].uplink.handed.take() {
             self.hand_over(host, destination, packet)?;
@@ -313,6 +325,17 @@ impl<M: Model> World<M> {
         M::arrived(self, host, arrived)
     }
 
+    /// Sends a packet of a hostile host, bypassing its card. Returns `None` if the ring is full, or
+    /// whether the switch may drop the packet, because the destination's port is down.
+    pub(crate) fn inject(&mut self, host: usize, to: u16, bytes: &[u8]) -> Result<Option<bool>, Violation> {
+        let uplink = &mut self.hosts[host].uplink;
+        // The switch overwrites the source.
+        let (destination, source) = (HostId(to), HostId(to));
+        let header = Header { destination, source, protocol: uplink.traffic.protocol };
+        let sent = uplink.inject(header.to_bytes(), bytes)?;
+        Ok(sent.then(|| !self.hosts[usize::from(to)].uplink.is_up()))
+    }
+
     /// Takes a port down, together with the packets in its rings. Returns whether the port was up.
     fn unplug(&mut self, host: usize) -> Result<bool, Violation> {
         if !self.hosts[host].uplink.is_up() {
@@ -320,7 +343,7 @@ impl<M: Model> World<M> {
         }
         self.note(|| format!("port {host} goes down"));
         self.hosts[host].was_unplugged = true;
-        M::before_unplug(self, host);
+        M::before_unplug(self, host)?;
         self.switch.remove_port(HostId(host as u16));
         self.hosts[host].uplink.set_link(None);
         self.hosts[host].machine.set_link_state(false)?;

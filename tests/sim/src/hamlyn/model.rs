@@ -50,11 +50,12 @@ impl Model for Hamlyn {
         world.populate(host)
     }
 
-    fn before_unplug(world: &mut World, host: usize) {
+    fn before_unplug(world: &mut World, host: usize) -> Result<(), Violation> {
         world.model.ledger.excuse(|other, _| other == host);
         world.model.fetches.excuse(|other| other == host);
         world.excuse_streams(host);
         world.sever(host);
+        Ok(())
     }
 
     fn beat(machine: &Machine) -> Result<(), Violation> {
@@ -135,10 +136,11 @@ impl Model for Hamlyn {
         Ok(busy)
     }
 
-    fn sent(world: &mut World, host: usize, destination: u16, packet: &[u8]) {
+    fn sent(world: &mut World, host: usize, destination: u16, packet: &[u8]) -> Result<(), Violation> {
         let at = &world.hosts[host];
         let now = at.machine.clock.milliseconds();
         world.model.fetches.sent(host, destination.into(), packet, now, |record| at.asker(record));
+        Ok(())
     }
 
     fn arrived(world: &mut World, host: usize, packet: Arrived) -> Result<(), Violation> {

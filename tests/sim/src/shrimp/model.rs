@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use hamlyn_card_shrimp::Options;
-use hamlyn_fabric::{Header, HostId, Protocol};
 
 use crate::engine::flight::Flights;
 use crate::engine::rng::Rng;
@@ -36,8 +35,6 @@ pub(super) struct Shrimp {
     /// Percentage of opportunities at which the driver looks at the records.
     diligence: u64,
     forged: u64,
-    /// A violation found where no error can be returned.
-    found: Option<Violation>,
 }
 
 impl Shrimp {
@@ -67,7 +64,6 @@ impl Shrimp {
             remaps: u64::from(rng.range(0, 40)),
             diligence: rng.pick(&[0, 5, 30, 100]).unwrap_or(30),
             forged: 0,
-            found: None,
         }
     }
 
@@ -109,8 +105,9 @@ impl Model for Shrimp {
         world.driver(host).set_up()
     }
 
-    fn before_unplug(world: &mut World<Self>, host: usize) {
+    fn before_unplug(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
         world.model.flights.excuse(host as u16);
+        Ok(())
     }
 
     fn beat(machine: &Machine) -> Result<(), Violation> {
@@ -127,7 +124,6 @@ impl Model for Shrimp {
     }
 
     fn compose(world: &mut World<Self>) -> Result<(), Violation> {
-        world.check_found()?;
         let host = world.rng.index(world.hosts.len());
         if world.rng.below(1000) < world.model.traffic {
             let processor = world.rng.index(world.hosts[host].processes.len());
@@ -176,7 +172,6 @@ impl Model for Shrimp {
     }
 
     fn act(world: &mut World<Self>, host: usize) -> Result<(), Violation> {
-        world.check_found()?;
         if world.rng.percent(15) && world.rng.percent(world.model.diligence) {
             let most = world.rng.range(1, 20) as usize;
             world.model.accounts[host].take_reports(most)?;
@@ -190,7 +185,6 @@ impl Model for Shrimp {
     }
 
     fn act_out(world: &mut World<Self>, host: usize) -> Result<bool, Violation> {
-        world.check_found()?;
         let is_time = world.rng.percent(world.model.diligence.max(2));
         let account = &mut world.model.accounts[host];
         let mut busy = if is_time { account.take_reports(usize::MAX)? } else { account.is_called() };
@@ -205,33 +199,15 @@ impl Model for Shrimp {
         Ok(busy)
     }
 
-    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) {
-        if let Err(violation) = world.note_sent(host, destination, packet) {
-            world.model.found.get_or_insert(violation);
-        }
+    fn sent(world: &mut World<Self>, host: usize, destination: u16, packet: &[u8]) -> Result<(), Violation> {
+        world.note_sent(host, destination, packet)
     }
 
     fn arrived(world: &mut World<Self>, host: usize, packet: Arrived) -> Result<(), Violation> {
-        world.check_found()?;
         world.take(host, packet)
     }
 
-    fn check_round(world: &mut World<Self>) -> Result<(), Violation> {
-        world.check_found()
-    }
-
-    fn calm(_: &mut World<Self>) {}
-
-    fn finish(_: &mut World<Self>) -> Result<(), Violation> {
-        Ok(())
-    }
-
-    fn prod(_: &mut World<Self>) -> bool {
-        false
-    }
-
     fn check_rest(world: &mut World<Self>) -> Result<(), Violation> {
-        world.check_found()?;
         let Shrimp { accounts, flights, .. } = &mut world.model;
         for (account, host) in accounts.iter_mut().zip(&world.hosts) {
             account.check()?;
@@ -245,10 +221,6 @@ impl Model for Shrimp {
 }
 
 impl World<Shrimp> {
-    fn check_found(&mut self) -> Result<(), Violation> {
-        self.model.found.take().map_or(Ok(()), Err)
-    }
-
     fn driver(&mut self, host: usize) -> Driver<'_> {
         let Shrimp { accounts, taste, .. } = &mut self.model;
         Driver { account: &mut accounts[host], rng: &mut self.rng, taste: *taste }
@@ -306,7 +278,7 @@ impl World<Shrimp> {
     fn forge(&mut self, host: usize) -> Result<(), Violation> {
         let (victim, forgery) = self.forgery(host);
         let bytes = forgery.packet(&mut self.rng);
-        self.inject(host, victim, bytes)
+        self.send_forged(host, victim, bytes)
     }
 
     /// Stores a byte to each page of another host, to cause many reports.
@@ -314,19 +286,13 @@ impl World<Shrimp> {
         let (victim, forgery) = self.forgery(host);
         for page in 1..=self.model.taste.pages {
             let bytes = forgery.byte(&mut self.rng, page);
-            self.inject(host, victim, bytes)?;
+            self.send_forged(host, victim, bytes)?;
         }
         Ok(())
     }
 
-    fn inject(&mut self, host: usize, victim: usize, bytes: Vec<u8>) -> Result<(), Violation> {
-        let protocol = self.hosts[host].machine.with_card(|card, _| card.identity().protocol)?;
-        let protocol = Protocol::parse(protocol).map_err(Violation::new)?;
-        let to = HostId(victim as u16);
-        // The switch overwrites the source.
-        let header = Header { destination: to, source: to, protocol };
-        if self.hosts[host].uplink.inject(header.to_bytes(), &bytes)? {
-            let excused = !self.hosts[victim].uplink.is_up();
+    fn send_forged(&mut self, host: usize, victim: usize, bytes: Vec<u8>) -> Result<(), Violation> {
+        if let Some(excused) = self.inject(host, victim as u16, &bytes)? {
             self.model.flights.send((host as u16, victim as u16), [bytes], excused);
             self.model.forged += 1;
         }
