@@ -1,52 +1,26 @@
 //! The account of a card: all that processors, drivers and other hosts do with it, and what it then
 //! must do.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use hamlyn_abi::shrimp::entry::*;
 use hamlyn_abi::shrimp::memory::*;
 use hamlyn_abi::shrimp::registers::*;
-use hamlyn_abi::shrimp::statistics::{SHRIMP_STATISTICS, ShrimpStatistic as Counter};
-use hamlyn_card::ports::{Packet, VolatileSlice};
+use hamlyn_abi::shrimp::statistics::ShrimpStatistic as Counter;
 
 use crate::engine::memory::{PAGE, Right, Write};
 use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
 
-use super::incoming::Incoming;
+use super::checks::Checks;
+use super::incoming::{Incoming, hand_over, in_order};
 use super::machine::Machine;
-use super::mapping::{DATA_PAGES, Table};
+use super::mapping::Table;
 use super::outgoing::{Kind, Outgoing};
 use super::packet::{Letter, place};
 use super::reports::Reports;
 use super::transfers::{Transfer, Transfers};
-
-/// The counters that the account knows exactly.
-const KNOWN: [Counter; 18] = [
-    Counter::StoresSeen,
-    Counter::StoresToWindow,
-    Counter::StoresRefused,
-    Counter::StoresMerged,
-    Counter::PacketsSent,
-    Counter::BytesSent,
-    Counter::TransfersStarted,
-    Counter::TransfersDone,
-    Counter::TransfersCut,
-    Counter::TransfersRefused,
-    Counter::WritesBack,
-    Counter::CommandsMapped,
-    Counter::CommandsMappedRefused,
-    Counter::PacketsDeposited,
-    Counter::BytesDeposited,
-    Counter::NotMappedIn,
-    Counter::OutgoingFull,
-    Counter::Arrivals,
-];
-
-/// Reasons for which a packet may not be accepted.
-const FAULTS: [Counter; 4] =
-    [Counter::Malformed, Counter::BadChecksum, Counter::WrongNode, Counter::Discarded];
 
 /// Counters for the report.
 #[derive(Debug, Default, Clone, Copy)]
@@ -65,8 +39,6 @@ pub(super) struct Account {
     machine: Arc<Machine>,
     /// The card sees the stores on its bus.
     snoops: bool,
-    /// The expected contents of the host's memory.
-    memory: Vec<u8>,
     table: Table,
     /// For each host, the page that its operating system stores to.
     system: BTreeMap<u16, u64>,
@@ -75,11 +47,7 @@ pub(super) struct Account {
     transfers: Transfers,
     incoming: Incoming,
     reports: Reports,
-    /// Pages whose stores the card has asked to see.
-    watched: BTreeSet<u64>,
-    /// Number of times the vector for a full FIFO was raised.
-    full_raised: u64,
-    counts: [u64; SHRIMP_STATISTICS as usize],
+    checks: Checks,
     tally: Tally,
 }
 
@@ -89,7 +57,6 @@ impl Account {
         Self {
             machine,
             snoops,
-            memory: vec![0; ((DATA_PAGES + 1) as u64 * PAGE) as usize],
             table: Table::default(),
             system: BTreeMap::new(),
             outgoing: Outgoing::new(options.fifo.into()),
@@ -97,9 +64,7 @@ impl Account {
             transfers: Transfers::default(),
             incoming: Incoming::new(options.fifo.into()),
             reports: Reports::default(),
-            watched: BTreeSet::new(),
-            full_raised: 0,
-            counts: [0; SHRIMP_STATISTICS as usize],
+            checks: Checks::default(),
             tally: Tally::default(),
         }
     }
@@ -130,16 +95,11 @@ impl Account {
     }
 
     fn count(&mut self, counter: Counter, more: u64) {
-        self.counts[usize::from(counter)] += more;
+        self.checks.count(counter, more);
     }
 
     pub(super) fn counted(&self, counter: Counter) -> u64 {
-        self.counts[usize::from(counter)]
-    }
-
-    fn remember(&mut self, address: u64, bytes: &[u8]) {
-        let start = address as usize;
-        self.memory[start..start + bytes.len()].copy_from_slice(bytes);
+        self.checks.counted(counter)
     }
 
     /// Returns when the card closes a blocked-write packet, if it has one.
@@ -199,66 +159,19 @@ impl Account {
     }
 
     /// Checks the raised vectors: each has a reason, and none is missing.
-    pub(super) fn hear_vectors(&mut self) -> Result<(), Violation> {
+    pub(super) fn check_vectors(&mut self) -> Result<(), Violation> {
         let (id, vectors) = (self.id(), self.machine.vectors.take());
         let raised = |wanted: u32| vectors.iter().filter(|vector| u32::from(**vector) == wanted).count();
-        self.full_raised += raised(SHRIMP_VECTOR_OUTGOING) as u64;
-        let (full, came) = (self.counted(Counter::OutgoingFull), self.full_raised);
-        ensure(came == full, || {
-            format!("host {id}: the FIFO was full {full} times, and {came} vectors came")
-        })?;
+        self.checks.check_full(id, raised(SHRIMP_VECTOR_OUTGOING) as u64)?;
         self.reports.check(id, raised(SHRIMP_VECTOR_ARRIVAL) > 0)
     }
 
     /// Checks the invariants of the card between operations.
     pub(super) fn check(&mut self) -> Result<(), Violation> {
         self.settle()?;
-        self.hear_vectors()?;
-        let (host, machine) = (self.id(), self.machine.clone());
+        self.check_vectors()?;
         self.incoming.note_held(self.now());
-        self.check_fifos()?;
-        while let Some((page, seen)) = machine.with_card(|card, _| card.watch_change())? {
-            if seen {
-                self.watched.insert(page)
-            } else {
-                self.watched.remove(&page)
-            };
-        }
-        let expected: BTreeSet<u64> = self.table.watched().into_iter().collect();
-        ensure(self.watched == expected, || {
-            format!("host {host}: the card sees stores to {:?}, and has to see {expected:?}", self.watched)
-        })?;
-        let counters = machine.counters();
-        for counter in KNOWN {
-            let (is, known) = (counters[usize::from(counter)], self.counted(counter));
-            ensure(is == known, || format!("host {host}: {counter:?} is {is}, and must be {known}"))?;
-        }
-        let writes = machine.memory.take_writes();
-        ensure(writes.is_empty(), || format!("host {host}: it wrote unasked: {writes:x?}"))
-    }
-
-    /// Checks that the FIFOs hold what the account expects, and no more than their capacity.
-    fn check_fifos(&self) -> Result<(), Violation> {
-        let (host, machine) = (self.id(), &self.machine);
-        let capacity = machine.options.fifo.into();
-        for (what, register, fill) in [
-            ("Outgoing", SHRIMP_REG_OUT_FILL, self.outgoing.fill()),
-            ("Incoming", SHRIMP_REG_IN_FILL, self.incoming.fill()),
-        ] {
-            let is = u64::from(machine.load(register)?);
-            ensure(is == fill, || format!("host {host}: the {what} FIFO says {is}, and has {fill}"))?;
-            ensure(is <= capacity, || format!("host {host}: the {what} FIFO has {is} of {capacity}"))?;
-        }
-        let cut_off = machine.load(SHRIMP_REG_CUT_OFF)?;
-        ensure(cut_off == 0, || {
-            format!("host {host}: hosts {cut_off:#b} are cut off, and none took nothing for long")
-        })?;
-        let takes = (machine.takes_stores()?, machine.takes_packets());
-        // Without a link, stores need not wait, because they are not sent.
-        let must = (self.outgoing.has_room() || !machine.is_linked(), self.incoming.takes_packets());
-        ensure(takes == must, || {
-            format!("host {host}: it takes stores, packets: {takes:?}, and must: {must:?}")
-        })
+        self.checks.check(&self.machine, &self.table, (&self.outgoing, &self.incoming))
     }
 
     /// Checks that nothing waits, and that the memory has the values stored there.
@@ -270,13 +183,7 @@ impl Account {
         })?;
         let owed = self.reports.owed();
         ensure(owed.is_empty(), || format!("host {host}: the driver sleeps, and never heard of {owed:?}"))?;
-        let memory = &self.memory[PAGE as usize..];
-        let is = self.machine.memory.peek(PAGE, memory.len());
-        let differs = is.iter().zip(memory).position(|(is, stored)| is != stored);
-        ensure(differs.is_none(), || {
-            let byte = differs.unwrap_or(0) + PAGE as usize;
-            format!("host {host}: byte {byte:#x} is not what was stored last")
-        })
+        self.checks.check_memory(&self.machine)
     }
 
     /// Stores on the host's bus as a processor. Returns `false` if the processor has to wait
@@ -284,13 +191,13 @@ impl Account {
     pub(super) fn store_on_bus(&mut self, address: u64, bytes: &[u8]) -> Result<bool, Violation> {
         self.settle()?;
         let machine = self.machine.clone();
-        let is_seen = self.snoops && self.watched.contains(&(address / PAGE));
+        let is_seen = self.snoops && self.checks.is_watched(address);
         if is_seen && !machine.takes_stores()? {
             self.tally.waits += 1;
             return Ok(false);
         }
         machine.memory.poke(address, bytes);
-        self.remember(address, bytes);
+        self.checks.remember(address, bytes);
         if is_seen {
             machine.seen(address, bytes)?;
             self.count(Counter::StoresSeen, 1);
@@ -329,7 +236,7 @@ impl Account {
             let writes = machine.memory.take_writes();
             let is_it = writes.iter().map(|write| (write.address, &write.bytes[..])).eq([(address, bytes)]);
             ensure(is_it, || format!("host {id}: a store to the window wrote {writes:x?}"))?;
-            self.remember(address, bytes);
+            self.checks.remember(address, bytes);
             self.count(Counter::StoresToWindow, 1);
             self.propagated(address, bytes)?;
         }
@@ -443,51 +350,13 @@ impl Account {
         Ok(())
     }
 
-    pub(super) fn take(&mut self, source: u16, mut bytes: Vec<u8>, columns: u16) -> Result<(), Violation> {
-        let (id, machine) = (self.id(), self.machine.clone());
-        ensure(machine.takes_packets(), || format!("host {id}: a packet comes though it takes none"))?;
-        let (letter, faults) = self.judge(source, &bytes, columns)?;
-        let before = machine.counters();
-        let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
-        machine.with_card(|card, ports| card.packet_arrived(ports, &packet))?;
-        let after = machine.counters();
-        let more = |counter: Counter| after[usize::from(counter)] - before[usize::from(counter)];
-        let counted: Vec<Counter> = FAULTS.into_iter().filter(|counter| more(*counter) > 0).collect();
-        match letter.filter(|_| faults.is_empty()) {
-            Some(letter) => {
-                ensure(counted.is_empty(), || {
-                    format!("host {id}: a packet from {source} was refused: {counted:?}")
-                })?;
-                self.incoming.add(source, letter);
-                self.drained()?;
-            }
-            None => ensure(counted.len() == 1 && faults.contains(&counted[0]), || {
-                format!("host {id}: a packet from {source} has {faults:?}, and was counted as {counted:?}")
-            })?,
+    /// Hands a packet to the card.
+    pub(super) fn take(&mut self, source: u16, bytes: Vec<u8>, columns: u16) -> Result<(), Violation> {
+        if let Some(letter) = hand_over(&self.machine, (source, columns), bytes)? {
+            self.incoming.add(source, letter);
+            self.drained()?;
         }
         self.check()
-    }
-
-    /// Returns the contents of a packet, and all its defects.
-    fn judge(
-        &self,
-        source: u16,
-        bytes: &[u8],
-        columns: u16,
-    ) -> Result<(Option<Letter>, Vec<Counter>), Violation> {
-        let places = (place(self.id(), columns), place(source, columns));
-        let (is_enabled, read) = (self.machine.is_enabled()?, Letter::read(bytes));
-        let is = |test: fn(&(Letter, bool)) -> bool| read.as_ref().is_some_and(test);
-        let named = read.as_ref().map(|(letter, _)| (Some(letter.to), Some(letter.from)));
-        let faults = [
-            (!is_enabled, Counter::Discarded),
-            (is(|(_, is_sound)| !is_sound), Counter::BadChecksum),
-            (read.is_none() || is(|(letter, _)| !letter.is_whole()), Counter::Malformed),
-            // Without a link, the card does not know its own place.
-            (named.is_some_and(|named| named != places) || !self.machine.is_linked(), Counter::WrongNode),
-        ];
-        let faults = faults.into_iter().filter(|(is_wrong, _)| *is_wrong).map(|(_, fault)| fault).collect();
-        Ok((read.map(|(letter, _)| letter), faults))
     }
 
     /// Accounts for the card's check of its Incoming FIFO: it deposits the packets there unless
@@ -511,7 +380,7 @@ impl Account {
             self.count(Counter::BytesDeposited, length);
             self.reports.arrived((address / PAGE) as u32, is_reported);
             self.tally.deposited += 1;
-            self.remember(address, &expected.bytes);
+            self.checks.remember(address, &expected.bytes);
             self.note_records(&mut writes)?;
         }
         ensure(writes.is_empty(), || format!("host {host}: it wrote more than arrived: {writes:x?}"))
@@ -644,22 +513,8 @@ impl Account {
         self.machine.forget_queue();
         self.incoming.reset(now);
         let old = std::mem::replace(self, Self::new(self.machine.clone(), self.snoops));
-        (self.incoming, self.watched) = (old.incoming, old.watched);
-        (self.memory, self.tally) = (old.memory, old.tally);
+        (self.incoming, self.checks, self.tally) = (old.incoming, old.checks, old.tally);
+        self.checks.reset();
         self.check()
     }
-}
-
-/// Merges the next writes into one of up to `length` bytes. Each must be a word or less, directly
-/// behind the previous one.
-fn in_order(writes: &mut VecDeque<Write>, length: usize) -> Option<Write> {
-    let mut whole = writes.front().map(|first| Write { address: first.address, bytes: Vec::new() })?;
-    let follows = |whole: &Write, next: &Write| {
-        let end = whole.address + whole.bytes.len() as u64;
-        next.address == end && next.bytes.len() <= 8 && whole.bytes.len() + next.bytes.len() <= length
-    };
-    while writes.front().is_some_and(|next| follows(&whole, next)) {
-        whole.bytes.extend(writes.pop_front()?.bytes);
-    }
-    Some(whole)
 }

@@ -1,8 +1,15 @@
-//! Packets that a card has accepted, in its Incoming FIFO.
+//! Packets that arrive at a card: which it may refuse, and its Incoming FIFO.
 
 use std::collections::VecDeque;
 
-use super::packet::{LARGEST, Letter, OVERHEAD};
+use hamlyn_abi::shrimp::statistics::ShrimpStatistic as Counter;
+use hamlyn_card::ports::{Packet, VolatileSlice};
+
+use crate::engine::memory::Write;
+use crate::engine::violation::{Violation, ensure};
+
+use super::machine::Machine;
+use super::packet::{LARGEST, Letter, OVERHEAD, place};
 
 /// The Incoming FIFO.
 #[derive(Debug)]
@@ -94,4 +101,70 @@ impl Incoming {
         }
         sum >= 5000
     }
+}
+
+/// Reasons for which a packet may not be accepted.
+const FAULTS: [Counter; 4] =
+    [Counter::Malformed, Counter::BadChecksum, Counter::WrongNode, Counter::Discarded];
+
+/// Hands a packet to a card. Returns its contents if the card has accepted it. The card refuses a
+/// packet for one of its defects, and for nothing else.
+pub(super) fn hand_over(
+    machine: &Machine,
+    (source, columns): (u16, u16),
+    mut bytes: Vec<u8>,
+) -> Result<Option<Letter>, Violation> {
+    let id = machine.id;
+    ensure(machine.takes_packets(), || format!("host {id}: a packet comes though it takes none"))?;
+    let (letter, faults) = judge(machine, (source, columns), &bytes)?;
+    let before = machine.counters();
+    let packet = Packet { source, bytes: VolatileSlice::from(&mut bytes[..]).into() };
+    machine.with_card(|card, ports| card.packet_arrived(ports, &packet))?;
+    let after = machine.counters();
+    let more = |counter: Counter| after[usize::from(counter)] - before[usize::from(counter)];
+    let counted: Vec<Counter> = FAULTS.into_iter().filter(|counter| more(*counter) > 0).collect();
+    let accepted = letter.filter(|_| faults.is_empty());
+    let is_it = match accepted {
+        Some(_) => counted.is_empty(),
+        None => counted.len() == 1 && faults.contains(&counted[0]),
+    };
+    ensure(is_it, || {
+        format!("host {id}: a packet from {source} has {faults:?}, and was counted as {counted:?}")
+    })?;
+    Ok(accepted)
+}
+
+/// Returns the contents of an arriving packet, and all its defects.
+fn judge(
+    machine: &Machine,
+    (source, columns): (u16, u16),
+    bytes: &[u8],
+) -> Result<(Option<Letter>, Vec<Counter>), Violation> {
+    let places = (place(machine.id, columns), place(source, columns));
+    let (is_enabled, read) = (machine.is_enabled()?, Letter::read(bytes));
+    let is = |test: fn(&(Letter, bool)) -> bool| read.as_ref().is_some_and(test);
+    let named = read.as_ref().map(|(letter, _)| (Some(letter.to), Some(letter.from)));
+    let faults = [
+        (!is_enabled, Counter::Discarded),
+        (is(|(_, is_sound)| !is_sound), Counter::BadChecksum),
+        (read.is_none() || is(|(letter, _)| !letter.is_whole()), Counter::Malformed),
+        // Without a link, the card does not know its own place.
+        (named.is_some_and(|named| named != places) || !machine.is_linked(), Counter::WrongNode),
+    ];
+    let faults = faults.into_iter().filter(|(is_wrong, _)| *is_wrong).map(|(_, fault)| fault).collect();
+    Ok((read.map(|(letter, _)| letter), faults))
+}
+
+/// Merges the next writes into one of up to `length` bytes. Each must be a word or less, directly
+/// behind the previous one.
+pub(super) fn in_order(writes: &mut VecDeque<Write>, length: usize) -> Option<Write> {
+    let mut whole = writes.front().map(|first| Write { address: first.address, bytes: Vec::new() })?;
+    let follows = |whole: &Write, next: &Write| {
+        let end = whole.address + whole.bytes.len() as u64;
+        next.address == end && next.bytes.len() <= 8 && whole.bytes.len() + next.bytes.len() <= length
+    };
+    while writes.front().is_some_and(|next| follows(&whole, next)) {
+        whole.bytes.extend(writes.pop_front()?.bytes);
+    }
+    Some(whole)
 }

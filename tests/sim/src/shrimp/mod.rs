@@ -25,6 +25,7 @@
 //! | `outgoing`, `incoming` | the FIFOs: data to send, and data taken in |
 //! | `transfers` | deliberate update |
 //! | `reports` | the arrival queue |
+//! | `checks` | checks of what a card shows, and of its host's memory |
 //! | `account` | the account of a card, in which these parts meet |
 //! | `operating` | the operating systems: entries, thresholds, resets; also hostile ones |
 //! | `forgery` | packets of hostile hosts |
@@ -32,6 +33,7 @@
 //! | `model` | the engine's interface |
 
 mod account;
+mod checks;
 mod forgery;
 mod incoming;
 mod machine;

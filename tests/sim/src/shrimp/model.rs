@@ -241,7 +241,7 @@ impl World<Shrimp> {
 
     fn reset(&mut self, host: usize) -> Result<(), Violation> {
         self.model.accounts[host].settle()?;
-        self.model.accounts[host].hear_vectors()?;
+        self.model.accounts[host].check_vectors()?;
         self.note(|| format!("host {host} resets its card"));
         self.driver(host).reset()
     }
