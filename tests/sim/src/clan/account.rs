@@ -353,7 +353,7 @@ impl Account {
                 let front = endpoint.and_then(|endpoint| endpoint.requests.front());
                 front.is_some_and(|front| front.serial == serial)
             }
-            Origin::Nobody => false,
+            Origin::Gone => false,
         }
     }
 
@@ -388,9 +388,9 @@ impl Account {
         Ok(true)
     }
 
-    /// Returns what waits to leave for one of `hosts` hosts, or for an answer.
-    fn what_waits(&self, hosts: usize) -> Vec<(u32, String)> {
-        self.program.what_waits(&self.ledger, hosts as u32)
+    /// Returns packets that wait to leave for one of `hosts` hosts, or wait for an answer.
+    fn unfinished(&self, hosts: usize) -> Vec<(u32, String)> {
+        self.program.unfinished(&self.ledger, hosts as u32)
     }
 
     /// Returns a request that has ended and owes copies.
@@ -402,7 +402,7 @@ impl Account {
     pub(super) fn is_waiting(&self, shared: &Shared, hosts: usize) -> bool {
         !self.loads.is_empty()
             || self.landings.count() > 0
-            || !self.what_waits(hosts).is_empty()
+            || !self.unfinished(hosts).is_empty()
             || shared.refusals.is_owed(self.id.into(), &shared.standing)
             || self.owing(&shared.standing).is_some()
     }
@@ -452,7 +452,7 @@ impl Account {
         ensure(self.landings.count() == 0, || format!("host {host}: it keeps what has arrived"))?;
         ensure(self.loads.is_empty(), || format!("host {host}: a load waits for ever: {:?}", self.loads))?;
         // Nothing waits for a hostile host either: one that grants nothing is given up.
-        let waits = self.what_waits(hosts);
+        let waits = self.unfinished(hosts);
         ensure(waits.is_empty(), || format!("host {host}: something waits for ever: {waits:?}"))?;
         let owing = self.owing(&shared.standing);
         ensure(owing.is_none(), || format!("host {host}: copies never leave: {owing:x?}"))

@@ -79,7 +79,7 @@ impl Arrival {
             arrival.take_refusal(account, shared);
         }
         if letter.kind == CREDIT && arrival.verdict.may_be_taken {
-            credits.hear_grant(account.id, source, letter);
+            credits.note_grant(account.id, source, letter);
         }
         if is_sound == Some(true) {
             bytes = letter.write();
@@ -294,11 +294,11 @@ impl Arrival {
                 let aperture = ledger.own_aperture(number, owner);
                 match aperture.filter(|one| local + length <= one.area.length) {
                     Some(aperture) => landings.add(aperture, local, &answer.data, accesses),
-                    // It has come, although there is no place to write it.
+                    // It has come, although no aperture takes it.
                     None => account.passed(accesses),
                 }
             }
-            Origin::Nobody => {}
+            Origin::Gone => {}
         }
         Some(())
     }

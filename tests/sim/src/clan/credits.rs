@@ -106,7 +106,7 @@ impl Credits {
 
     /// Takes in a grant that has come. A limit of more than a window beyond the sent words is
     /// ignored.
-    pub(super) fn hear_grant(&mut self, host: u16, source: u16, letter: &Letter) {
+    pub(super) fn note_grant(&mut self, host: u16, source: u16, letter: &Letter) {
         let window = self.window;
         let Some(spent) = self.spent.get_mut(&(host, source)) else { return };
         if spent.epoch == letter.epoch && letter.offset <= spent.words + window {
@@ -150,7 +150,7 @@ impl Credits {
         for ((host, source), come) in &self.come {
             let left = come.granted - come.words;
             ensure(left > window / 2 || left == window, || {
-                format!("host {host}: {source} has credits for {left} words, and hears of no more")
+                format!("host {host}: {source} has credits for {left} words, and got no more")
             })?;
             let Some(spent) = self.spent.get(&(*source, *host)) else { continue };
             let is_sure = !standing.is_in_trouble(*host, (*source).into());

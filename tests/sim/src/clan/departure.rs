@@ -21,7 +21,7 @@ impl Departure {
     /// Reads a packet that has left.
     pub(super) fn new(account: &Account, to: u16, bytes: &[u8]) -> Result<Self, Violation> {
         let wrong = |what: String| Violation::new(format!("host {}: a packet to {to:#x} {what}", account.id));
-        let (letter, is_sound) = Letter::read(bytes).ok_or_else(|| wrong("is no packet".into()))?;
+        let (letter, is_sound) = Letter::read(bytes).ok_or_else(|| wrong("is not a packet".into()))?;
         ensure(is_sound, || wrong("has a wrong checksum".into()))?;
         let length = letter.data.len();
         ensure(length as u64 <= account.burst(), || wrong(format!("has {length} bytes")))?;

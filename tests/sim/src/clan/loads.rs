@@ -113,7 +113,7 @@ impl Loads {
         is_dropped: bool,
     ) -> Result<Loaded, Violation> {
         let load = self.waiting.remove(&number).ok_or_else(|| {
-            Violation::new(format!("host {host}: load {number} is answered, which nobody waits for"))
+            Violation::new(format!("host {host}: load {number} is answered, and does not wait"))
         })?;
         let (window, ones) = (&load.window, u64::MAX >> (64 - 8 * u32::from(load.width)));
         if let Some(known) = load.value {
@@ -127,7 +127,7 @@ impl Loads {
         ensure(value & ones == ones, || {
             format!("host {host}: a load that failed does not read as ones: {load:x?}")
         })?;
-        // It was refused, or not answered in time, or there is no link.
+        // It was refused, or not answered in time, or the link is down.
         ensure(load.refused != 0 || is_late || load.is_cut || is_dropped || is_odd, || {
             format!("host {host}: a load failed for no reason: {load:x?}")
         })?;

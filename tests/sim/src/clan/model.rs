@@ -252,6 +252,6 @@ impl Model for Clan {
         let lost = flights.lost(hosts);
         ensure(lost.is_none(), || format!("a packet is lost: {lost:?}"))?;
         let untold = shared.refusals.untold(&shared.standing);
-        ensure(untold.is_none(), || format!("nobody was told of a refused write: {untold:?}"))
+        ensure(untold.is_none(), || format!("a refused write was not reported: {untold:?}"))
     }
 }

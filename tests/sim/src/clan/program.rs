@@ -216,7 +216,7 @@ impl Program {
         // The request has ended: the answer is not awaited.
         let index = self.ghosts.iter().position(|ghost| ghost.pending.asks(to, letter, burst))?;
         self.ghosts.swap_remove(index);
-        Some(Origin::Nobody)
+        Some(Origin::Gone)
     }
 
     /// Returns requests that do not wait for their packets and may have made one with a tag, oldest
@@ -309,8 +309,8 @@ impl Program {
         self.detached.iter().find(owes)
     }
 
-    /// Returns what waits to leave for existing hosts, or for an answer.
-    pub(super) fn what_waits(&self, ledger: &Ledger, hosts: u32) -> Vec<(u32, String)> {
+    /// Returns packets that wait to leave for existing hosts, or wait for an answer.
+    pub(super) fn unfinished(&self, ledger: &Ledger, hosts: u32) -> Vec<(u32, String)> {
         let made = self.made.iter().flat_map(|(to, queue)| {
             queue.iter().filter(|made| !made.excused).map(|made| (*to, format!("{made:x?}")))
         });

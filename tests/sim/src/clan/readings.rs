@@ -14,7 +14,7 @@ pub(super) enum Origin {
     Dma(u32, u64),
     /// The origin no longer exists.
     #[default]
-    Nobody,
+    Gone,
 }
 
 /// A remote read in flight.
@@ -80,7 +80,7 @@ impl Readings {
         };
         let index = self.0.iter().position(is_it).unwrap_or_else(|| {
             // It is from a hostile host.
-            self.ask(pair, letter, Origin::Nobody);
+            self.ask(pair, letter, Origin::Gone);
             self.0.len() - 1
         });
         let reading = &mut self.0[index];
@@ -187,7 +187,7 @@ impl Readings {
     /// Notes that a card was reset: no process there waits.
     pub(super) fn reset(&mut self, host: u16) {
         for reading in self.0.iter_mut().filter(|reading| reading.pair.0 == host) {
-            reading.origin = Origin::Nobody;
+            reading.origin = Origin::Gone;
         }
     }
 

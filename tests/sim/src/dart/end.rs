@@ -322,7 +322,7 @@ impl End {
         } else {
             let is_worth_it = self.done.wrapping_sub(self.told) >= (self.limit / 8).max(1);
             let are_credits = letter.kind == CREDITS && letter.cells.is_empty() && is_worth_it;
-            ensure(are_credits, || wrong("is nothing that is to be sent"))?;
+            ensure(are_credits, || wrong("is not due"))?;
         }
         self.told = self.done;
         Ok(())

@@ -92,8 +92,8 @@ impl Model for Echo {
             return Ok(());
         }
         let (host, mailbox) = (world.rng.index(world.hosts.len()), world.rng.index(MAILBOXES as usize));
-        let somebody = world.rng.below(world.hosts.len() as u64 + 1) as u32;
-        let destination = if world.rng.percent(3) { 1 << 16 | somebody } else { somebody };
+        let other = world.rng.below(world.hosts.len() as u64 + 1) as u32;
+        let destination = if world.rng.percent(3) { 1 << 16 | other } else { other };
         let length = match world.rng.below(10) {
             0 => 0,
             1 => ECHO_MAX_MESSAGE,
@@ -218,7 +218,7 @@ impl World<Echo> {
         let Arrived { source, mut bytes } = arrived;
         let length = bytes.len();
         ensure(self.model.post.take(source, host as u16, &bytes), || {
-            format!("host {host}: a packet of {length} bytes from {source} that nobody sent")
+            format!("host {host}: a packet of {length} bytes from {source} was not sent")
         })?;
         let Host { machine, processes, .. } = &mut self.hosts[host];
         let is_enabled = machine.is_enabled()?;

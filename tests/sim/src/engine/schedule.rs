@@ -107,16 +107,16 @@ impl<M: Model> World<M> {
             order.swap(last, other);
         }
         let mut busy = false;
-        for who in order {
+        for part in order {
             // A process whose turn is over sees the effect of a timer in the next round.
             busy |= self.take_step()?;
-            if who == switch {
+            if part == switch {
                 busy |= self.switch_step()?;
                 continue;
             }
-            busy |= M::act_out(self, who)?;
+            busy |= M::act_out(self, part)?;
             for _ in 0..4 {
-                busy |= self.card_step(who)?;
+                busy |= self.card_step(part)?;
             }
         }
         M::check_round(self)?;

@@ -288,7 +288,7 @@ impl<M: Model> World<M> {
     fn hand_over(&mut self, source: usize, destination: u16, bytes: Vec<u8>) -> Result<(), Violation> {
         let (source, host) = (source as u16, usize::from(destination));
         let passes = self.switch.crossbar().pass(HostId(source), HostId(destination), bytes.len());
-        ensure(passes, || format!("host {source} may not hand a packet to {destination} any more"))?;
+        ensure(passes, || format!("host {source} may no longer hand a packet to {destination}"))?;
         self.note(|| format!("host {source} hands a packet to {destination}"));
         self.hosts[host].uplink.taken += 1;
         M::arrived(self, host, Arrived { source, bytes })?;

@@ -136,7 +136,7 @@ impl Machine {
         let Some(express) = &self.express else { return Ok(()) };
         let ends = express.ends();
         if let Some(held) = ends.held.values().next() {
-            return Err(Violation::new(format!("host {}: at the end somebody has {held:?}", self.id)));
+            return Err(Violation::new(format!("host {}: at the end {held:?} is still held", self.id)));
         }
         express.matrix.check_rest()
     }

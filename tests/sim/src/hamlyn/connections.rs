@@ -61,7 +61,7 @@ pub(crate) struct Record {
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Answers {
     pub(crate) listening: u64,
-    pub(crate) nobody: u64,
+    pub(crate) not_listening: u64,
     pub(crate) silent: u64,
 }
 

@@ -144,7 +144,7 @@ impl World {
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let connecting = match program.manager.card().begin_connect(target as u32, &name, &request) {
             Ok(connecting) => connecting,
-            // There is no link.
+            // The link is down.
             Err(_) if !self.hosts[host].uplink.is_up() => return Ok(false),
             Err(error) => return Err(Violation::new(format!("host {host} cannot ask: {error}"))),
         };
@@ -300,7 +300,7 @@ impl World {
         let record = &mut self.model.connections.records[number];
         let passed = (true, connection.private().to_vec());
         ensure(record.answer.as_ref() == Some(&passed), || {
-            format!("connection {number} is accepted with what nobody said: {passed:?} {record:?}")
+            format!("connection {number} is accepted with data that was not sent: {passed:?} {record:?}")
         })?;
         record.established = true;
         self.note(|| format!("connection {number} is established"));
@@ -350,7 +350,7 @@ impl World {
             let Some(program) = process.and_then(Process::correspondent) else { continue };
             let mut open = program.open.iter().filter(|open| open.record == record);
             ensure(open.all(|open| !matches!(open.connection.end(), Ok(None))), || {
-                format!("host {host} has lost its link, and nobody has told connection {record}")
+                format!("host {host} has lost its link, and connection {record} was not told")
             })?;
         }
         Ok(())
@@ -397,7 +397,7 @@ impl World {
             return Ok(false);
         }
         self.model.connections.gone(number, ASKER, now, None);
-        self.note(|| format!("connection {number}: who asked gives up"));
+        self.note(|| format!("connection {number}: the asker gives up"));
         if let Some(program) = self.hosts[host].correspondent_mut(process) {
             program.asking.swap_remove(index);
         }

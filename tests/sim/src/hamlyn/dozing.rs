@@ -43,7 +43,9 @@ impl Host {
             let Some(wanted) = program.dozes.filter(|_| fired.contains(&number)) else { continue };
             let completed = u64::from(self.machine.completed(number));
             ensure(completed >= wanted, || {
-                format!("the card woke who waits for {wanted} requests, and {completed} are finished")
+                format!(
+                    "the card woke a program that waits for {wanted} requests, and {completed} are finished"
+                )
             })?;
             program.dozes = None;
         }

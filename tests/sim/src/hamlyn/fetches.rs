@@ -153,7 +153,7 @@ impl Fetches {
         let unjudged = |record: &Record| record.ticket == Some(header.delta) && record.verdict.is_none();
         let Some(number) = self.find(source, host, &header, packet, unjudged) else {
             return ensure(verdict.is_err() || !honest, || {
-                format!("host {host} carried out a fetch-and-op that nobody asked, or twice: {header:?}")
+                format!("host {host} carried out a fetch-and-op that was not requested, or twice: {header:?}")
             });
         };
         let record = &mut self.records[number];

@@ -69,7 +69,7 @@ impl World {
             return Err(Violation::new(format!("connection {record}: an offer of {} bytes", offer.len())));
         };
         if machine.ask_for_view(pid, of, key).is_err() {
-            // There is no link.
+            // The link is down.
             let now = self.now();
             self.model.connections.gone(record, side, now, None);
             return Ok(());

@@ -164,7 +164,7 @@ impl Ledger {
         };
         let part = self
             .part_of(host, source, packet, &header)
-            .ok_or_else(|| wrong("a packet that nobody sent, or that has arrived before,"))?;
+            .ok_or_else(|| wrong("a packet that was not sent, or that has arrived before,"))?;
         let part = &mut self.parts[part];
         part.fits(&header, packet).map_err(wrong)?;
         part.cross_off(&header);

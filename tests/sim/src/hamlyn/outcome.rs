@@ -105,7 +105,7 @@ impl Outcome {
             said: model.said,
             slept: model.slept,
             refused_connections,
-            answers: [answers.listening, answers.nobody, answers.silent],
+            answers: [answers.listening, answers.not_listening, answers.silent],
             connection_ends: model.connections.ends.to_vec(),
             counters,
         }

@@ -25,7 +25,7 @@ impl World {
         }
         let question = match program.manager.card().ask(target as u32, name) {
             Ok(question) => question,
-            // There is no link.
+            // The link is down.
             Err(_) if !self.hosts[host].uplink.is_up() => return Ok(false),
             Err(error) => return Err(Violation::new(format!("host {host} cannot ask: {error}"))),
         };
@@ -48,13 +48,13 @@ impl World {
         let Ok(Some(answer)) = question.answer() else { return Ok(true) };
         let target = question.host() as usize;
         let answers = &mut self.model.connections.answers;
-        let so = match answer {
+        let is_right = match answer {
             Answer::Listening => {
                 answers.listening += 1;
                 self.model.connections.was_there_after(target, &name, asked)
             }
             Answer::NotListening => {
-                answers.nobody += 1;
+                answers.not_listening += 1;
                 !self.model.connections.was_there_since(target, &name, asked)
             }
             Answer::Silent => {
@@ -63,8 +63,10 @@ impl World {
             }
             _ => false,
         };
-        ensure(so, || format!("host {host} hears of {name} on host {target} what is not so: {answer:?}"))?;
-        self.note(|| format!("host {host} hears of {name} on host {target}: {answer:?}"));
+        ensure(is_right, || {
+            format!("host {host} gets a wrong answer about {name} on host {target}: {answer:?}")
+        })?;
+        self.note(|| format!("host {host} gets an answer about {name} on host {target}: {answer:?}"));
         Ok(true)
     }
 
@@ -73,7 +75,7 @@ impl World {
         for host in &self.hosts {
             let open = host.processes.iter().filter_map(|process| process.correspondent());
             let open: Vec<_> = open.flat_map(|program| &program.wondering).collect();
-            ensure(open.is_empty(), || format!("host {}: nobody has answered {open:?}", host.id))?;
+            ensure(open.is_empty(), || format!("host {}: questions were not answered: {open:?}", host.id))?;
         }
         Ok(())
     }

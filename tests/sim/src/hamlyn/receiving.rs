@@ -57,7 +57,7 @@ impl World {
         let wrong =
             |what: &str| Violation::new(format!("host {host}: a notification has {what}: {notification:?}"));
         let program = self.hosts[host].program(process).ok_or_else(|| wrong("no owner"))?;
-        let slot = program.slot(notification.slot).ok_or_else(|| wrong("a slot of somebody else"))?;
+        let slot = program.slot(notification.slot).ok_or_else(|| wrong("a slot of another process"))?;
         let opened = self.hosts[host].machine.slot(notification.slot);
         let opened = opened.ok_or_else(|| wrong("a slot that is not open"))?;
         if opened.notification_index != notification.notification_index {

@@ -72,7 +72,7 @@ impl World {
 }
 
 impl Program {
-    /// Posts a message, in a random one of all possible ways. Returns `false` if there is no room
+    /// Posts a message, in a random one of all possible ways. Returns `false` if no room is left
     /// for it. `busy` entries are in use.
     fn post(
         &mut self,
@@ -147,7 +147,7 @@ impl Program {
         Ok(true)
     }
 
-    /// Posts a request that must be refused for a reason. Returns `false` if there is no room.
+    /// Posts a request that must be refused for a reason. Returns `false` if no room is left.
     pub(crate) fn post_wrong(
         &mut self,
         rng: &mut Rng,

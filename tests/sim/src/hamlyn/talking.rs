@@ -125,7 +125,7 @@ impl World {
             Err(Error::PeerLost(_)) => {
                 program.talking[index].sender = None;
                 ensure(self.is_parted(number, side), || {
-                    format!("connection {number}: side {side} is told for no reason that it talks to nobody")
+                    format!("connection {number}: side {side} is told for no reason that its peer is lost")
                 })?;
                 Ok(true)
             }
@@ -163,7 +163,7 @@ impl World {
                 Turn::Done
             }
             Ok(None) if line.closed && line.delivered == line.said.len() => Turn::Over,
-            Ok(None) => return Err(wrong("is told too early that there is no more", line)),
+            Ok(None) => return Err(wrong("is told too early that all has come", line)),
             Err(Error::PeerLost(_)) if line.delivered == line.reached => Turn::Over,
             Err(Error::PeerLost(_)) => return Err(wrong("is told of the end before all has come", line)),
             Err(error) if error.is_would_block() => {
@@ -196,7 +196,7 @@ impl World {
         let line = &self.model.connections.records[record].lines[1 - side];
         let is_closed = line.closed && line.delivered == line.said.len();
         ensure(is_closed || self.is_parted(record, side), || {
-            format!("connection {record}: side {side} hears for no reason that the other is gone")
+            format!("connection {record}: side {side} is told for no reason that its peer is gone")
         })?;
         // A side that still sends, and whose peer still receives, goes on.
         let talks = program.talking[index].sender.is_some() && is_closed && !self.is_parted(record, side);

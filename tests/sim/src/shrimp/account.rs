@@ -182,7 +182,9 @@ impl Account {
             format!("host {host}: the card keeps {:?}, {:?}", self.outgoing, self.transfers)
         })?;
         let owed = self.reports.owed();
-        ensure(owed.is_empty(), || format!("host {host}: the driver sleeps, and never heard of {owed:?}"))?;
+        ensure(owed.is_empty(), || {
+            format!("host {host}: the driver sleeps, and was not notified of {owed:?}")
+        })?;
         self.checks.check_memory(&self.machine)
     }
 
@@ -339,10 +341,12 @@ impl Account {
         self.settle()?;
         let host = self.id();
         let wrong = |what: &str| Violation::new(format!("host {host}: a packet to {node} {what}"));
-        let (letter, is_sound) = Letter::read(bytes).ok_or_else(|| wrong("is no packet"))?;
+        let (letter, is_sound) = Letter::read(bytes).ok_or_else(|| wrong("is not a packet"))?;
         ensure(is_sound && letter.is_whole(), || wrong("has a wrong checksum or length, or crosses a page"))?;
         let places = (place(node, columns), place(host, columns));
-        ensure(places == (Some(letter.to), Some(letter.from)), || wrong("is not for whom it goes to"))?;
+        ensure(places == (Some(letter.to), Some(letter.from)), || {
+            wrong("names another source or destination")
+        })?;
         let stores = self.outgoing.take(node, &letter);
         self.tally.stores_sent += stores.ok_or_else(|| wrong("is not what was to be sent next"))?;
         self.count(Counter::PacketsSent, 1);
