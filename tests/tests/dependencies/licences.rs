@@ -25,7 +25,7 @@ fn packages() -> Vec<Value> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let target = ["--filter-platform", "x86_64-unknown-linux-gnu"];
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--offline", "--locked"])
+        .args(["metadata", "--format-version", "1", "--locked"])
         .args(target)
         .current_dir(root())
         .output()
