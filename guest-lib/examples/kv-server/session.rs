@@ -51,7 +51,7 @@ pub(crate) struct Session<T> {
 pub(crate) enum Step {
     /// A request was answered; there may be another.
     Busy,
-    /// There is no request, or the client does not take its answer.
+    /// Waits for a request, or for room for an answer.
     Waits(Awaited),
     /// The client has ended.
     Over(String),

@@ -57,7 +57,7 @@ impl Card {
         match MODELS[0].2(node) {
             Err(Error::OtherModel { model, .. }) => {
                 let known = MODELS.iter().find(|known| known.1 == model);
-                known.map_or(&MODELS[0], |known| known).2(node)
+                known.unwrap_or(&MODELS[0]).2(node)
             }
             opened => opened,
         }
