@@ -1,4 +1,5 @@
-//! One end of the exchange between two tools: a channel whose messages each begin with a word.
+//! One end of the exchange between two tools: a channel. Each message begins with a word, which
+//! is part of its size.
 
 use std::time::Duration;
 
@@ -7,9 +8,9 @@ use hamlyn::{Error, Polling};
 
 use crate::{Outcome, complain};
 
-/// Size of the word in bytes.
-const WORD: usize = 4;
-/// Maximum size of a message's bytes.
+/// Size of the word in bytes, and the minimum size of a message.
+pub(crate) const WORD: usize = 4;
+/// Maximum size of a message.
 pub(crate) const MAX_SIZE: usize = (8 << 20) - 4096;
 /// The same over express memory: with this size, a pair fits an ordinary user's default share of
 /// the memory between two hosts.
@@ -80,10 +81,10 @@ impl End {
 
     /// Returns the size of the largest message.
     pub(crate) fn room(&self) -> usize {
-        self.channel.sender.longest().saturating_sub(WORD)
+        self.channel.sender.longest()
     }
 
-    /// Sends a message. `None` waits for room indefinitely.
+    /// Sends a message: a word, and bytes that follow it. `None` waits for room indefinitely.
     pub(crate) fn send(&mut self, word: u32, bytes: &[u8], timeout: Option<Duration>) -> hamlyn::Result<()> {
         let mut room = match timeout {
             Some(timeout) => self.channel.sender.reserve_timeout(WORD + bytes.len(), timeout),
@@ -108,12 +109,13 @@ impl End {
     /// Reserves room for a measured message of `size` bytes, whose contents do not matter.
     pub(crate) fn reserve(&mut self, size: usize, timeout: Option<Duration>) -> hamlyn::Result<Measured<'_>> {
         let Self { channel, stored } = self;
+        let size = size.max(WORD);
         let room = match timeout {
-            Some(Duration::ZERO) => channel.sender.try_reserve(WORD + size),
-            Some(timeout) => channel.sender.reserve_timeout(WORD + size, timeout),
-            None => channel.sender.reserve(WORD + size),
+            Some(Duration::ZERO) => channel.sender.try_reserve(size),
+            Some(timeout) => channel.sender.reserve_timeout(size, timeout),
+            None => channel.sender.reserve(size),
         }?;
-        Ok(Measured { room, stored: stored.get(..size).unwrap_or_default() })
+        Ok(Measured { room, stored: stored.get(WORD..size).unwrap_or_default() })
     }
 
     /// Returns the next message, or `None` if the peer has closed the channel. Without a timeout it
@@ -134,8 +136,9 @@ impl End {
 
 /// Returns options for messages of up to `size` bytes, several of which are under way.
 pub(crate) fn options(size: usize, by_express: bool) -> Options {
-    let least = Options::for_messages((WORD + size) as u64);
-    let several = Options::for_messages(((WORD + size + 16) * MESSAGES / 2).min(SEVERAL / 2) as u64);
+    let size = size.max(WORD);
+    let least = Options::for_messages(size as u64);
+    let several = Options::for_messages(((size + 16) * MESSAGES / 2).min(SEVERAL / 2) as u64);
     let mut options = if by_express || several.capacity < least.capacity { least } else { several };
     options.capacity = options.capacity.max(Options::default().capacity);
     options
@@ -168,7 +171,7 @@ impl<'a> Received<'a> {
         Ok(Self { word: u32::from_le_bytes(word), message })
     }
 
-    /// Copies the message's bytes.
+    /// Copies the bytes after the word.
     pub(crate) fn bytes(&self) -> hamlyn::Result<Vec<u8>> {
         let mut bytes = vec![0; self.message.len() - WORD];
         self.message.read(WORD, &mut bytes)?;
@@ -184,7 +187,7 @@ mod tests {
     fn rings_have_room_for_messages_of_any_size() {
         for size in [0, 1, 1000, 4096, 65536, 1 << 20, MAX_SIZE] {
             let capacity = options(size, false).capacity as usize;
-            assert!(capacity / 2 - 8 >= WORD + size && capacity < 16 << 20, "{size}: {capacity}");
+            assert!(capacity / 2 - 8 >= size.max(WORD) && capacity < 16 << 20, "{size}: {capacity}");
             assert!(size > 65536 || capacity >= (14 * size).min(900_000), "{size}: {capacity}");
         }
         assert!(options(MAX_EXPRESS, true).capacity <= 35 * 4096);

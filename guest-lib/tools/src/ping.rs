@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 
 use crate::card::CardOption;
-use crate::end::Wait;
+use crate::end::{WORD, Wait};
 use crate::hello::Wish;
 use crate::serve;
 use crate::session::{Meeting, Session};
@@ -133,7 +133,9 @@ fn round_trip(
 ) -> Outcome<Answer> {
     let pattern: Vec<u8> = (0..size as u64).map(|at| (at.wrapping_mul(167) + number * 13) as u8).collect();
     let start = Instant::now();
-    match session.end.send(word::number(number), &pattern, Some(timeout)) {
+    // The word takes the place of the first bytes.
+    let pattern = pattern.get(WORD..).unwrap_or_default();
+    match session.end.send(word::number(number), pattern, Some(timeout)) {
         // The channel is full of messages that the peer has not taken.
         Err(error) if error.is_timed_out() => return Ok(Answer::NoneInTime),
         sent => sent?,
@@ -143,8 +145,8 @@ fn round_trip(
         match session.end.receive(Some(left.min(LOOK))) {
             Ok(Some(answer)) if answer.word == word::number(number) => {
                 let time = start.elapsed();
-                return match answer.bytes()?.iter().zip(&pattern).position(|(came, sent)| came != sent) {
-                    Some(at) => Err(format!("byte {at} of message {number} came back wrong").into()),
+                return match answer.bytes()?.iter().zip(pattern).position(|(came, sent)| came != sent) {
+                    Some(at) => Err(format!("byte {} of message {number} came back wrong", WORD + at).into()),
                     None => Ok(Answer::After(time)),
                 };
             }
