@@ -42,6 +42,7 @@
 //! # Ok::<(), hamlyn::Error>(())
 //! ```
 
+mod announced;
 mod card;
 pub(crate) mod channel;
 mod deliberate;

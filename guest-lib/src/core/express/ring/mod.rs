@@ -152,6 +152,15 @@ fn size_of(length: u64) -> u64 {
     HEADER + length.next_multiple_of(HEADER)
 }
 
+/// Returns the size of the record that a header begins, `left` bytes before the ring's end. The
+/// size of an invalid record is not more than that either.
+pub(crate) fn record_size(header: u64, left: u64) -> u64 {
+    match header >> 32 {
+        SKIP => left,
+        _ => size_of(u64::from(header as u32)).min(left),
+    }
+}
+
 /// Returns the maximum message length of a ring whose reader returns credit in quarters.
 pub(crate) fn half_of(capacity: u64) -> u64 {
     capacity / (2 * HEADER) * HEADER - HEADER
