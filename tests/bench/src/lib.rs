@@ -15,7 +15,7 @@ pub mod shrimp;
 
 use hamlyn_host::catalogue::PerModel;
 
-use crate::engine::run::Benchmark;
+use crate::engine::benchmark::Benchmark;
 
 /// All benchmarks: a line for each model that has one.
 pub static BENCHMARKS: PerModel<Benchmark> = PerModel::new(

@@ -10,10 +10,11 @@ use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches, Parser};
+use hamlyn_bench::engine::benchmark::{Benchmark, run};
 use hamlyn_bench::engine::effort::Effort;
 use hamlyn_bench::engine::goals::{self, Goal};
 use hamlyn_bench::engine::progress::Progress;
-use hamlyn_bench::engine::run::{Benchmark, Request, run};
+use hamlyn_bench::engine::run::Request;
 use hamlyn_bench::engine::scratch::tidy_on_signals;
 use hamlyn_bench::{BENCHMARKS, compare, express};
 use hamlyn_host::catalogue::{self, Model};
@@ -67,10 +68,10 @@ fn model_parser() -> ValueParser {
 fn command() -> Command {
     let all = catalogue::MODELS.iter().filter_map(|model| Some((model.name, BENCHMARKS.of(model).ok()?)));
     let names = all.map(|(name, benchmark)| match name {
-        name if name == catalogue::default().name => benchmark.figures.to_owned(),
-        name => format!("with --model {name}: {}", benchmark.figures),
+        name if name == catalogue::default().name => benchmark.names.join(", "),
+        name => format!("with --model {name}: {}", benchmark.names.join(", ")),
     });
-    let names = names.chain([format!("with --express: {}", express::BENCHMARK.figures)]);
+    let names = names.chain([format!("with --express: {}", express::BENCHMARK.names.join(", "))]);
     let names = names.collect::<Vec<_>>().join("; ");
     Options::command().mut_arg("figure", |arg| arg.help(format!("Only this: {names} (may be given again)")))
 }
@@ -104,7 +105,7 @@ fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchm
     for (figure, benchmark) in
         benchmarks.iter().flat_map(|one| options.figure.iter().map(move |name| (name, one.1)))
     {
-        (benchmark.check)(figure).map_err(|error| {
+        benchmark.check(figure).map_err(|error| {
             let message = format!("invalid value '{figure}' for '--figure <NAME>': {error}");
             command.error(ErrorKind::ValueValidation, message)
         })?;
@@ -131,7 +132,11 @@ fn bench(options: Options, benchmarks: &[(&'static Model, &'static Benchmark)]) 
     // The folder in which ./scripts/bench keeps fetched files.
     let home = std::env::var_os("HAMLYN_BENCH").map(PathBuf::from);
     let request = Request {
-        effort: if options.full { Effort::Full } else { Effort::Quick },
+        effort: match options.figure.len() {
+            _ if options.full => Effort::Full,
+            1 => Effort::Alone,
+            _ => Effort::Quick,
+        },
         accel: options.accel,
         goals_only: options.goals,
         figures: options.figure,

@@ -19,11 +19,27 @@ use hamlyn_card::ports::{Packet, VolatileSlice};
 use hamlyn_card_clan::{ClanCard, Options};
 use hamlyn_test_host::{Commands, Host};
 
+use crate::clan::pairs::CLAN;
 use crate::clan::watched::{KEY, OWNER, PAGE, area, area_at, done, options};
 use crate::engine::effort::Effort;
-use crate::engine::goals::{beside_text, number};
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{ratio, spread, text};
 use crate::engine::report::Table;
 use crate::engine::stats::median;
+
+pub(crate) const CONNECTIONS: Experiment = Experiment {
+    name: "server",
+    has_goal: true,
+    // The server's machines keep running.
+    pairs: &[CLAN],
+    also: |run, _, _| {
+        let effort = run.request.effort;
+        let measured = run.progress.part("CLAN: a request at the server's card", || measure(effort))?;
+        run.others.push(table(&measured));
+        Ok(())
+    },
+    ..Experiment::NEW
+};
 
 /// Number of open connections, and how many of them are used.
 const POINTS: [(u32, u32); 5] = [(1, 1), (10, 10), (100, 100), (1000, 1000), (1000, 1)];
@@ -50,7 +66,7 @@ struct Serving {
 }
 
 /// Nanoseconds per request, round by round.
-pub(crate) struct Measured {
+struct Measured {
     open: u32,
     used: u32,
     rounds: Vec<f64>,
@@ -178,7 +194,7 @@ fn arm(host: &mut Host<ClanCard>, connection: u32) {
 }
 
 /// Measures all points in turn, in rounds.
-pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
+fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     let count = effort.pick(10_000, 30_000);
     let mut cards = POINTS
         .map(|(open, used)| Ok((Serving::create(open)?, Measured { open, used, rounds: vec![] })))
@@ -198,21 +214,22 @@ pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
 }
 
 /// Compares each point with the card with one connection.
-pub(crate) fn table(measured: &[Measured]) -> Table {
+fn table(measured: &[Measured]) -> Table {
     let one = measured.first().map(|one| one.rounds.clone()).unwrap_or_default();
-    let row = |of: &Measured| {
-        let [ratio, spread] = beside_text(&of.rounds, &one);
-        let ns = median(of.rounds.clone()).map_or_else(String::new, number);
-        vec![of.open.to_string(), of.used.to_string(), ns, ratio, spread]
-    };
-    Table {
-        title: "CLAN: a request and its reply at the server's card".to_owned(),
-        note: "Nanoseconds that the card takes, alone on a host in memory: two packets arrive, a Tripwire fires, which is an event that its \
-            owner takes, and two stores to the connection's window leave as packets."
-            .to_owned(),
-        head: ["connections", "of which used", "ns", "beside 1 connection", "spread"].map(str::to_owned).to_vec(),
-        rows: measured.iter().map(row).collect(),
-    }
+    let note = "Nanoseconds that the card takes, alone on a host in memory: two packets arrive, a Tripwire fires, which is an event that its \
+        owner takes, and two stores to the connection's window leave as packets.";
+    Table::new(
+        "CLAN: a request and its reply at the server's card",
+        note,
+        measured,
+        &[
+            ("connections", &|of| of.open.to_string()),
+            ("of which used", &|of| of.used.to_string()),
+            ("ns", &|of| text(median(of.rounds.clone()))),
+            ("beside 1 connection", &|of| ratio(&of.rounds, &one)),
+            ("spread", &|of| spread(&of.rounds, &one)),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -1,64 +1,57 @@
 //! The benefit of joining (section 5.2's remedy): the same stream of stores through cards that join
 //! stores and packets, and through cards that do not.
 
+use crate::clan::pairs::{CLAN, UNJOINED};
 use crate::clan::transfers::stores;
 use crate::engine::effort::Effort;
-use crate::engine::goals::{beside_text, number};
-use crate::engine::machines::Machines;
-use crate::engine::progress::Progress;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{number, ratio, spread, text};
 use crate::engine::report::Table;
-use crate::engine::track::{Track, interleave};
+use crate::engine::track::Track;
 
 /// Bytes of a message: 512 stores.
 const SIZE: u64 = 4096;
 const STORE: u64 = 8;
 
-/// Measures cards without and with joining, in turn.
-pub(crate) fn measure([unjoined, clan]: [&Machines; 2], effort: Effort, progress: &Progress) -> Vec<Track> {
-    let count = effort.pick(512, 4096);
-    let exchanges = [("CLAN, stores, not joined", unjoined), ("CLAN, stores, joined", clan)]
-        .map(|(what, machines)| (what, stores(machines, SIZE, count)));
-    interleave(&exchanges, effort.rounds(), progress)
-}
-
-/// Returns a counter of the sending card, summed over all rounds.
-fn counted(track: &Track, counter: &str) -> f64 {
-    track.rounds.iter().filter_map(|round| round.counters[0][counter].as_u64()).sum::<u64>() as f64
-}
+pub(crate) const JOINING: Experiment = Experiment {
+    name: "joining",
+    title: "CLAN: what joining saves",
+    heading: "CLAN: streams of stores",
+    plan: |effort: Effort| {
+        let count = effort.pick(512, 4096);
+        [("CLAN, stores, not joined", UNJOINED), ("CLAN, stores, joined", CLAN)]
+            .map(|(name, pair)| stores(pair.unpinned(), name.to_owned(), SIZE, count))
+            .to_vec()
+    },
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
 
 /// Compares each one with stores that are not joined.
-pub(crate) fn table(tracks: &[Track]) -> Table {
+fn table(tracks: &[Track]) -> Table {
+    let note = format!(
+        "Stores of {STORE} bytes to {SIZE} bytes in a row, by the sending card's counters. The paper's first tests of joining suggest \
+        that PIO is then as fast as DMA (5.2)."
+    );
     let unjoined = tracks.first().map(Track::rates).unwrap_or_default();
-    let row = |track: &Track| {
-        let stores = counted(track, "stores_to_window");
-        let text = |value: f64| if value.is_finite() { number(value) } else { String::new() };
-        let [ratio, spread] = beside_text(&track.rates(), &unjoined);
-        vec![
-            track.name.clone(),
-            text(stores / (stores - counted(track, "stores_joined"))),
-            text(counted(track, "packets_sent") / stores),
-            track.rate().map_or_else(String::new, |rate| number(rate / 1e6)),
-            ratio,
-            spread,
-        ]
-    };
-    let head = [
-        "",
-        "stores in a packet",
-        "packets of any kind for each store",
-        "MB/s",
-        "beside those not joined",
-        "spread",
-    ];
-    Table {
-        title: "CLAN: what joining saves".to_owned(),
-        note: format!(
-            "Stores of {STORE} bytes to {SIZE} bytes in a row, by the sending card's counters. The paper's first tests of joining suggest \
-            that PIO is then as fast as DMA (5.2)."
-        ),
-        head: head.map(str::to_owned).to_vec(),
-        rows: tracks.iter().map(row).collect(),
-    }
+    let finite = |value: f64| if value.is_finite() { number(value) } else { String::new() };
+    let stores = |track: &Track| track.sent_counter("stores_to_window");
+    let packets = |track: &Track| stores(track) - track.sent_counter("stores_joined");
+    Table::new(
+        "CLAN: what joining saves",
+        &note,
+        tracks,
+        &[
+            ("", &|track| track.name.clone()),
+            ("stores in a packet", &|track| finite(stores(track) / packets(track))),
+            ("packets of any kind for each store", &|track| {
+                finite(track.sent_counter("packets_sent") / stores(track))
+            }),
+            ("MB/s", &|track| text(track.mb_per_s())),
+            ("beside those not joined", &|track| ratio(&track.rates(), &unjoined)),
+            ("spread", &|track| spread(&track.rates(), &unjoined)),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `labs` | machines with CLAN cards, and with the cards for comparison |
+//! | `pairs` | machines with CLAN cards, and with the cards for comparison |
 //! | `words` | goal 11: a word's round trip, and a load across the network |
 //! | `server` | goals 12 and 13: the event-driven server's round trip (Figure 8) |
 //! | `requests` | requests a second (Figure 9) |
@@ -15,29 +15,36 @@
 //! | `early` | the benefit of a wake-up by a message's first word |
 //! | `watched` | goal 14: the cost of an access that passes armed Tripwires |
 //! | `connections` | the cost of a request on the server's card by the number of connections |
-//! | `choice` | the names that `--figure` accepts |
-//! | `run` | runs all of it |
 
-mod choice;
 mod connections;
 mod early;
 mod endpoints;
 mod joining;
-mod labs;
+mod pairs;
 mod raw;
 mod requests;
-mod run;
 mod server;
 mod transfers;
 mod watched;
 mod words;
 
-use crate::engine::run::Benchmark;
+use crate::engine::benchmark::Benchmark;
 
 /// The benchmark of CLAN cards.
 pub const BENCHMARK: Benchmark = Benchmark {
-    figures: "words, server, requests, endpoints, raw, transfers, joining, early, watched",
-    check: choice::check,
-    measure: run::measure,
+    names: &["words", "server", "requests", "endpoints", "raw", "transfers", "joining", "early", "watched"],
+    unknown: "nothing of CLAN's is called so",
+    experiments: &[
+        words::WORDS,
+        server::SERVER,
+        connections::CONNECTIONS,
+        requests::REQUESTS,
+        endpoints::ENDPOINTS,
+        raw::RAW,
+        transfers::TRANSFERS,
+        joining::JOINING,
+        early::EARLY,
+        watched::WATCHED,
+    ],
     parts: None,
 };

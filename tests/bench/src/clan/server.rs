@@ -1,14 +1,14 @@
 //! The event-driven server of section 5.3: a request's round trip to a busy and to a sleeping
 //! server, by the number of its connections (Figure 8).
 
+use crate::clan::pairs::CLAN;
 use crate::engine::effort::Effort;
-use crate::engine::exchange::Exchange;
-use crate::engine::goals::{Goal, Need, beside_text, number};
-use crate::engine::machines::Machines;
-use crate::engine::plot::{Curve, Figure, Point, Scale};
-use crate::engine::progress::Progress;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{Goal, beside, known, number};
+use crate::engine::plan::Planned;
+use crate::engine::plot::{Curve, Figure, Scale, curves};
 use crate::engine::report::Table;
-use crate::engine::track::{Track, find, interleave};
+use crate::engine::track::{Track, find, medians};
 
 /// The library's example, which every guest image contains.
 const PROGRAM: &str = "clan";
@@ -41,106 +41,96 @@ fn name_of_one(load: Load) -> String {
     format!("{}, one of them used", name(load, OPEN))
 }
 
+pub(crate) const SERVER: Experiment = Experiment {
+    name: "server",
+    title: "CLAN: a server's round trip (goals 12 and 13)",
+    heading: "CLAN: round trips of the event-driven server",
+    has_goal: true,
+    rounds: |effort| effort.pick(3, 6),
+    plan,
+    goals,
+    figures: |tracks| vec![figure(tracks)],
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
+
 /// A server, and a client in the other machine with this number of connections. Both run as root,
 /// which may lock the memory of all connections.
-pub(crate) fn exchange<'a>(clan: &'a Machines, connections: u64, asked: &str) -> Exchange<'a> {
+pub(crate) fn exchange(name: String, connections: u64, asked: &str) -> Planned {
     let near = format!("server ask --host 1 --connections {connections} {asked}");
-    clan.exchange_by_root(&near, &format!("server serve --clients {connections} --polling {POLLING}"))
-        .of(PROGRAM)
+    let far = format!("server serve --clients {connections} --polling {POLLING}");
+    CLAN.exchange(name, &near, &far).of(PROGRAM).by_root()
 }
 
-/// Measures both loads, by the number of connections, all in turn. Each connection has had a
-/// request before. The first request touches new pages, which is part of the cost of opening a
-/// connection.
-pub(crate) fn measure(clan: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
-    let exchanges = [(IDLE, effort.pick(200, 1000)), (BUSY, effort.pick(2000, 10_000))].into_iter().flat_map(
-        |(load, count)| {
-            let asked = format!("--warm-up --count {count} --gap {}", load.gap);
-            let all = CONNECTIONS.map(|open| (name(load, open), exchange(clan, open, &asked)));
-            let one = (name_of_one(load), exchange(clan, OPEN, &format!("{asked} --used 1")));
-            all.into_iter().chain([one])
-        },
-    );
-    interleave(&exchanges.collect::<Vec<_>>(), effort.pick(3, 6), progress)
-}
-
-fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
-    find(tracks, name).map(Track::medians_us).unwrap_or_default()
+/// Plans both loads, by the number of connections. Each connection has had a request before. The
+/// first request touches new pages, which is part of the cost of opening a connection.
+fn plan(effort: Effort) -> Vec<Planned> {
+    let of = |(load, count): (Load, u64)| {
+        let asked = format!("--warm-up --count {count} --gap {}", load.gap);
+        let all = CONNECTIONS.map(|open| exchange(name(load, open), open, &asked).at(load.name, open));
+        all.into_iter().chain([exchange(name_of_one(load), OPEN, &format!("{asked} --used 1"))])
+    };
+    [(IDLE, effort.pick(200, 1000)), (BUSY, effort.pick(2000, 10_000))].into_iter().flat_map(of).collect()
 }
 
 /// Goals 12 and 13: the curve is flat (Figure 8), whether all connections are used or only one.
-pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
+fn goals(tracks: &[Track]) -> Vec<Goal> {
     let goals = [(12, BUSY), (13, IDLE)].into_iter().flat_map(|(number, load)| {
         let what = format!("CLAN: a server with 1,000 connections, {}: p50", load.name);
         let one = (name_of_one(load), "the same, one of them used".to_owned());
-        [(name(load, OPEN), what), one].map(|(track, what)| {
-            let [few, many] = [name(load, 1), track].map(|name| medians(tracks, &name));
-            Goal::beside(number, &what, "us", &many, ("with 1", &few), Need::RatioAtMost(1.1))
-        })
+        let few = name(load, 1);
+        [(name(load, OPEN), what), one]
+            .map(|(own, what)| Goal::trips(tracks, number, &what, &own, ("with 1", &few), 1.1))
     });
     goals.collect()
 }
 
 /// Draws a curve for each load.
-pub(crate) fn figure(tracks: &[Track]) -> Figure {
-    let curve = |load: Load| {
-        let point = |connections: u64| {
-            let track = find(tracks, &name(load, connections))?;
-            Some(Point { x: connections as f64, y: track.p50_us()?, high: Some(track.latency()?.p99) })
-        };
-        Curve::ours(load.name, CONNECTIONS.into_iter().filter_map(point).collect())
-    };
-    let paper = |load: Load| Curve {
-        label: format!("the paper: {}, {} us (5.3.1)", load.name, load.paper),
-        points: [1.0, 1000.0].map(|x| Point { x, y: load.paper, high: None }).to_vec(),
-        paper: true,
-    };
+fn figure(tracks: &[Track]) -> Figure {
+    let loads = [IDLE, BUSY];
+    let on_curves = tracks.iter().filter(|track| loads.iter().any(|load| load.name == track.label));
+    let paper = loads.map(|load| {
+        let label = format!("{}, {} us (5.3.1)", load.name, load.paper);
+        Curve::paper(&label, [1.0, 1000.0].map(|x| (x, load.paper)))
+    });
     Figure {
-        key: "clan-server".to_owned(),
-        title: "CLAN: a request's round trip by the server's connections".to_owned(),
-        answers: "Figure 8".to_owned(),
-        paper: "One request at a time, on a connection drawn at random; the client spins. Idle: 1 ms between two requests, so the server sleeps \
+        key: "clan-server",
+        title: "CLAN: a request's round trip by the server's connections",
+        answers: "Figure 8",
+        note: "One request at a time, on a connection drawn at random; the client spins. Idle: 1 ms between two requests, so the server sleeps \
             in poll(2). Busy: one after the other. The dotted line is the 99th percentile."
             .to_owned(),
-        x: ("connections".to_owned(), Scale::Log),
-        y: ("round trip, us".to_owned(), Scale::Log),
-        curves: [curve(IDLE), curve(BUSY), paper(IDLE), paper(BUSY)].to_vec(),
+        x: ("connections", Scale::Log),
+        y: ("round trip, us", Scale::Log),
+        curves: curves(on_curves, Track::p50_us, Track::p99_us).into_iter().chain(paper).collect(),
     }
 }
 
-/// Shows the same data in numbers.
-pub(crate) fn table(tracks: &[Track]) -> Table {
-    let cells = |load: Load, name: &str| {
-        let track = find(tracks, name);
-        let text = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), number);
-        let one = self::name(load, CONNECTIONS[0]);
-        let [ratio, spread] = beside_text(&medians(tracks, name), &medians(tracks, &one));
-        let p99 = track.and_then(|track| Some(track.latency()?.p99));
-        [text(track.and_then(Track::p50_us)), text(p99), number(load.paper), format!("{ratio} ({spread})")]
-    };
-    let row = |title: String, name: &dyn Fn(Load) -> String| {
-        let both = [IDLE, BUSY].into_iter().flat_map(|load| cells(load, &name(load)));
-        [title].into_iter().chain(both).collect()
-    };
-    let all = CONNECTIONS.map(|open| row(open.to_string(), &|load| name(load, open)));
-    let one = row(format!("{OPEN}, one of them used"), &name_of_one);
-    let head = [
-        "connections",
-        "idle: p50, us",
-        "p99, us",
-        "the paper's mean, us",
-        "beside 1 connection",
-        "busy: p50, us",
-        "p99, us",
-        "the paper's mean, us",
-        "beside 1 connection",
-    ];
-    Table {
-        title: "CLAN: the event-driven server's round trip".to_owned(),
-        note: "As in the plot. The paper's are means of a server with any number of connections, up to some thousand.".to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: all.into_iter().chain([one]).collect(),
-    }
+/// Shows the same data in numbers: a row for each number of connections, with the tracks of both
+/// loads.
+fn table(tracks: &[Track]) -> Table {
+    let rows = CONNECTIONS.map(|open| (open.to_string(), [IDLE, BUSY].map(|load| name(load, open))));
+    let one = (format!("{OPEN}, one of them used"), [IDLE, BUSY].map(name_of_one));
+    let found = |track: &str, of: fn(&Track) -> Option<f64>| known(find(tracks, track).and_then(of));
+    let beside =
+        |track: &str, load| beside(&medians(tracks, track), &medians(tracks, &name(load, CONNECTIONS[0])));
+    let note = "As in the plot. The paper's are means of a server with any number of connections, up to some thousand.";
+    Table::new(
+        "CLAN: the event-driven server's round trip",
+        note,
+        rows.into_iter().chain([one]),
+        &[
+            ("connections", &|(title, _)| title.clone()),
+            ("idle: p50, us", &|(_, [idle, _])| found(idle, Track::p50_us)),
+            ("p99, us", &|(_, [idle, _])| found(idle, Track::p99_us)),
+            ("the paper's mean, us", &|_| number(IDLE.paper)),
+            ("beside 1 connection", &|(_, [idle, _])| beside(idle, IDLE)),
+            ("busy: p50, us", &|(_, [_, busy])| found(busy, Track::p50_us)),
+            ("p99, us", &|(_, [_, busy])| found(busy, Track::p99_us)),
+            ("the paper's mean, us", &|_| number(BUSY.paper)),
+            ("beside 1 connection", &|(_, [_, busy])| beside(busy, BUSY)),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! One-way bandwidth by message size (section 5.3.2, Figure 10): acknowledged one by one, and
 //! streaming. Also determines the size that reaches half of the bandwidth.
 
+use crate::clan::pairs::{self, CLAN};
 use crate::engine::effort::Effort;
-use crate::engine::exchange::Exchange;
-use crate::engine::goals::number;
-use crate::engine::machines::{Machines, stream_arguments};
-use crate::engine::plot::{Curve, Figure, Point, Scale};
-use crate::engine::progress::Progress;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{known, number};
+use crate::engine::machines::{ADDRESS, Pair, stream_arguments};
+use crate::engine::plan::Planned;
+use crate::engine::plot::{Curve, Figure, Point, Scale, curves};
 use crate::engine::report::Table;
-use crate::engine::track::{Track, interleave};
+use crate::engine::track::Track;
 
 const ACKNOWLEDGED: &str = "DMA, each acknowledged";
 const STREAM: &str = "DMA, streaming";
@@ -16,7 +17,6 @@ const DRIVER: &str = "the driver's DMA, streaming";
 const STORES: &str = "PIO, streaming";
 const HAMLYN: &str = "Hamlyn, messages in packets of 4 KiB";
 const TCP: &str = "virtio-net, TCP stream";
-const LABELS: [&str; 6] = [ACKNOWLEDGED, STREAM, DRIVER, STORES, HAMLYN, TCP];
 
 /// Maximum bytes of a lap's places, and maximum number of places. The queue of DMA requests has
 /// room for each place.
@@ -28,72 +28,55 @@ const PAPER_SETUP: f64 = 6e-6;
 /// Message size in bytes that reaches half of that in the paper.
 const PAPER_HALF: f64 = 750.0;
 
-/// A point of a curve.
-#[derive(Debug)]
-pub(crate) struct Measured {
-    label: &'static str,
-    size: u64,
-    pub(crate) track: Track,
-}
-
-fn sizes(effort: Effort) -> Vec<u64> {
-    let all = (2..=20).map(|power| 1 << power);
-    all.filter(|size: &u64| effort == Effort::Full || size.trailing_zeros() % 2 == 0).collect()
-}
+pub(crate) const TRANSFERS: Experiment = Experiment {
+    name: "transfers",
+    title: "CLAN: one-way bandwidth",
+    heading: "CLAN: one-way bandwidth by size, beside others",
+    rounds: Effort::figure_rounds,
+    plan,
+    figures: |tracks| vec![figure(tracks)],
+    tables: |tracks| vec![halves(&points(tracks))],
+    ..Experiment::NEW
+};
 
 /// A transfer as root, which may lock enough memory for a lap.
-fn transfer<'a>(clan: &'a Machines, by: &str, (size, count, places): (u64, u64, u64)) -> Exchange<'a> {
+fn transfer(pair: Pair, name: String, by: &str, (size, count, places): (u64, u64, u64)) -> Planned {
     let arguments = format!("--size {size} --places {places} --warmup {places} --count {count} --by {by}");
-    clan.exchange_by_root(&format!("transfer-send {arguments}"), &format!("transfer-sink {arguments}"))
+    pair.stream(name, "transfer", &arguments).by_root()
 }
 
 /// A stream of `count` messages of `size` bytes each, by stores.
-pub(crate) fn stores(clan: &Machines, size: u64, count: u64) -> Exchange<'_> {
-    transfer(clan, "stores", (size, count, places(size, count)))
+pub(crate) fn stores(pair: Pair, name: String, size: u64, count: u64) -> Planned {
+    transfer(pair, name, "stores", (size, count, places(size, count)))
 }
 
 fn places(size: u64, count: u64) -> u64 {
     (PLACES / size).clamp(1, MOST.min(count))
 }
 
-/// Returns all measurements of one message size, with their labels.
-fn plans<'a>(
-    [clan, hamlyn]: [&'a Machines; 2],
-    size: u64,
-    effort: Effort,
-) -> [(&'static str, Exchange<'a>); 6] {
-    let count = (effort.pick(4 << 20, 32 << 20) / size).clamp(8, effort.pick(512, 4096));
-    let many = (size, count, places(size, count));
-    let arguments = stream_arguments(size, count);
-    let tcp = format!("--address {} {arguments}", hamlyn.address());
-    [
-        (ACKNOWLEDGED, transfer(clan, "dma", (size, count.min(200), 1))),
-        (STREAM, transfer(clan, "dma", many)),
-        (DRIVER, transfer(clan, "driver", many)),
-        (STORES, stores(clan, size, count)),
-        (
-            HAMLYN,
-            hamlyn.exchange_by_root(&format!("card-send {arguments}"), &format!("card-sink {arguments}")),
-        ),
-        (TCP, hamlyn.exchange(&format!("tcp-send {tcp}"), &format!("tcp-sink {tcp}"))),
-    ]
+fn plan(effort: Effort) -> Vec<Planned> {
+    let [clan, hamlyn] = [CLAN, pairs::HAMLYN].map(Pair::unpinned);
+    let of = |size: u64| {
+        let count = (effort.pick(4 << 20, 32 << 20) / size).clamp(8, effort.pick(512, 4096));
+        let many = (size, count, places(size, count));
+        let name = |label: &str| format!("{label}, {size} bytes");
+        let arguments = stream_arguments(size, count);
+        let tcp = format!("--address {ADDRESS} {arguments}");
+        [
+            transfer(clan, name(ACKNOWLEDGED), "dma", (size, count.min(200), 1)).at(ACKNOWLEDGED, size),
+            transfer(clan, name(STREAM), "dma", many).at(STREAM, size),
+            transfer(clan, name(DRIVER), "driver", many).at(DRIVER, size),
+            stores(clan, name(STORES), size, count).at(STORES, size),
+            hamlyn.stream(name(HAMLYN), "card", &arguments).by_root().at(HAMLYN, size),
+            hamlyn.stream(name(TCP), "tcp", &tcp).at(TCP, size),
+        ]
+    };
+    effort.sizes(2).flat_map(of).collect()
 }
 
-/// Measures all sizes, in turn.
-pub(crate) fn measure(machines: [&Machines; 2], effort: Effort, progress: &Progress) -> Vec<Measured> {
-    let plans = sizes(effort).into_iter().flat_map(|size| {
-        plans(machines, size, effort)
-            .map(|(label, exchange)| ((label, size), (format!("{label}, {size} bytes"), exchange)))
-    });
-    let (points, exchanges): (Vec<_>, Vec<_>) = plans.unzip();
-    let tracks = interleave(&exchanges, effort.figure_rounds(), progress);
-    points.into_iter().zip(tracks).map(|((label, size), track)| Measured { label, size, track }).collect()
-}
-
-fn curve(measured: &[Measured], label: &str) -> Curve {
-    let own = measured.iter().filter(|one| one.label == label);
-    let point = |one: &Measured| Some(Point { x: one.size as f64, y: one.track.rate()? / 1e6, high: None });
-    Curve::ours(label, own.filter_map(point).collect())
+/// Returns a curve for each way.
+fn points(tracks: &[Track]) -> Vec<Curve> {
+    curves(tracks, Track::mb_per_s, |_| None)
 }
 
 /// Returns the paper's bandwidth of a stream of messages of this size.
@@ -102,25 +85,23 @@ fn papers(size: u64) -> Point {
     Point { x: bytes, y: bytes / (bytes * 8.0 / PAPER_BITS + PAPER_SETUP) / 1e6, high: None }
 }
 
-/// Draws a curve for each way.
-pub(crate) fn figure(measured: &[Measured]) -> Figure {
-    let mut sizes: Vec<u64> = measured.iter().map(|one| one.size).collect();
-    sizes.dedup();
+fn figure(tracks: &[Track]) -> Figure {
+    let streams = tracks.iter().filter(|track| track.label == STREAM);
     let paper = Curve {
         label: "the paper: streaming, 900 Mbit/s with 6 us for each message (5.3.2)".to_owned(),
-        points: sizes.into_iter().map(papers).collect(),
+        points: streams.map(|track| papers(track.x)).collect(),
         paper: true,
     };
     Figure {
-        key: "clan-transfers".to_owned(),
-        title: "CLAN: one-way bandwidth by size".to_owned(),
-        answers: "Figure 10".to_owned(),
-        paper: "One way, in laps whose every byte is looked at, from the first message until the sender hears that the last is there. An \
+        key: "clan-transfers",
+        title: "CLAN: one-way bandwidth by size",
+        answers: "Figure 10",
+        note: "One way, in laps whose every byte is looked at, from the first message until the sender hears that the last is there. An \
             acknowledged message is a lap of its own."
             .to_owned(),
-        x: ("bytes of a message".to_owned(), Scale::Log),
-        y: ("MB/s".to_owned(), Scale::Log),
-        curves: LABELS.map(|label| curve(measured, label)).into_iter().chain([paper]).collect(),
+        x: ("bytes of a message", Scale::Log),
+        y: ("MB/s", Scale::Log),
+        curves: points(tracks).into_iter().chain([paper]).collect(),
     }
 }
 
@@ -136,21 +117,22 @@ fn half(points: &[Point]) -> Option<f64> {
 }
 
 /// Shows the sizes of half bandwidth.
-pub(crate) fn halves(measured: &[Measured]) -> Table {
-    let row = |label: &str| {
-        let points = curve(measured, label).points;
-        let peak = points.iter().map(|point| point.y).reduce(f64::max);
-        let text = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), number);
-        let paper = if label == STREAM { number(PAPER_HALF) } else { String::new() };
-        vec![label.to_owned(), text(peak), text(half(&points)), paper]
-    };
-    Table {
-        title: "CLAN: the size of half bandwidth".to_owned(),
-        note: "The size of messages with which half of the largest bandwidth of the same curve is reached, by the points of the plot."
-            .to_owned(),
-        head: ["", "largest, MB/s", "half of it with bytes", "the paper's, bytes"].map(str::to_owned).to_vec(),
-        rows: LABELS.map(row).to_vec(),
-    }
+fn halves(curves: &[Curve]) -> Table {
+    let note = "The size of messages with which half of the largest bandwidth of the same curve is reached, by the points of the plot.";
+    let peak = |curve: &Curve| curve.points.iter().map(|point| point.y).reduce(f64::max);
+    Table::new(
+        "CLAN: the size of half bandwidth",
+        note,
+        curves,
+        &[
+            ("", &|curve| curve.label.clone()),
+            ("largest, MB/s", &|curve| known(peak(curve))),
+            ("half of it with bytes", &|curve| known(half(&curve.points))),
+            ("the paper's, bytes", &|curve| {
+                if curve.label == STREAM { number(PAPER_HALF) } else { String::new() }
+            }),
+        ],
+    )
 }
 
 #[cfg(test)]
@@ -158,11 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_cover_word_to_mebibyte_within_request_queue() {
-        for effort in [Effort::Quick, Effort::Full] {
-            let sizes = sizes(effort);
-            assert_eq!((sizes[0], sizes[sizes.len() - 1]), (4, 1 << 20));
-        }
+    fn places_fit_into_the_request_queue() {
         assert_eq!((places(4, 512), places(1 << 20, 8), places(64 << 10, 8)), (256, 2, 8));
     }
 
@@ -182,6 +160,6 @@ mod tests {
     fn paper_curve_has_half_bandwidth_at_its_size() {
         let found = half(&(2..=20).map(|power| papers(1 << power)).collect::<Vec<_>>()).unwrap();
         assert!((found / PAPER_HALF - 1.0).abs() < 0.15, "{found}");
-        assert_eq!(halves(&[]).rows[1], [STREAM, "?", "?", "750"]);
+        assert_eq!(halves(&[Curve::ours(STREAM, Vec::new())]).rows[0], [STREAM, "?", "?", "750"]);
     }
 }

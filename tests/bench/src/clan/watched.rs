@@ -19,9 +19,23 @@ use hamlyn_card_clan::{ClanCard, Options};
 use hamlyn_test_host::{Commands, Host, list_pages};
 
 use crate::engine::effort::Effort;
-use crate::engine::goals::{Goal, Need, beside_text, number};
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{Goal, Need, beside, ratio, spread, text};
 use crate::engine::report::Table;
 use crate::engine::stats::median;
+
+pub(crate) const WATCHED: Experiment = Experiment {
+    name: "watched",
+    has_goal: true,
+    also: |run, _, _| {
+        let (title, effort) = ("CLAN: what passes armed Tripwires (goal 14)", run.request.effort);
+        let measured = run.progress.part(title, || measure(effort))?;
+        run.goals.extend(goals(&measured));
+        run.others.push(table(&measured));
+        Ok(())
+    },
+    ..Experiment::NEW
+};
 
 /// Numbers of armed Tripwires.
 const ARMED: [u32; 5] = [0, FEW, 256, 4096, 65536];
@@ -44,7 +58,7 @@ struct Passing {
 }
 
 /// Nanoseconds per packet, round by round: to an unwatched word, and to a watched one.
-pub(crate) struct Measured {
+struct Measured {
     armed: u32,
     quiet: Vec<f64>,
     firing: Vec<f64>,
@@ -162,7 +176,7 @@ fn arm(host: &mut Host<ClanCard>, endpoint: u32, number: u32) {
 }
 
 /// Measures all in turn, in rounds.
-pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
+fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     let count = effort.pick(20_000, 100_000);
     let mut cards = ARMED
         .map(|armed| Ok((Passing::create(armed)?, Measured { armed, quiet: vec![], firing: vec![] })))
@@ -187,7 +201,7 @@ pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
 
 /// Goal 14: the cost does not grow with the number of armed Tripwires. The cost of having any armed
 /// is only in the table.
-pub(crate) fn goals(measured: &[Measured]) -> Vec<Goal> {
+fn goals(measured: &[Measured]) -> Vec<Goal> {
     let quiet = |armed: u32| {
         let found = measured.iter().find(|one| one.armed == armed);
         found.map(|one| one.quiet.clone()).unwrap_or_default()
@@ -198,31 +212,25 @@ pub(crate) fn goals(measured: &[Measured]) -> Vec<Goal> {
 }
 
 /// Compares each one with the card without armed Tripwires.
-pub(crate) fn table(measured: &[Measured]) -> Table {
-    let text = |values: &[f64]| median(values.to_vec()).map_or_else(String::new, number);
-    let none = measured.iter().find(|one| one.armed == 0);
-    let row = |one: &Measured| {
-        let [ratio, spread] = none.map(|none| beside_text(&one.quiet, &none.quiet)).unwrap_or_default();
-        let mut row = vec![one.armed.to_string(), text(&one.quiet), ratio, spread];
-        if one.armed == 0 {
-            row.extend([String::new(), String::new()]);
-        } else {
-            let [ratio, spread] = beside_text(&one.firing, &one.quiet);
-            row.extend([text(&one.firing), format!("{ratio} ({spread})")]);
-        }
-        row
-    };
-    Table {
-        title: "CLAN: a store that passes armed Tripwires".to_owned(),
-        note: "Nanoseconds that the receiving card takes for a packet of one word, alone on a host in memory: to a word that nobody \
-            watches, beside the same with no Tripwire armed, and to one that a Tripwire watches which counts. The paper's card compares \
-            with all at once, at no cost (2.5)."
-            .to_owned(),
-        head: ["armed", "passes, ns", "beside none armed", "spread", "fires, ns", "beside one that passes"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: measured.iter().map(row).collect(),
-    }
+fn table(measured: &[Measured]) -> Table {
+    let none = measured.iter().find(|one| one.armed == 0).map(|none| none.quiet.clone()).unwrap_or_default();
+    let if_armed = |one: &Measured, text: String| if one.armed == 0 { String::new() } else { text };
+    let note = "Nanoseconds that the receiving card takes for a packet of one word, alone on a host in memory: to a word that nobody \
+        watches, beside the same with no Tripwire armed, and to one that a Tripwire watches which counts. The paper's card compares \
+        with all at once, at no cost (2.5).";
+    Table::new(
+        "CLAN: a store that passes armed Tripwires",
+        note,
+        measured,
+        &[
+            ("armed", &|one| one.armed.to_string()),
+            ("passes, ns", &|one| text(median(one.quiet.clone()))),
+            ("beside none armed", &|one| ratio(&one.quiet, &none)),
+            ("spread", &|one| spread(&one.quiet, &none)),
+            ("fires, ns", &|one| if_armed(one, text(median(one.firing.clone())))),
+            ("beside one that passes", &|one| if_armed(one, beside(&one.firing, &one.quiet))),
+        ],
+    )
 }
 
 #[cfg(test)]

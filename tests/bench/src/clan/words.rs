@@ -1,12 +1,14 @@
 //! A word's round trip by programmed I/O (section 5.2), asleep and awake, and a load across the
 //! network. They are compared with other cards and virtio-net.
 
+use crate::clan::pairs::{CLAN, HAMLYN, SHRIMP};
 use crate::engine::effort::Effort;
-use crate::engine::goals::{Goal, Need, beside_text, number};
-use crate::engine::machines::Machines;
-use crate::engine::progress::Progress;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{Goal, beside, number, text};
+use crate::engine::machines::ADDRESS;
+use crate::engine::plan::Planned;
 use crate::engine::report::Table;
-use crate::engine::track::{Track, find, interleave};
+use crate::engine::track::{Track, medians};
 
 const WORD: &str = "CLAN, a DWORD by PIO, both poll";
 const DATA: &str = "CLAN, 16 bytes and a DWORD by PIO, both poll";
@@ -20,80 +22,57 @@ const UDP: &str = "virtio-net, UDP of 16 bytes";
 /// The paper's round trip of a DWORD, in microseconds.
 const PAPER: f64 = 3.7;
 
-/// Measures round trips, all in turn. The second argument holds machines with Hamlyn and with
-/// SHRIMP cards.
-pub(crate) fn measure(
-    clan: &Machines,
-    [hamlyn, shrimp]: [&Machines; 2],
-    effort: Effort,
-    progress: &Progress,
-) -> Vec<Track> {
-    let (many, few) = (effort.pick(3000, 20_000), effort.pick(600, 4000));
-    let load = clan.exchange(&format!("word-load --count {few}"), "word-hold");
-    let udp = format!("--address {} --count {few}", hamlyn.address());
-    let exchanges = [
-        (WORD, clan.round_trips("word", &format!("--count {many}"))),
-        (DATA, clan.round_trips("word", &format!("--size 16 --count {many}"))),
-        (TAGGED, hamlyn.round_trips("card", &format!("--wait poll --count {many}"))),
-        (FLAG, shrimp.round_trips("flag", &format!("--by window --count {many}"))),
-        (ASLEEP, clan.round_trips("word", &format!("--wait sleep --count {few}"))),
-        (TAGGED_ASLEEP, hamlyn.round_trips("card", &format!("--wait sleep --count {few}"))),
-        (LOAD, load),
-        (UDP, hamlyn.round_trips("udp", &udp)),
-    ];
-    interleave(&exchanges, effort.rounds(), progress)
-}
+pub(crate) const WORDS: Experiment = Experiment {
+    name: "words",
+    title: "CLAN: a word's round trip (goal 11)",
+    heading: "CLAN: round trips of a word, beside others",
+    has_goal: true,
+    plan,
+    goals,
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
 
-/// Returns the median of each round.
-fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
-    find(tracks, name).map(Track::medians_us).unwrap_or_default()
+fn plan(effort: Effort) -> Vec<Planned> {
+    let (many, few) = (effort.pick(3000, 20_000), effort.pick(600, 4000));
+    vec![
+        CLAN.trips(WORD, "word", &format!("--count {many}")),
+        CLAN.trips(DATA, "word", &format!("--size 16 --count {many}")),
+        HAMLYN.trips(TAGGED, "card", &format!("--wait poll --count {many}")),
+        SHRIMP.trips(FLAG, "flag", &format!("--by window --count {many}")),
+        CLAN.trips(ASLEEP, "word", &format!("--wait sleep --count {few}")),
+        HAMLYN.trips(TAGGED_ASLEEP, "card", &format!("--wait sleep --count {few}")),
+        CLAN.exchange(LOAD, &format!("word-load --count {few}"), "word-hold"),
+        HAMLYN.trips(UDP, "udp", &format!("--address {ADDRESS} --count {few}")),
+    ]
 }
 
 /// Goal 11.
-pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
-    let (word, tagged) = (medians(tracks, WORD), medians(tracks, TAGGED));
-    let tagged = ("Hamlyn's tagged write", &tagged[..]);
-    vec![Goal::beside(
-        11,
-        "CLAN: a DWORD by PIO, both poll: p50",
-        "us",
-        &word,
-        tagged,
-        Need::RatioAtMost(1.0),
-    )]
+fn goals(tracks: &[Track]) -> Vec<Goal> {
+    let what = "CLAN: a DWORD by PIO, both poll: p50";
+    vec![Goal::trips(tracks, 11, what, WORD, ("Hamlyn's tagged write", TAGGED), 1.0)]
 }
 
 /// Compares each one with the paper's value and with the others.
-pub(crate) fn table(tracks: &[Track]) -> Table {
-    let row = |track: &Track| {
-        let p50 = track.p50_us();
-        let text = |value: Option<f64>| value.map_or_else(String::new, number);
-        let beside = |peer: &str| {
-            let [ratio, spread] = beside_text(&track.medians_us(), &medians(tracks, peer));
-            if ratio.is_empty() { ratio } else { format!("{ratio} ({spread})") }
-        };
-        let paper = if track.name == WORD { number(PAPER) } else { String::new() };
-        let times = [text(p50), text(track.latency().map(|latency| latency.p99)), paper];
-        [track.name.clone()].into_iter().chain(times).chain([TAGGED, FLAG, UDP].map(beside)).collect()
-    };
-    let head = [
-        "",
-        "round trip, us: p50",
-        "p99",
-        "the paper's, us",
-        "beside Hamlyn's, both poll",
-        "beside SHRIMP's",
-        "beside UDP",
-    ];
-    Table {
-        title: "CLAN: a word's round trip".to_owned(),
-        note: "Each end looks at a word of its own memory and stores the answer to a window (section 5.2): a posted store to the card, a \
-            wake-up of the card, and the other's next look, each way. A load is a message there and one back, while the \
-            processor stands still: the paper has no figure of that. Ratios are of the same round."
-            .to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: tracks.iter().map(row).collect(),
-    }
+fn table(tracks: &[Track]) -> Table {
+    let note = "Each end looks at a word of its own memory and stores the answer to a window (section 5.2): a posted store to the card, a \
+        wake-up of the card, and the other's next look, each way. A load is a message there and one back, while the \
+        processor stands still: the paper has no figure of that. Ratios are of the same round.";
+    let beside = |track: &Track, peer| beside(&track.medians_us(), &medians(tracks, peer));
+    Table::new(
+        "CLAN: a word's round trip",
+        note,
+        tracks,
+        &[
+            ("", &|track| track.name.clone()),
+            ("round trip, us: p50", &|track| text(track.p50_us())),
+            ("p99", &|track| text(track.p99_us())),
+            ("the paper's, us", &|track| if track.name == WORD { number(PAPER) } else { String::new() }),
+            ("beside Hamlyn's, both poll", &|track| beside(track, TAGGED)),
+            ("beside SHRIMP's", &|track| beside(track, FLAG)),
+            ("beside UDP", &|track| beside(track, UDP)),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -1,17 +1,19 @@
 //! The common measurements of every card, and the arguments of its programs for them.
 
-use crate::engine::exchange::Exchange;
-use crate::engine::goals::{beside_text, number};
-use crate::engine::machines::Machines;
-use crate::engine::plot::{Curve, Figure, Point, Scale};
+use crate::engine::effort::Effort;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{ratio, text};
+use crate::engine::machines::Pair;
+use crate::engine::plan::Planned;
+use crate::engine::plot::{Figure, Scale, curves};
 use crate::engine::report::Table;
-use crate::engine::track::{Track, find};
+use crate::engine::track::{Track, find, medians};
 
 /// A card.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Design {
+struct Design {
     /// Its model.
-    pub(crate) model: &'static str,
+    model: &'static str,
     name: &'static str,
     /// The smallest message that notifies its receiver, and the role with its arguments.
     least: (&'static str, &'static str, &'static str),
@@ -24,7 +26,7 @@ pub(crate) struct Design {
 }
 
 /// All designs, in the order of the project.
-pub(crate) const DESIGNS: [Design; 4] = [
+const DESIGNS: [Design; 4] = [
     Design {
         model: "hamlyn",
         name: "Hamlyn",
@@ -60,7 +62,7 @@ pub(crate) const DESIGNS: [Design; 4] = [
 ];
 
 /// Bytes of the streamed messages.
-pub(crate) const SIZES: [u64; 5] = [64, 1024, 4096, 65536, 1 << 20];
+const SIZES: [u64; 5] = [64, 1024, 4096, 65536, 1 << 20];
 /// The size that shows the cost of a short message.
 const SHORT: u64 = SIZES[0];
 /// Maximum bytes of a lap's places, and maximum number of places: the same for all cards.
@@ -72,31 +74,54 @@ impl Design {
         format!("{}, {what}", self.name)
     }
 
-    /// Round trips: the smallest message, a block, a block while both ends sleep.
-    pub(crate) fn trips<'a>(
-        &self,
-        machines: &'a Machines,
-        many: u64,
-        few: u64,
-    ) -> Vec<(String, Exchange<'a>)> {
+    /// Returns machines for a comparison of all designs.
+    fn pair(&self) -> Pair {
+        Pair::other(self.model)
+    }
+
+    /// Plans round trips: the smallest message, a block, a block while both ends sleep.
+    fn trips(&self, effort: Effort) -> impl Iterator<Item = Planned> {
+        let (many, few) = (effort.pick(2000, 10_000), effort.pick(400, 2000));
         let trip = |what: &str, (role, more): (&str, &str), count: u64| {
-            (self.track(what), machines.round_trips(role, &format!("{more} --count {count}")))
+            self.pair().trips(self.track(what), role, &format!("{more} --count {count}"))
         };
         let (_, role, more) = self.least;
         let awake = [trip(LEAST, (role, more), many), trip(BLOCK, self.block, many)];
-        awake.into_iter().chain(self.asleep.map(|role| trip(ASLEEP, role, few))).collect()
+        awake.into_iter().chain(self.asleep.map(|role| trip(ASLEEP, role, few)))
     }
 
-    /// A stream of messages of `size` bytes, as root, which may lock enough memory for a lap.
-    pub(crate) fn stream<'a>(&self, machines: &'a Machines, size: u64, bytes: u64) -> (String, Exchange<'a>) {
-        let count = (bytes / size).clamp(8, 1024);
+    /// Plans a stream of messages of `size` bytes, as root, which may lock enough memory for a lap.
+    fn stream(&self, size: u64, effort: Effort) -> Planned {
+        let count = (effort.pick(8 << 20, 32 << 20) / size).clamp(8, 1024);
         let places = (PLACES / size).clamp(1, MOST.min(count));
         let (role, more) = self.stream;
         let arguments = format!("{more} --size {size} --places {places} --warmup {places} --count {count}");
-        let near = format!("{role}-send {arguments}");
-        (self.track(&streamed(size)), machines.exchange_by_root(&near, &format!("{role}-sink {arguments}")))
+        let planned = self.pair().unpinned().stream(self.track(&streamed(size)), role, &arguments);
+        planned.by_root().at(self.name, size)
     }
 }
+
+const SHOWN: Experiment = Experiment {
+    heading: "The four designs",
+    figures: |tracks| vec![figure(tracks)],
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
+
+pub(crate) const TRIPS: Experiment = Experiment {
+    title: "the four designs: round trips",
+    plan: |effort| DESIGNS.iter().flat_map(|design| design.trips(effort)).collect(),
+    ..SHOWN
+};
+
+pub(crate) const STREAMS: Experiment = Experiment {
+    title: "the four designs: streams",
+    rounds: Effort::figure_rounds,
+    plan: |effort| {
+        SIZES.iter().flat_map(|size| DESIGNS.iter().map(|design| design.stream(*size, effort))).collect()
+    },
+    ..SHOWN
+};
 
 const LEAST: &str = "the least message, both poll";
 const BLOCK: &str = "32 bytes, both poll";
@@ -106,78 +131,53 @@ fn streamed(size: u64) -> String {
     format!("stream of {size} bytes")
 }
 
-fn text(value: Option<f64>) -> String {
-    value.map_or_else(String::new, number)
-}
-
 /// Shows round trips, and the cost of a message to hosts and cards.
-pub(crate) fn table(tracks: &[Track]) -> Table {
-    let row = |design: &Design| {
-        let found = |what: &str| find(tracks, &design.track(what));
-        let p50 = |what: &str| found(what).and_then(Track::p50_us);
-        let (least, short) = (p50(LEAST), found(&streamed(SHORT)));
-        let medians =
-            |design: &Design| find(tracks, &design.track(BLOCK)).map(Track::medians_us).unwrap_or_default();
-        let [ratio, _] = beside_text(&medians(design), &medians(&DESIGNS[0]));
-        let host = short.and_then(Track::cpu_us);
-        // Each machine receives one message and sends one.
-        let machine = found(ASLEEP).and_then(Track::watched_us).map(|[_, machines]| machines / 2.0);
-        let cards = short.and_then(Track::watched_us).map(|[cards, _]| cards);
-        vec![
-            format!("{}: {}", design.name, design.least.0),
-            text(least),
-            text(least.map(|least| least / 2.0)),
-            text(p50(BLOCK)),
-            ratio,
-            text(p50(ASLEEP)),
-            text(machine),
-            text(host.map(|host| host[0])),
-            text(host.map(|host| host[1])),
-            text(cards),
-        ]
-    };
-    let head = [
-        "",
-        "round trip, us: p50",
-        "one way, us",
-        "32 bytes: round trip, us",
-        "beside Hamlyn's",
-        "both asleep, us",
-        "asleep: a machine's time for one that comes and one that goes, us",
-        "64 bytes of a stream: the sender's time, us",
-        "the receiver's time, us",
-        "cards' and switch's time, us",
-    ];
-    Table {
-        title: "The four designs: small messages".to_owned(),
-        note: "Medians of one run, all in turn; one way is half of a round trip. Of each message the receiver is told, but for those of a \
-            stream, which are data alone: of these the times are processor time, the program's own at each end from the first message \
-            until the last has arrived. SHRIMP's library always looks before it sleeps, so it has no figure asleep."
-            .to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: DESIGNS.iter().map(row).collect(),
-    }
+fn table(tracks: &[Track]) -> Table {
+    let found = |design: &Design, what: &str| find(tracks, &design.track(what));
+    let p50 = |design: &Design, what: &str| found(design, what)?.p50_us();
+    let blocks = |design: &Design| medians(tracks, &design.track(BLOCK));
+    let short = streamed(SHORT);
+    let host = |design: &Design, end: usize| Some(found(design, &short)?.cpu_us()?[end]);
+    let cards = |design: &Design| Some(found(design, &short)?.watched_us()?[0]);
+    // Each machine receives one message and sends one.
+    let machine = |design: &Design| Some(found(design, ASLEEP)?.watched_us()?[1] / 2.0);
+    let note = "Medians of one run, all in turn; one way is half of a round trip. Of each message the receiver is told, but for those of a \
+        stream, which are data alone: of these the times are processor time, the program's own at each end from the first message \
+        until the last has arrived. SHRIMP's library always looks before it sleeps, so it has no figure asleep.";
+    Table::new(
+        "The four designs: small messages",
+        note,
+        &DESIGNS,
+        &[
+            ("", &|design| format!("{}: {}", design.name, design.least.0)),
+            ("round trip, us: p50", &|design| text(p50(design, LEAST))),
+            ("one way, us", &|design| text(p50(design, LEAST).map(|trip| trip / 2.0))),
+            ("32 bytes: round trip, us", &|design| text(p50(design, BLOCK))),
+            ("beside Hamlyn's", &|design| ratio(&blocks(design), &blocks(&DESIGNS[0]))),
+            ("both asleep, us", &|design| text(p50(design, ASLEEP))),
+            ("asleep: a machine's time for one that comes and one that goes, us", &|design| {
+                text(machine(design))
+            }),
+            ("64 bytes of a stream: the sender's time, us", &|design| text(host(design, 0))),
+            ("the receiver's time, us", &|design| text(host(design, 1))),
+            ("cards' and switch's time, us", &|design| text(cards(design))),
+        ],
+    )
 }
 
 /// Draws the bandwidth of all designs.
-pub(crate) fn figure(tracks: &[Track]) -> Figure {
-    let curve = |design: &Design| {
-        let point = |size: u64| {
-            let rate = find(tracks, &design.track(&streamed(size)))?.rate()?;
-            Some(Point { x: size as f64, y: rate / 1e6, high: None })
-        };
-        Curve::ours(design.name, SIZES.into_iter().filter_map(point).collect())
-    };
+fn figure(tracks: &[Track]) -> Figure {
+    let streams = tracks.iter().filter(|track| DESIGNS.iter().any(|design| design.name == track.label));
     Figure {
-        key: "compare-streams".to_owned(),
-        title: "The four designs: one-way bandwidth".to_owned(),
-        answers: "all four".to_owned(),
-        paper: "One way, in laps of at most 2 MiB whose every byte is looked at. Hamlyn's messages go in packets of 4 KiB, SHRIMP's are \
+        key: "compare-streams",
+        title: "The four designs: one-way bandwidth",
+        answers: "all four",
+        note: "One way, in laps of at most 2 MiB whose every byte is looked at. Hamlyn's messages go in packets of 4 KiB, SHRIMP's are \
             deliberate updates of a page at most, CLAN's go by DMA, DART's are cells."
             .to_owned(),
-        x: ("bytes".to_owned(), Scale::Log),
-        y: ("MB/s".to_owned(), Scale::Log),
-        curves: DESIGNS.iter().map(curve).collect(),
+        x: ("bytes", Scale::Log),
+        y: ("MB/s", Scale::Log),
+        curves: curves(streams, Track::mb_per_s, |_| None),
     }
 }
 
@@ -189,13 +189,14 @@ mod tests {
     fn every_design_has_a_row_and_a_curve() {
         let trip = |at: usize, what: &str, ns| Track::of_samples(&DESIGNS[at].track(what), &[ns]);
         let mut stream = trip(3, &streamed(SHORT), 1);
+        (stream.label, stream.x) = (DESIGNS[3].name.to_owned(), SHORT);
         (stream.rounds[0].bytes, stream.rounds[0].ns, stream.rounds[0].messages) = (6400, 100_000, 100);
         stream.rounds[0].cpu_ns = [500_000, 100_000];
+        let others = [0, 1, 2].map(|at| Track { label: DESIGNS[at].name.to_owned(), ..Track::new("stream") });
         let tracks = [trip(0, BLOCK, 20_000), trip(3, BLOCK, 10_000), trip(3, LEAST, 10_000), stream];
         let table = table(&tracks);
-        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
         assert_eq!(table.rows[3][1..], ["10", "5", "10", "0.5", "", "", "5", "1", ""]);
-        let figure = figure(&tracks);
+        let figure = figure(&others.into_iter().chain(tracks).collect::<Vec<_>>());
         assert_eq!(figure.curves.iter().map(|curve| curve.points.len()).collect::<Vec<_>>(), [0, 0, 0, 1]);
     }
 }

@@ -2,14 +2,13 @@
 //! (docs/performance.md).
 
 mod designs;
-mod run;
 
-use crate::engine::run::Benchmark;
+use crate::engine::benchmark::Benchmark;
 
 /// The benchmark of all cards together.
 pub const BENCHMARK: Benchmark = Benchmark {
-    figures: "",
-    check: |_| Err("the comparison has no figures".to_owned()),
-    measure: run::measure,
+    names: &[],
+    unknown: "the comparison has no figures",
+    experiments: &[designs::TRIPS, designs::STREAMS],
     parts: None,
 };

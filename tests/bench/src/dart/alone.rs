@@ -17,9 +17,21 @@ use hamlyn_test_host::{Commands, Host, Refusal, list_pages};
 use zerocopy::FromZeros;
 
 use crate::engine::effort::Effort;
-use crate::engine::goals::{beside_text, number};
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{beside, text};
 use crate::engine::report::Table;
 use crate::engine::stats::median;
+
+pub(crate) const ALONE: Experiment = Experiment {
+    name: "alone",
+    also: |run, _, _| {
+        let effort = run.request.effort;
+        let measured = run.progress.part("DART: the cards alone", || measure(effort))?;
+        run.others.push(table(&measured));
+        Ok(())
+    },
+    ..Experiment::NEW
+};
 
 /// TLB entries of the measured cards: the default, and the maximum.
 const SIZES: [u32; 2] = [1024, 65536];
@@ -90,7 +102,7 @@ const ALL: [(What, &str); 4] = [
 ];
 
 /// Nanoseconds per message, round by round, at the sending and at the receiving card.
-pub(crate) struct Measured {
+struct Measured {
     tlb: u32,
     what: What,
     ns: [Vec<f64>; 2],
@@ -226,7 +238,7 @@ impl Pair {
 }
 
 /// Measures all in turn, in rounds.
-pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
+fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
     let mut pairs =
         SIZES.map(|tlb| Ok((tlb, Pair::create(tlb)?))).into_iter().collect::<anyhow::Result<Vec<_>>>()?;
     let new = |tlb: u32| ALL.map(|(what, _)| Measured { tlb, what, ns: [vec![], vec![]] });
@@ -250,24 +262,26 @@ pub(crate) fn measure(effort: Effort) -> anyhow::Result<Vec<Measured>> {
 }
 
 /// Shows all measurements.
-pub(crate) fn table(measured: &[Measured]) -> Table {
-    let row = |one: &Measured| {
-        let name = ALL.iter().find(|(what, _)| *what == one.what).map_or("", |(_, name)| name);
+fn table(measured: &[Measured]) -> Table {
+    let name = |one: &Measured| ALL.iter().find(|(what, _)| *what == one.what).map_or("", |(_, name)| name);
+    let hit = |one: &Measured| {
         let hit = measured.iter().find(|other| other.tlb == one.tlb && other.what == What::Hits);
-        let [ratio, spread] = hit.map(|hit| beside_text(&one.ns[1], &hit.ns[1])).unwrap_or_default();
-        let text = |ns: &[f64]| median(ns.to_vec()).map_or_else(String::new, number);
-        let [sends, takes] = [&one.ns[0], &one.ns[1]].map(|ns| text(ns));
-        vec![one.tlb.to_string(), name.to_owned(), sends, takes, format!("{ratio} ({spread})")]
+        hit.map(|hit| hit.ns[1].clone()).unwrap_or_default()
     };
-    let head = ["translations", "", "the sending card, ns", "the receiving card, ns", "beside a hit"];
-    Table {
-        title: "DART: the cards alone".to_owned(),
-        note: "Nanoseconds of a message, without machines, on hosts in memory whose driver answers a miss at once. The receiving card's has \
-            its answer in it, and what it says to the driver."
-            .to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: measured.iter().map(row).collect(),
-    }
+    let note = "Nanoseconds of a message, without machines, on hosts in memory whose driver answers a miss at once. The receiving card's has \
+        its answer in it, and what it says to the driver.";
+    Table::new(
+        "DART: the cards alone",
+        note,
+        measured,
+        &[
+            ("translations", &|one| one.tlb.to_string()),
+            ("", &|one| name(one).to_owned()),
+            ("the sending card, ns", &|one| text(median(one.ns[0].clone()))),
+            ("the receiving card, ns", &|one| text(median(one.ns[1].clone()))),
+            ("beside a hit", &|one| beside(&one.ns[1], &hit(one))),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -1,69 +1,62 @@
 //! Barriers of 2 to 16 nodes (section 2), which are threads in two machines.
 
+use crate::dart::pairs::DART;
 use crate::engine::effort::Effort;
-use crate::engine::goals::{beside_text, number};
-use crate::engine::machines::Machines;
-use crate::engine::plot::{Curve, Figure, Point, Scale};
-use crate::engine::progress::Progress;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{beside, known};
+use crate::engine::plan::Planned;
+use crate::engine::plot::{Figure, Scale, curves};
 use crate::engine::report::Table;
-use crate::engine::track::{Track, find, interleave};
+use crate::engine::track::Track;
 
-/// Numbers of nodes.
-const NODES: [u64; 4] = [2, 4, 8, 16];
+pub(crate) const BARRIERS: Experiment = Experiment {
+    name: "barriers",
+    title: "DART: barriers",
+    heading: "DART: barriers of 2 to 16",
+    plan,
+    figures: |tracks| vec![figure(tracks)],
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
 
-fn name(nodes: u64) -> String {
-    format!("DART, a barrier of {nodes}")
-}
-
-/// Measures all in turn.
-pub(crate) fn measure(dart: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
-    let exchanges = NODES.map(|nodes| {
+fn plan(effort: Effort) -> Vec<Planned> {
+    let of = |nodes| {
         let arguments = format!("--nodes {nodes} --warmup 20 --count {}", effort.pick(300, 1000));
         let (near, far) = (format!("barrier-meet {arguments}"), format!("barrier-keep {arguments}"));
-        (name(nodes), dart.exchange(&near, &far))
-    });
-    interleave(&exchanges, effort.rounds(), progress)
+        DART.exchange(format!("DART, a barrier of {nodes}"), &near, &far).at("DART", nodes)
+    };
+    [2, 4, 8, 16].map(of).to_vec()
 }
 
-/// Draws the curve.
-pub(crate) fn figure(tracks: &[Track]) -> Figure {
-    let point = |nodes: u64| {
-        let track = find(tracks, &name(nodes))?;
-        Some(Point { x: nodes as f64, y: track.p50_us()?, high: Some(track.latency()?.p99) })
-    };
+fn figure(tracks: &[Track]) -> Figure {
     Figure {
-        key: "dart-barriers".to_owned(),
-        title: "DART: a barrier by its nodes".to_owned(),
-        answers: "section 2".to_owned(),
-        paper: "The nodes are threads, half of them in each of two machines, each with a connection of its own. A message for each that comes, \
+        key: "dart-barriers",
+        title: "DART: a barrier by its nodes",
+        answers: "section 2",
+        note: "The nodes are threads, half of them in each of two machines, each with a connection of its own. A message for each that comes, \
             and one to release each. The paper has no figure of it. The dotted line is the 99th percentile."
             .to_owned(),
-        x: ("nodes".to_owned(), Scale::Log),
-        y: ("us".to_owned(), Scale::Log),
-        curves: vec![Curve::ours("DART", NODES.into_iter().filter_map(point).collect())],
+        x: ("nodes", Scale::Log),
+        y: ("us", Scale::Log),
+        curves: curves(tracks, Track::p50_us, Track::p99_us),
     }
 }
 
-/// Shows the same data in numbers.
-pub(crate) fn table(tracks: &[Track]) -> Table {
-    let medians = |nodes: u64| find(tracks, &name(nodes)).map(Track::medians_us).unwrap_or_default();
-    let row = |nodes: u64| {
-        let track = find(tracks, &name(nodes));
-        let text = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), number);
-        let [p50, p99] = [track.and_then(Track::p50_us), track.and_then(|track| Some(track.latency()?.p99))];
-        let [ratio, spread] = beside_text(&medians(nodes), &medians(NODES[0]));
-        let each = p50.map(|p50| p50 / nodes as f64);
-        vec![nodes.to_string(), text(p50), text(p99), text(each), format!("{ratio} ({spread})")]
-    };
-    Table {
-        title: "DART: barriers".to_owned(),
-        note: "As in the plot: from when a node comes until it is released, all coming again at once."
-            .to_owned(),
-        head: ["nodes", "us: p50", "p99", "us for each node", "beside a barrier of 2"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: NODES.into_iter().map(row).collect(),
-    }
+fn table(tracks: &[Track]) -> Table {
+    let note = "As in the plot: from when a node comes until it is released, all coming again at once.";
+    let two = tracks.first().map(Track::medians_us).unwrap_or_default();
+    Table::new(
+        "DART: barriers",
+        note,
+        tracks,
+        &[
+            ("nodes", &|track| track.x.to_string()),
+            ("us: p50", &|track| known(track.p50_us())),
+            ("p99", &|track| known(track.p99_us())),
+            ("us for each node", &|track| known(track.p50_us().map(|p50| p50 / track.x as f64))),
+            ("beside a barrier of 2", &|track| beside(&track.medians_us(), &two)),
+        ],
+    )
 }
 
 #[cfg(test)]
@@ -72,10 +65,12 @@ mod tests {
 
     #[test]
     fn barriers_are_compared_with_two_nodes() {
-        let tracks = [(2, 100_000), (16, 400_000)].map(|(nodes, ns)| Track::of_samples(&name(nodes), &[ns]));
+        let track = |x, ns| Track { x, ..Track::of_samples("DART", &[ns]) };
+        let failed = Track { x: 4, ..Track::new("DART") };
+        let tracks = [track(2, 100_000), failed, track(16, 400_000)];
         let rows = table(&tracks).rows;
-        assert_eq!(rows[3], ["16", "400", "400", "25", "4 (4 to 4)"]);
-        assert_eq!(rows[1][1], "?");
+        assert_eq!(rows[2], ["16", "400", "400", "25", "4 (4 to 4)"]);
+        assert_eq!(rows[1], ["4", "?", "?", "?", ""]);
         assert_eq!(figure(&tracks).curves[0].points.len(), 2);
     }
 }

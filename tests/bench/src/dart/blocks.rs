@@ -1,23 +1,20 @@
 //! One-way bandwidth by message size, in cells (section 3, Figure 3), compared with Hamlyn's and
 //! TCP.
 
-use crate::dart::labs::WIDE;
+use crate::dart::pairs::{DART, HAMLYN, WIDE};
 use crate::engine::effort::Effort;
-use crate::engine::exchange::Exchange;
-use crate::engine::goals::number;
-use crate::engine::machines::{Machines, stream_arguments};
-use crate::engine::plot::{Curve, Figure, Point, Scale};
-use crate::engine::progress::Progress;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::known;
+use crate::engine::machines::{ADDRESS, Pair, stream_arguments};
+use crate::engine::plan::Planned;
+use crate::engine::plot::{Curve, Figure, Point, Scale, curves};
 use crate::engine::report::Table;
-use crate::engine::track::{Track, interleave};
+use crate::engine::track::Track;
 
-const DART: &str = "DART, 2,048 cells on their way";
+const OURS: &str = "DART, 2,048 cells on their way";
 const MORE: &str = "DART, 65,536 cells on their way";
-const HAMLYN: &str = "Hamlyn, messages in packets of 4 KiB";
+const MESSAGES: &str = "Hamlyn, messages in packets of 4 KiB";
 const TCP: &str = "virtio-net, TCP stream";
-const LABELS: [&str; 4] = [DART, MORE, HAMLYN, TCP];
-
-const _: () = assert!(WIDE == 65536);
 
 /// Maximum bytes of a lap's places, and maximum number of places. The pages of all places fit in
 /// each card's 1,024 translations, so that the benchmark does not measure misses.
@@ -33,18 +30,16 @@ const TRAILER: u64 = 8;
 /// Maximum bytes of a message.
 const LONGEST: u64 = 65_504;
 
-/// A point of a curve.
-#[derive(Debug)]
-pub(crate) struct Measured {
-    label: &'static str,
-    size: u64,
-    pub(crate) track: Track,
-}
-
-fn sizes(effort: Effort) -> Vec<u64> {
-    let all = (5..=20).map(|power| 1 << power);
-    all.filter(|size: &u64| effort == Effort::Full || size.trailing_zeros() % 2 == 0 || *size == 32).collect()
-}
+pub(crate) const BLOCKS: Experiment = Experiment {
+    name: "blocks",
+    title: "DART: one-way bandwidth",
+    heading: "DART: one-way bandwidth by size, beside others",
+    rounds: Effort::figure_rounds,
+    plan,
+    figures: |tracks| vec![figure(tracks)],
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
 
 /// Returns the number of cells for `size` bytes.
 fn cells(size: u64) -> u64 {
@@ -56,41 +51,23 @@ fn cells(size: u64) -> u64 {
     size / LONGEST * of(LONGEST) + of(size % LONGEST)
 }
 
-/// A stream in laps between these machines.
-pub(crate) fn stream(machines: &Machines, size: u64, count: u64) -> Exchange<'_> {
-    let places = (PLACES / size).clamp(1, MOST.min(count));
-    let arguments = format!("--size {size} --places {places} --warmup {places} --count {count}");
-    machines.exchange(&format!("block-send {arguments}"), &format!("block-sink {arguments}"))
-}
-
-/// Measures all sizes, in turn.
-pub(crate) fn measure(
-    [dart, wide, hamlyn]: [&Machines; 3],
-    effort: Effort,
-    progress: &Progress,
-) -> Vec<Measured> {
-    let plans = sizes(effort).into_iter().flat_map(|size| {
+fn plan(effort: Effort) -> Vec<Planned> {
+    let of = |size: u64| {
         let count = (effort.pick(8 << 20, 32 << 20) / size).clamp(16, effort.pick(1024, 4096));
+        let places = (PLACES / size).clamp(1, MOST.min(count));
+        let laps = format!("--size {size} --places {places} --warmup {places} --count {count}");
         let arguments = stream_arguments(size, count);
-        let tcp = format!("--address {} {arguments}", hamlyn.address());
-        let exchanges = [
-            (DART, stream(dart, size, count)),
-            (MORE, stream(wide, size, count)),
-            (
-                HAMLYN,
-                hamlyn.exchange_by_root(&format!("card-send {arguments}"), &format!("card-sink {arguments}")),
-            ),
-            (TCP, hamlyn.exchange(&format!("tcp-send {tcp}"), &format!("tcp-sink {tcp}"))),
-        ];
-        exchanges.map(|(label, exchange)| ((label, size), (format!("{label}, {size} bytes"), exchange)))
-    });
-    let (points, exchanges): (Vec<_>, Vec<_>) = plans.unzip();
-    let tracks = interleave(&exchanges, effort.figure_rounds(), progress);
-    points.into_iter().zip(tracks).map(|((label, size), track)| Measured { label, size, track }).collect()
-}
-
-fn point(one: &Measured) -> Option<Point> {
-    Some(Point { x: one.size as f64, y: one.track.rate()? / 1e6, high: None })
+        let tcp = format!("--address {ADDRESS} {arguments}");
+        let name = |label: &str| format!("{label}, {size} bytes");
+        let [dart, wide, hamlyn] = [DART, WIDE, HAMLYN].map(Pair::unpinned);
+        [
+            dart.stream(name(OURS), "block", &laps).at(OURS, size),
+            wide.stream(name(MORE), "block", &laps).at(MORE, size),
+            hamlyn.stream(name(MESSAGES), "card", &arguments).by_root().at(MESSAGES, size),
+            hamlyn.stream(name(TCP), "tcp", &tcp).at(TCP, size),
+        ]
+    };
+    [BLOCK].into_iter().chain(effort.sizes(6)).flat_map(of).collect()
 }
 
 /// Returns the bandwidth in MB/s of a cell network for messages of this size.
@@ -98,68 +75,54 @@ fn carried(bits: f64, size: u64) -> f64 {
     bits / 8e6 * size as f64 / (cells(size) * CELL) as f64
 }
 
-/// Draws a curve for each.
-pub(crate) fn figure(measured: &[Measured]) -> Figure {
-    let curve = |label: &str| {
-        let own = measured.iter().filter(|one| one.label == label);
-        Curve::ours(label, own.filter_map(point).collect())
-    };
-    let mut sizes: Vec<u64> = measured.iter().map(|one| one.size).collect();
-    sizes.dedup();
-    let network = |(name, bits): (&str, f64)| Curve {
-        label: format!("all that a network of {name} carries (section 3)"),
-        points: sizes
-            .iter()
-            .map(|size| Point { x: *size as f64, y: carried(bits, *size), high: None })
-            .collect(),
-        paper: true,
-    };
+/// Draws a curve for each, and for each network what it carries.
+fn figure(tracks: &[Track]) -> Figure {
+    let mut curves = curves(tracks, Track::mb_per_s, |_| None);
+    curves.extend(NETWORKS.map(|(name, bits)| {
+        let sizes = tracks.iter().filter(|track| track.label == OURS).map(|track| track.x);
+        let points = sizes.map(|size| Point { x: size as f64, y: carried(bits, size), high: None });
+        let label = format!("all that a network of {name} carries (section 3)");
+        Curve { label, points: points.collect(), paper: true }
+    }));
     Figure {
-        key: "dart-blocks".to_owned(),
-        title: "DART: one-way bandwidth by size".to_owned(),
-        answers: "section 3".to_owned(),
-        paper: "One way, in laps whose every byte is looked at. A message of 32 bytes is one cell; a longer one is a control cell and AAL5 \
+        key: "dart-blocks",
+        title: "DART: one-way bandwidth by size",
+        answers: "section 3",
+        note: "One way, in laps whose every byte is looked at. A message of 32 bytes is one cell; a longer one is a control cell and AAL5 \
             cells of 48 bytes, at most 65,504 bytes, and more are several messages. The paper has no figure: it takes high bandwidth as \
             solved (section 1)."
             .to_owned(),
-        x: ("bytes".to_owned(), Scale::Log),
-        y: ("MB/s".to_owned(), Scale::Log),
-        curves: LABELS.map(curve).into_iter().chain(NETWORKS.map(network)).collect(),
+        x: ("bytes", Scale::Log),
+        y: ("MB/s", Scale::Log),
+        curves,
     }
 }
 
+/// Returns cells a second.
+fn cells_per_s(track: &Track) -> Option<f64> {
+    Some(track.rate()? / track.x as f64 * cells(track.x) as f64)
+}
+
 /// Shows cells per second.
-pub(crate) fn table(measured: &[Measured]) -> Table {
-    let row = |one: &Measured| {
-        let rate = one.track.rate();
-        let cells = cells(one.size);
-        let text = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), number);
-        let each = rate.map(|rate| rate / one.size as f64 * cells as f64);
-        let cpu = one.track.watched_us().map(|[service, _]| service / cells as f64);
-        vec![
-            one.size.to_string(),
-            cells.to_string(),
-            text(rate.map(|rate| rate / 1e6)),
-            text(each.map(|each| each / 1e3)),
-            text(each.map(|each| each * CELL as f64 * 8.0 / 1e6)),
-            text(cpu),
-        ]
-    };
-    let head = [
-        "bytes",
-        "cells",
-        "MB/s",
-        "thousand cells/s",
-        "Mbit/s of cells",
-        "us of cards and switch for each cell",
-    ];
-    Table {
-        title: "DART: one-way bandwidth in cells".to_owned(),
-        note: "As in the plot, with 2,048 cells on their way. The processor time is that of both cards and the switch, in one process."
-            .to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: measured.iter().filter(|one| one.label == DART).map(row).collect(),
-    }
+fn table(tracks: &[Track]) -> Table {
+    let note = "As in the plot, with 2,048 cells on their way. The processor time is that of both cards and the switch, in one process.";
+    let ours = tracks.iter().filter(|track| track.label == OURS);
+    let cpu = |track: &Track| Some(track.watched_us()?[0] / cells(track.x) as f64);
+    Table::new(
+        "DART: one-way bandwidth in cells",
+        note,
+        ours,
+        &[
+            ("bytes", &|track| track.x.to_string()),
+            ("cells", &|track| cells(track.x).to_string()),
+            ("MB/s", &|track| known(track.mb_per_s())),
+            ("thousand cells/s", &|track| known(cells_per_s(track).map(|rate| rate / 1e3))),
+            ("Mbit/s of cells", &|track| {
+                known(cells_per_s(track).map(|rate| rate * CELL as f64 * 8.0 / 1e6))
+            }),
+            ("us of cards and switch for each cell", &|track| known(cpu(track))),
+        ],
+    )
 }
 
 #[cfg(test)]
@@ -172,20 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn sizes_go_from_a_block_to_a_mebibyte() {
-        for effort in [Effort::Quick, Effort::Full] {
-            let sizes = sizes(effort);
-            assert_eq!((sizes[0], sizes[sizes.len() - 1]), (32, 1 << 20));
-        }
-    }
-
-    #[test]
     fn network_bandwidth_is_lower_for_small_messages() {
         assert!((carried(155e6, 32) - 155.0 / 8.0 * 32.0 / 53.0).abs() < 1e-9);
-        let mut track = Track::of_samples("x", &[]);
+        let mut track = Track { label: OURS.to_owned(), x: 32, ..Track::of_samples("x", &[]) };
         (track.rounds[0].bytes, track.rounds[0].ns) = (3200, 100_000);
-        let measured = [Measured { label: DART, size: 32, track }];
-        assert_eq!(table(&measured).rows[0][..5], ["32", "1", "32", "1000", "424"]);
-        assert_eq!(figure(&measured).curves.len(), 6);
+        let tracks = [track];
+        assert_eq!(table(&tracks).rows[0][..5], ["32", "1", "32", "1000", "424"]);
+        assert_eq!(figure(&tracks).curves.len(), 3);
     }
 }

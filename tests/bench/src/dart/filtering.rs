@@ -1,12 +1,15 @@
 //! Goal 17: the cost of a message to the receiving host, with filtering and without (section 1). It
 //! is the processor time that the receiver's machine uses.
 
+use crate::dart::pairs::DART;
 use crate::engine::effort::Effort;
-use crate::engine::goals::{Goal, Need, beside_text, number};
-use crate::engine::machines::Machines;
-use crate::engine::progress::Progress;
+use crate::engine::exchange::Outcome;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{Goal, Need, known, ratio, spread};
+use crate::engine::plan::Planned;
 use crate::engine::report::Table;
-use crate::engine::track::{Track, find, interleave};
+use crate::engine::stats::median;
+use crate::engine::track::{Track, values};
 
 /// The kind of a message: the label, and the program's option.
 const KINDS: [(&str, &str); 5] = [
@@ -19,23 +22,34 @@ const KINDS: [(&str, &str); 5] = [
 /// The machine of the receiver.
 const RECEIVER: &str = "vm1";
 
+pub(crate) const FILTERING: Experiment = Experiment {
+    name: "filtering",
+    title: "DART: what a message costs the receiving host (goal 17)",
+    heading: "DART: messages that the host hears of, or not",
+    has_goal: true,
+    plan,
+    goals,
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
+
 fn name(kind: &str) -> String {
     format!("DART, {kind}")
 }
 
-/// Measures all in turn.
-pub(crate) fn measure(dart: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
-    let exchanges = KINDS.map(|(kind, word)| {
+fn plan(effort: Effort) -> Vec<Planned> {
+    let of = |(kind, word): (&str, &str)| {
         let arguments = format!("--kind {word} --count {}", effort.pick(2000, 5000));
-        (name(kind), dart.exchange(&format!("filter-send {arguments}"), &format!("filter-take {arguments}")))
-    });
-    interleave(&exchanges, effort.rounds(), progress)
+        let (near, far) = (format!("filter-send {arguments}"), format!("filter-take {arguments}"));
+        DART.exchange(name(kind), &near, &far)
+    };
+    KINDS.map(of).to_vec()
 }
 
 /// Returns the processor time in microseconds of the receiver's machine per message, round by
 /// round.
 fn machine(track: &Track) -> Vec<f64> {
-    let of = |round: &crate::engine::exchange::Outcome| {
+    let of = |round: &Outcome| {
         let time = round.watched_ns.get(RECEIVER).filter(|_| round.all > 0)?;
         Some(*time as f64 / 1e3 / round.all as f64)
     };
@@ -44,13 +58,13 @@ fn machine(track: &Track) -> Vec<f64> {
 
 /// Returns the same, less the machine's time without messages.
 fn message(tracks: &[Track], kind: &str) -> Vec<f64> {
-    let of = |kind: &str| find(tracks, &name(kind)).map(machine).unwrap_or_default();
+    let of = |kind: &str| values(tracks, &name(kind), machine);
     of(kind).into_iter().zip(of(KINDS[0].0)).map(|(with, without)| with - without).collect()
 }
 
 /// Goal 17: a message that no host needs to process costs the host almost nothing, compared with
 /// one that the host executes.
-pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
+fn goals(tracks: &[Track]) -> Vec<Goal> {
     let without = message(tracks, KINDS[4].0);
     let goal = |kind: usize, what: &str, limit: f64| {
         let peer = ("carried out by the host", &without[..]);
@@ -63,26 +77,24 @@ pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
 }
 
 /// Compares all with the last kind.
-pub(crate) fn table(tracks: &[Track]) -> Table {
-    let median =
-        |values: Vec<f64>| crate::engine::stats::median(values).map_or_else(|| "?".to_owned(), number);
-    let row = |(kind, _): (&str, &str)| {
-        let all = find(tracks, &name(kind)).map(machine).unwrap_or_default();
-        let own = message(tracks, kind);
-        let [ratio, spread] = beside_text(&own, &message(tracks, KINDS[4].0));
-        vec![kind.to_owned(), median(all), median(own), ratio, spread]
-    };
-    Table {
-        title: "DART: what a message costs the receiving host".to_owned(),
-        note: "Processor time of the receiver's machine, which sleeps between messages, for each of them; 500 us from one to the next, so that \
-            none is hidden behind another. An event that interrupts, and a message that the host carries out (a software exception), have a \
-            process that sleeps for them. The latter is what every message was without a card that filters (section 1)."
-            .to_owned(),
-        head: ["", "the machine, us", "without what it takes anyway, us", "beside carried out by the host", "spread"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: KINDS.map(row).to_vec(),
-    }
+fn table(tracks: &[Track]) -> Table {
+    let note = "Processor time of the receiver's machine, which sleeps between messages, for each of them; 500 us from one to the next, so that \
+        none is hidden behind another. An event that interrupts, and a message that the host carries out (a software exception), have a \
+        process that sleeps for them. The latter is what every message was without a card that filters (section 1).";
+    let executed = message(tracks, KINDS[4].0);
+    let rows = KINDS.map(|(kind, _)| (kind, message(tracks, kind)));
+    Table::new(
+        "DART: what a message costs the receiving host",
+        note,
+        rows,
+        &[
+            ("", &|(kind, _)| (*kind).to_owned()),
+            ("the machine, us", &|(kind, _)| known(median(values(tracks, &name(kind), machine)))),
+            ("without what it takes anyway, us", &|(_, own)| known(median(own.clone()))),
+            ("beside carried out by the host", &|(_, own)| ratio(own, &executed)),
+            ("spread", &|(_, own)| spread(own, &executed)),
+        ],
+    )
 }
 
 #[cfg(test)]

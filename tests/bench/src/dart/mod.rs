@@ -4,7 +4,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `labs` | machines with DART cards |
+//! | `pairs` | machines with DART cards, and with the cards for comparison |
 //! | `deposits` | goal 15: a deposit of 32 bytes |
 //! | `questions` | goal 16: remote read, fetch and increment, compare and swap |
 //! | `barriers` | barriers of 2 to 16 |
@@ -12,26 +12,30 @@
 //! | `paging` | reads of pages that are cached, evicted, never touched, swapped out |
 //! | `blocks` | one-way bandwidth, in cells |
 //! | `alone` | the cost of messages to the cards alone |
-//! | `choice` | the names that `--figure` accepts |
-//! | `run` | runs all of it |
 
 mod alone;
 mod barriers;
 mod blocks;
-mod choice;
 mod deposits;
 mod filtering;
-mod labs;
 mod paging;
+mod pairs;
 mod questions;
-mod run;
 
-use crate::engine::run::Benchmark;
+use crate::engine::benchmark::Benchmark;
 
 /// The benchmark of DART cards.
 pub const BENCHMARK: Benchmark = Benchmark {
-    figures: "deposits, questions, barriers, filtering, paging, blocks, alone",
-    check: choice::check,
-    measure: run::measure,
+    names: &["deposits", "questions", "barriers", "filtering", "paging", "blocks", "alone"],
+    unknown: "nothing of DART's is called so",
+    experiments: &[
+        deposits::DEPOSITS,
+        questions::QUESTIONS,
+        barriers::BARRIERS,
+        filtering::FILTERING,
+        paging::PAGING,
+        blocks::BLOCKS,
+        alone::ALONE,
+    ],
     parts: None,
 };

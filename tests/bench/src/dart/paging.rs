@@ -1,12 +1,14 @@
 //! Reads of another host's virtual memory (section 3): the cost of a miss, and of a page that is
 //! not present.
 
+use crate::dart::pairs::DART;
 use crate::engine::effort::Effort;
-use crate::engine::goals::{beside_text, number};
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{beside, known};
 use crate::engine::machines::Machines;
-use crate::engine::progress::Progress;
+use crate::engine::plan::Planned;
 use crate::engine::report::Table;
-use crate::engine::track::{Track, find, interleave};
+use crate::engine::track::Track;
 
 /// Which pages are read: the label, and the program's option.
 const PAGES: [(&str, &str); 4] = [
@@ -18,43 +20,45 @@ const PAGES: [(&str, &str); 4] = [
 /// More pages than a card has translations for, unless the user configured more.
 const MORE: u64 = 1100;
 
-fn name(pages: &str) -> String {
-    format!("DART, read of {pages}")
-}
+pub(crate) const PAGING: Experiment = Experiment {
+    name: "paging",
+    title: "DART: virtual memory",
+    heading: "DART: reads of pages that are there or not",
+    plan,
+    prepare: |_, running| running.get(DART).map_or(Ok(()), Machines::add_swap),
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
 
-/// Measures all in turn.
-pub(crate) fn measure(dart: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
-    let exchanges = PAGES.map(|(pages, word)| {
+fn plan(effort: Effort) -> Vec<Planned> {
+    let of = |(pages, word): (&str, &str)| {
         let count = if word == "forgotten" { MORE } else { effort.pick(500, 2000) };
         let arguments = format!("--pages {word} --count {count}");
         let (near, far) = (format!("paging-read {arguments}"), format!("paging-hold {arguments}"));
         // A process reads its own page map, and a lap's pages are not locked.
-        (name(pages), dart.exchange(&near, &far))
-    });
-    interleave(&exchanges, effort.rounds(), progress)
+        DART.exchange(format!("DART, read of {pages}"), &near, &far).at(pages, 0)
+    };
+    PAGES.map(of).to_vec()
 }
 
 /// Compares each one with a hit.
-pub(crate) fn table(tracks: &[Track]) -> Table {
-    let medians = |pages: &str| find(tracks, &name(pages)).map(Track::medians_us).unwrap_or_default();
-    let row = |(pages, _): (&str, &str)| {
-        let track = find(tracks, &name(pages));
-        let text = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), number);
-        let p99 = track.and_then(|track| Some(track.latency()?.p99));
-        let p50 = track.and_then(Track::p50_us);
-        let hit = find(tracks, &name(PAGES[0].0)).and_then(Track::p50_us);
-        let more = p50.zip(hit).map(|(p50, hit)| p50 - hit);
-        let [ratio, spread] = beside_text(&medians(pages), &medians(PAGES[0].0));
-        vec![pages.to_owned(), text(p50), text(p99), text(more), format!("{ratio} ({spread})")]
-    };
-    Table {
-        title: "DART: virtual memory".to_owned(),
-        note: "A remote read of 8 bytes, whose answer is looked for all the time, from memory of a machine whose processor sleeps. A miss \
-            interrupts its driver. Swap space is compressed memory (zram). The paper has no figures of these."
-            .to_owned(),
-        head: ["read of", "us: p50", "p99", "more than a hit, us", "beside a hit"].map(str::to_owned).to_vec(),
-        rows: PAGES.map(row).to_vec(),
-    }
+fn table(tracks: &[Track]) -> Table {
+    let note = "A remote read of 8 bytes, whose answer is looked for all the time, from memory of a machine whose processor sleeps. A miss \
+        interrupts its driver. Swap space is compressed memory (zram). The paper has no figures of these.";
+    let hit = tracks.first().map(Track::medians_us).unwrap_or_default();
+    let more = |track: &Track| Some(track.p50_us()? - tracks.first()?.p50_us()?);
+    Table::new(
+        "DART: virtual memory",
+        note,
+        tracks,
+        &[
+            ("read of", &|track| track.label.clone()),
+            ("us: p50", &|track| known(track.p50_us())),
+            ("p99", &|track| known(track.p99_us())),
+            ("more than a hit, us", &|track| known(more(track))),
+            ("beside a hit", &|track| beside(&track.medians_us(), &hit)),
+        ],
+    )
 }
 
 #[cfg(test)]
@@ -63,10 +67,10 @@ mod tests {
 
     #[test]
     fn each_read_is_compared_with_a_hit() {
-        let tracks = [(0, 20_000), (3, 200_000)].map(|(at, ns)| Track::of_samples(&name(PAGES[at].0), &[ns]));
-        let rows = table(&tracks).rows;
-        assert_eq!(rows[3][1..4], ["200", "200", "180"]);
-        assert!(rows[3][4].starts_with("10 ("), "{:?}", rows[3]);
-        assert_eq!(rows[1][1], "?");
+        let track = |name, ns: &[u64]| Track::of_samples(name, ns);
+        let rows = table(&[track("hit", &[20_000]), track("miss", &[]), track("swapped", &[200_000])]).rows;
+        assert_eq!(rows[2][1..4], ["200", "200", "180"]);
+        assert!(rows[2][4].starts_with("10 ("), "{:?}", rows[2]);
+        assert_eq!(rows[1], ["miss", "?", "?", "?", ""]);
     }
 }

@@ -2,12 +2,13 @@
 //! 3). They are compared with a round trip by both hosts' processors, and with CLAN's load across
 //! the network.
 
+use crate::dart::pairs::{CLAN, DART};
 use crate::engine::effort::Effort;
-use crate::engine::goals::{Goal, Need, beside_text, number};
-use crate::engine::machines::Machines;
-use crate::engine::progress::Progress;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{Goal, beside, text};
+use crate::engine::plan::Planned;
 use crate::engine::report::Table;
-use crate::engine::track::{Track, find, interleave};
+use crate::engine::track::{Track, medians};
 
 const READ: &str = "DART, remote read of 32 bytes";
 const INCREMENT: &str = "DART, fetch and increment";
@@ -16,59 +17,58 @@ const DEPOSIT: &str = "DART, a deposit and one back, both poll";
 const ASLEEP: &str = "DART, a deposit and one back, both sleep";
 const LOAD: &str = "CLAN, a load of a DWORD across the network";
 
-/// Measures all in turn.
-pub(crate) fn measure([dart, clan]: [&Machines; 2], effort: Effort, progress: &Progress) -> Vec<Track> {
+pub(crate) const QUESTIONS: Experiment = Experiment {
+    name: "questions",
+    title: "DART: questions that a card answers (goal 16)",
+    heading: "DART: questions",
+    has_goal: true,
+    plan,
+    goals,
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
+
+fn plan(effort: Effort) -> Vec<Planned> {
     let (many, few) = (effort.pick(2000, 10_000), effort.pick(400, 2000));
-    let ask =
-        |what: &str| dart.exchange(&format!("question-ask --what {what} --count {many}"), "question-hold");
-    let exchanges = [
-        (READ, ask("read")),
-        (INCREMENT, ask("increment")),
-        (SWAP, ask("swap")),
-        (DEPOSIT, dart.round_trips("deposit", &format!("--count {many}"))),
-        (ASLEEP, dart.round_trips("deposit", &format!("--wait sleep --count {few}"))),
-        (LOAD, clan.exchange(&format!("word-load --count {few}"), "word-hold")),
-    ];
-    interleave(&exchanges, effort.rounds(), progress)
-}
-
-fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
-    find(tracks, name).map(Track::medians_us).unwrap_or_default()
-}
-
-/// Goal 16: an operation of the card alone takes no longer than a round trip of two polling
-/// processors.
-pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
-    let deposit = medians(tracks, DEPOSIT);
-    let goal = |(name, what): (&str, &str)| {
-        let peer = ("a deposit and one back", &deposit[..]);
-        Goal::beside(16, what, "us", &medians(tracks, name), peer, Need::RatioAtMost(1.1))
+    let ask = |name, what: &str| {
+        DART.exchange(name, &format!("question-ask --what {what} --count {many}"), "question-hold")
     };
-    [(READ, "DART: remote read of 32 bytes: p50"), (INCREMENT, "DART: fetch and increment: p50")]
-        .map(goal)
+    vec![
+        ask(READ, "read"),
+        ask(INCREMENT, "increment"),
+        ask(SWAP, "swap"),
+        DART.trips(DEPOSIT, "deposit", &format!("--count {many}")),
+        DART.trips(ASLEEP, "deposit", &format!("--wait sleep --count {few}")),
+        CLAN.exchange(LOAD, &format!("word-load --count {few}"), "word-hold"),
+    ]
+}
+
+/// Goal 16: at most a round trip of two polling processors, and a tenth.
+fn goals(tracks: &[Track]) -> Vec<Goal> {
+    let both = ("a deposit and one back", DEPOSIT);
+    [("DART: remote read of 32 bytes: p50", READ), ("DART: fetch and increment: p50", INCREMENT)]
+        .map(|(what, own)| Goal::trips(tracks, 16, what, own, both, 1.1))
         .to_vec()
 }
 
-/// Compares each one with the round trips.
-pub(crate) fn table(tracks: &[Track]) -> Table {
-    let row = |track: &Track| {
-        let text = |value: Option<f64>| value.map_or_else(String::new, number);
-        let beside = |peer: &str| {
-            let [ratio, spread] = beside_text(&track.medians_us(), &medians(tracks, peer));
-            if ratio.is_empty() { ratio } else { format!("{ratio} ({spread})") }
-        };
-        let times = [text(track.p50_us()), text(track.latency().map(|latency| latency.p99))];
-        [track.name.clone()].into_iter().chain(times).chain([DEPOSIT, ASLEEP, LOAD].map(beside)).collect()
-    };
-    let head = ["", "us: p50", "p99", "beside a deposit and one back", "both asleep", "beside CLAN's load"];
-    Table {
-        title: "DART: questions that a card answers".to_owned(),
-        note: "By the library's Caller. The other host's processor has nothing to do with it, and sleeps. A compare and swap is two messages \
-            and an answer. The paper has no figures of these. Ratios are of the same round."
-            .to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: tracks.iter().map(row).collect(),
-    }
+/// Compares each one with round trips of processors, and with CLAN's load.
+fn table(tracks: &[Track]) -> Table {
+    let note = "By the library's Caller. The other host's processor has nothing to do with it, and sleeps. A compare and swap is two messages \
+        and an answer. The paper has no figures of these. Ratios are of the same round.";
+    let beside = |track: &Track, peer| beside(&track.medians_us(), &medians(tracks, peer));
+    Table::new(
+        "DART: questions that a card answers",
+        note,
+        tracks,
+        &[
+            ("", &|track| track.name.clone()),
+            ("us: p50", &|track| text(track.p50_us())),
+            ("p99", &|track| text(track.p99_us())),
+            ("beside a deposit and one back", &|track| beside(track, DEPOSIT)),
+            ("both asleep", &|track| beside(track, ASLEEP)),
+            ("beside CLAN's load", &|track| beside(track, LOAD)),
+        ],
+    )
 }
 
 #[cfg(test)]
@@ -85,7 +85,5 @@ mod tests {
         let verdicts = |ns| goals(&tracks(ns)).iter().map(Goal::verdict).collect::<Vec<_>>();
         assert_eq!(verdicts(20_000), [Verdict::Met, Verdict::Short]);
         assert_eq!(verdicts(10_000), [Verdict::Met, Verdict::Met]);
-        let table = table(&tracks(20_000));
-        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
     }
 }

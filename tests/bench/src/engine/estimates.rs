@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::engine::copies;
 use crate::engine::effort::Effort;
 use crate::engine::exchange::words;
-use crate::engine::goals::number;
+use crate::engine::goals::{number, text};
 use crate::engine::progress::Progress;
 use crate::engine::report::Table;
 use crate::engine::rings;
@@ -132,19 +132,21 @@ impl Estimate {
 
 /// Shows all results. `paper` has the measurements of the model's paper.
 pub fn table(estimates: &Estimates, paper: &str) -> Table {
-    let row = |(name, estimate): (&String, &Estimate)| {
-        let text = |value: Option<f64>| value.map_or_else(String::new, number);
-        vec![name.clone(), number(estimate.ns), text(estimate.packets()), text(estimate.megabytes())]
-    };
-    Table {
-        title: "The parts by themselves".to_owned(),
-        note: format!(
-            "Medians by criterion (cargo bench -p hamlyn-bench), each in one thread with nothing to wait for. The card's \
-            ports are memory; a ring is one copy in, the switch another. {paper}"
-        ),
-        head: ["", "ns", "million packets/s", "MB/s"].map(str::to_owned).to_vec(),
-        rows: estimates.0.iter().map(row).collect(),
-    }
+    let note = format!(
+        "Medians by criterion (cargo bench -p hamlyn-bench), each in one thread with nothing to wait for. The card's \
+        ports are memory; a ring is one copy in, the switch another. {paper}"
+    );
+    Table::new(
+        "The parts by themselves",
+        &note,
+        &estimates.0,
+        &[
+            ("", &|(name, _)| (*name).clone()),
+            ("ns", &|(_, estimate)| number(estimate.ns)),
+            ("million packets/s", &|(_, estimate)| text(estimate.packets())),
+            ("MB/s", &|(_, estimate)| text(estimate.megabytes())),
+        ],
+    )
 }
 
 #[cfg(test)]

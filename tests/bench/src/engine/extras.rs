@@ -52,17 +52,19 @@ pub(crate) fn measure(
 
 /// Shows them as a table.
 pub fn table(extras: &[Extras]) -> Table {
-    let row =
-        |extras: &Extras| vec![extras.lab.to_owned(), number(extras.traps), number(extras.system_calls)];
-    Table {
-        title: "Trapped accesses and system calls per message, both ends polling".to_owned(),
-        note: "From the difference between 500 messages and 2,500; trapped accesses by the counters of the cards' buses, \
-            system calls of one end by strace. Under emulation a trapped access is what an exit is with hardware \
-            virtualisation."
-            .to_owned(),
-        head: ["", "trapped accesses", "system calls"].map(str::to_owned).to_vec(),
-        rows: extras.iter().map(row).collect(),
-    }
+    let note = "From the difference between 500 messages and 2,500; trapped accesses by the counters of the cards' buses, \
+        system calls of one end by strace. Under emulation a trapped access is what an exit is with hardware \
+        virtualisation.";
+    Table::new(
+        "Trapped accesses and system calls per message, both ends polling",
+        note,
+        extras,
+        &[
+            ("", &|extras| extras.lab.to_owned()),
+            ("trapped accesses", &|extras| number(extras.traps)),
+            ("system calls", &|extras| number(extras.system_calls)),
+        ],
+    )
 }
 
 fn trapped(machines: &Machines) -> anyhow::Result<u64> {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::engine::stats::median;
+use crate::engine::track::{Track, medians};
 
 /// A goal's condition.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -85,6 +86,20 @@ impl Goal {
         let rounds = values.iter().zip(peer.1).map(|(value, peer)| value / peer).collect();
         let peer = Some((peer.0.to_owned(), median(peer.1.to_vec())));
         Self { peer, rounds, ..Self::own(number, what, unit, median(values.to_vec()), need) }
+    }
+
+    /// Makes a goal for a median of round trips, which is at most `limit` of that of a peer. The
+    /// peer has a description and a track.
+    pub fn trips(
+        tracks: &[Track],
+        number: u32,
+        what: &str,
+        own: &str,
+        (peer, peer_track): (&str, &str),
+        limit: f64,
+    ) -> Self {
+        let [own, values] = [own, peer_track].map(|name| medians(tracks, name));
+        Self::beside(number, what, "us", &own, (peer, &values), Need::RatioAtMost(limit))
     }
 
     /// Returns the figure divided by the peer's: the median of the rounds' ratios.
@@ -178,11 +193,35 @@ impl Goal {
     }
 }
 
-/// Returns the ratio of a figure to the peer's, measured in turn: the median of the rounds' ratios,
-/// and its interval.
-pub(crate) fn beside_text(values: &[f64], peers: &[f64]) -> [String; 2] {
-    let goal = Goal::beside(0, "", "", values, ("", peers), Need::AtLeast(0.0));
-    [goal.ratio_text(), goal.spread_text()]
+/// Returns the ratio of a figure to the peer's, measured in turn: the median of the rounds' ratios.
+/// It is empty if either of them was not measured.
+pub(crate) fn ratio(values: &[f64], peers: &[f64]) -> String {
+    compared(values, peers).ratio_text()
+}
+
+/// Returns the interval of the same.
+pub(crate) fn spread(values: &[f64], peers: &[f64]) -> String {
+    compared(values, peers).spread_text()
+}
+
+/// Returns both in one cell.
+pub(crate) fn beside(values: &[f64], peers: &[f64]) -> String {
+    let goal = compared(values, peers);
+    goal.ratio().map_or_else(String::new, |ratio| format!("{} ({})", number(ratio), goal.spread_text()))
+}
+
+fn compared(values: &[f64], peers: &[f64]) -> Goal {
+    Goal::beside(0, "", "", values, ("", peers), Need::AtLeast(0.0))
+}
+
+/// Returns a number in words; empty if it was not measured.
+pub(crate) fn text(value: Option<f64>) -> String {
+    value.map_or_else(String::new, number)
+}
+
+/// Returns a number in words; a question mark if it was not measured.
+pub(crate) fn known(value: Option<f64>) -> String {
+    value.map_or_else(|| "?".to_owned(), number)
 }
 
 /// Returns an interval that holds the median of the samples' distribution with at least 90%
@@ -303,8 +342,10 @@ mod tests {
 
     #[test]
     fn compared_figures_have_ratio_and_spread() {
-        assert_eq!(beside_text(&[10.0, 10.0, 12.0], &[20.0, 40.0, 30.0]), ["0.4", "0.25 to 0.5"]);
-        assert_eq!(beside_text(&[], &[1.0]), ["", ""]);
+        let (own, peers) = ([10.0, 10.0, 12.0], [20.0, 40.0, 30.0]);
+        assert_eq!([ratio(&own, &peers), spread(&own, &peers)], ["0.4", "0.25 to 0.5"]);
+        assert_eq!(beside(&own, &peers), "0.4 (0.25 to 0.5)");
+        assert_eq!([ratio(&[], &[1.0]), spread(&[], &[1.0]), beside(&[], &[1.0])], [""; 3]);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The two machines, with the card and the devices that are its alternatives.
 
-use std::path::Path;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use hamlyn_host::catalogue::Model;
 use hamlyn_lab::{Accel, Lab, Memory, Snoop, cores};
 
-use crate::engine::exchange::{Exchange, words};
+use crate::engine::exchange::words;
 use crate::engine::processes::{Child, children};
 use crate::engine::progress::Progress;
 use crate::engine::site::Site;
@@ -35,32 +36,71 @@ impl Layout {
     }
 }
 
-/// Network of the far machine's address for the peers' sockets, from a range that is reserved for
+/// Network of both machines' addresses for the peers' sockets, from a range that is reserved for
 /// documentation (RFC 5737). No other network uses it, and this one contains only the two machines.
 const NETWORK: &str = "192.0.2";
 
-/// The port that the peers' far ends listen on.
-const PORT: u16 = 7000;
+/// Address on which the far machine's sockets listen.
+pub const ADDRESS: &str = "192.0.2.2:7000";
 
 /// MTUs of the netdev to try. A frame must fit into a datagram of its socket, and the IP length
 /// into 16 bits.
 pub const MTUS: [u32; 4] = [1500, 9000, 30_000, 60_000];
 
-/// Properties of two machines.
-#[derive(Debug, Clone, Copy)]
-pub struct Wish<'a> {
-    /// Their cards' model.
-    pub model: &'static Model,
-    /// The accelerator that runs them.
-    pub accel: Accel,
-    /// Which processes the cards and the switch run in.
+/// Two machines that run at the same time, or cards for programs of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pair {
+    /// The model of their cards. Those of the measured model also get the user's arguments.
+    pub model: &'static str,
+    /// Which processes the cards and the switch run in. Latencies use pinned machines. Bandwidth
+    /// uses unpinned ones: a pinned sender would share its core with the thread that takes its
+    /// data.
     pub layout: Layout,
     /// How stores reach cards that want to snoop them.
     pub snoop: Snoop,
     /// Arguments for their cards.
-    pub card_args: &'a [String],
+    pub card_args: &'static str,
     /// Whether they have the other devices, too.
     pub peers: bool,
+    /// Whether one user may have all of a card: no part is for others, and none is reserved.
+    pub share_all: bool,
+    /// Whether their exchanges are left out if they cannot start.
+    pub optional: bool,
+    /// The number of cards for programs of the host, at the first two of which the programs run; 0
+    /// for machines.
+    pub host_cards: usize,
+}
+
+impl Pair {
+    /// Returns two pinned machines without the alternatives to a card.
+    pub const fn of(model: &'static str) -> Self {
+        Self {
+            model,
+            layout: Layout::Pinned,
+            snoop: Snoop::Auto,
+            card_args: "",
+            peers: false,
+            share_all: false,
+            optional: false,
+            host_cards: 0,
+        }
+    }
+
+    /// Returns the same machines, not pinned.
+    pub const fn unpinned(self) -> Self {
+        Self { layout: Layout::Fabric, ..self }
+    }
+
+    /// Returns machines of another model for comparison, whose stores go to window pages if the
+    /// model has any.
+    pub const fn other(model: &'static str) -> Self {
+        Self { snoop: Snoop::No, ..Self::of(model) }
+    }
+
+    /// Returns the same machines with the other devices.
+    pub const fn with_peers(self) -> Self {
+        Self { peers: true, ..self }
+    }
 }
 
 /// Two machines.
@@ -71,18 +111,28 @@ pub struct Machines {
     /// Its cards, switch and machines.
     pub processes: Vec<Child>,
     layout: Layout,
-    peers: bool,
+    /// The cards of the programs, if they are on the host.
+    sockets: Vec<PathBuf>,
     vsock: Option<Daemon>,
+    /// Whether its MTU is the fastest for TCP.
+    pub(crate) is_tuned: Cell<bool>,
 }
 
 impl Machines {
     /// Starts them.
-    pub fn start(wish: Wish<'_>, progress: &Progress) -> anyhow::Result<Self> {
-        let Wish { model, accel, layout, snoop, card_args, peers } = wish;
+    pub fn start(
+        pair: Pair,
+        model: &'static Model,
+        accel: Accel,
+        card_args: &[String],
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        let Pair { layout, snoop, peers, host_cards, .. } = pair;
         progress.step("boot");
         let before = children()?;
         let mut builder = Lab::builder()
-            .vms(2)
+            .vms(if host_cards == 0 { 2 } else { 0 })
+            .spare_cards(host_cards)
             .models(&[model])
             .accel(accel)
             .snoop(snoop)
@@ -101,7 +151,13 @@ impl Machines {
         let lab = builder.start()?;
         let new = |child: &Child| !child.name.is_empty() && !before.contains(child);
         let processes = children()?.into_iter().filter(new).collect();
-        let machines = Self { lab, processes, layout, peers, vsock };
+        let sockets = (0..host_cards.min(2)).map(|card| Ok(lab.card_socket(card)?.to_owned()));
+        let sockets = sockets.collect::<anyhow::Result<_>>()?;
+        let machines = Self { lab, processes, layout, sockets, vsock, is_tuned: Cell::new(false) };
+        if pair.share_all {
+            let script = "cd /sys/module/hamlyn/parameters && echo 100 > share && echo 0 > reserve";
+            (0..2).try_for_each(|index| machines.as_root(index, script))?;
+        }
         if peers {
             for (index, vm) in machines.lab.vms().iter().enumerate() {
                 let script = format!(
@@ -116,12 +172,7 @@ impl Machines {
         Ok(machines)
     }
 
-    /// Returns whether they have the other devices.
-    pub fn peers(&self) -> bool {
-        self.peers
-    }
-
-    /// Returns whether vsock is among them.
+    /// Returns whether vsock is among their devices.
     pub fn has_vsock(&self) -> bool {
         self.vsock.is_some()
     }
@@ -131,42 +182,32 @@ impl Machines {
         self.layout
     }
 
-    /// Prepares an exchange between the two machines, with the processor time of all their
-    /// processes.
-    pub fn exchange(&self, near: &str, far: &str) -> Exchange<'_> {
-        Exchange::between(self.near(), near, self.far(), far).watching(&self.processes)
-    }
-
-    /// Prepares the same exchange as root, which may lock any amount of memory.
-    pub fn exchange_by_root(&self, near: &str, far: &str) -> Exchange<'_> {
-        let [own, other] = [0, 1].map(|index| Site::Root(self.lab.vm(index)));
-        Exchange::between(own, near, other, far).watching(&self.processes)
-    }
-
-    /// Prepares round trips between the two machines, by a pair of roles.
-    pub fn round_trips(&self, role: &str, arguments: &str) -> Exchange<'_> {
-        self.exchange(&format!("{role}-ping {arguments}"), &format!("{role}-echo {arguments}"))
+    /// Returns the measuring end (0) or the other end (1).
+    pub fn site(&self, index: usize) -> Site<'_> {
+        match self.sockets.get(index) {
+            Some(card) => Site::Host(Some(card.clone())),
+            None => Site::Guest(self.lab.vm(index)),
+        }
     }
 
     /// Returns the measuring end.
     pub fn near(&self) -> Site<'_> {
-        Site::Guest(self.lab.vm(0))
+        self.site(0)
     }
 
     /// Returns the other end.
     pub fn far(&self) -> Site<'_> {
-        Site::Guest(self.lab.vm(1))
+        self.site(1)
     }
 
-    /// Returns the address on which the far end's sockets listen.
-    pub fn address(&self) -> String {
-        format!("{NETWORK}.2:{PORT}")
-    }
-
-    /// Lets one user have all of a card: no part is for others, and none is reserved.
-    pub fn share_all(&self) -> anyhow::Result<()> {
-        let script = "cd /sys/module/hamlyn/parameters && echo 100 > share && echo 0 > reserve";
-        (0..2).try_for_each(|index| self.as_root(index, script))
+    /// Gives the far machine swap space in compressed memory. The kernel swaps in only the
+    /// requested page, without read-ahead.
+    pub fn add_swap(&self) -> anyhow::Result<()> {
+        const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; \
+            while read -r module; do insmod /lib/swap/$module.ko || exit 1; done </lib/swap/order && \
+            echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon /dev/zram0 && \
+            echo 0 >/proc/sys/vm/page-cluster";
+        self.as_root(1, SWAP).with_context(|| format!("{}: no swap space", self.lab.vm(1).name()))
     }
 
     /// Sets the MTU of virtio-net in both machines.

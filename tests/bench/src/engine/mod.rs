@@ -1,7 +1,8 @@
 //! The common part of every card's benchmark: machines and the programs in them, rounds and their
 //! statistics, goals, plots, the report, and the alternatives to a card.
 //!
-//! No card is named here. A model provides a [`run::Benchmark`]: its figures, goals and components.
+//! No card is named here. A model provides a [`benchmark::Benchmark`]: its figures, goals and
+//! components. A figure is an [`experiment::Experiment`].
 //! The files are listed from the bottom up; each file uses only those above it in this list:
 //!
 //! | file | holds |
@@ -16,6 +17,7 @@
 //! | `vsock` | a third-party device between two machines |
 //! | `machines` | the two machines, with the alternatives to a card |
 //! | `track` | a quantity that is measured in rounds |
+//! | `plan` | the exchanges of an experiment |
 //! | `goals` | a target figure, and whether it is met |
 //! | `plot` | figures and curves |
 //! | `foreign` | third-party programs: UCX, libfabric |
@@ -27,18 +29,23 @@
 //! | `rings` | the rings and the switch alone |
 //! | `estimates` | the components alone, measured by criterion |
 //! | `paths` | instructions and cache lines, counted by callgrind |
-//! | `run` | one run, and the interface that a model provides for it |
+//! | `run` | one run: its request and its results |
+//! | `experiment` | what is exchanged, and how the report shows it |
+//! | `benchmark` | the interface that a model provides |
 
+pub mod benchmark;
 pub mod copies;
 pub mod effort;
 pub mod estimates;
 pub mod exchange;
+pub mod experiment;
 pub mod extras;
 pub mod foreign;
 pub mod goals;
 pub mod idle;
 pub mod machines;
 pub mod paths;
+pub mod plan;
 pub mod plot;
 pub mod processes;
 pub mod progress;

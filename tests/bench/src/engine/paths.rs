@@ -72,23 +72,24 @@ fn collected(text: &str) -> Option<[u64; 4]> {
 
 /// Shows the costs together with the papers' numbers.
 pub fn table(costs: &[Cost], paths: &Paths) -> Table {
-    let own = |path: &Cost| {
-        let counts = [path.instructions, path.loads, path.stores, path.lines].map(number);
-        [path.what.to_owned()].into_iter().chain(counts).collect()
-    };
-    let paper = |(what, count): &(&str, &str)| {
-        vec![(*what).to_owned(), (*count).to_owned(), String::new(), String::new(), String::new()]
-    };
-    Table {
-        title: "Instructions and cache lines of the fast paths".to_owned(),
-        note: "By callgrind, each path's function with all that it calls, the mean of 1,000 messages; the card is awake. \
-            Stores are all stores, those to the stack among them. Cache lines are those of data that callgrind's first-level cache \
-            had not. The paper's processors have no such count: theirs \
-            are cycles or their own instructions."
-            .to_owned(),
-        head: ["", "instructions", "loads", "stores", "cache lines"].map(str::to_owned).to_vec(),
-        rows: costs.iter().map(own).chain(paths.papers.iter().map(paper)).collect(),
-    }
+    let paper = |(what, count): &(&str, &str)| [*what, *count, "", "", ""].map(str::to_owned);
+    let note = "By callgrind, each path's function with all that it calls, the mean of 1,000 messages; the card is awake. \
+        Stores are all stores, those to the stack among them. Cache lines are those of data that callgrind's first-level cache \
+        had not. The paper's processors have no such count: theirs \
+        are cycles or their own instructions.";
+    let table = Table::new(
+        "Instructions and cache lines of the fast paths",
+        note,
+        costs,
+        &[
+            ("", &|path| path.what.to_owned()),
+            ("instructions", &|path| number(path.instructions)),
+            ("loads", &|path| number(path.loads)),
+            ("stores", &|path| number(path.stores)),
+            ("cache lines", &|path| number(path.lines)),
+        ],
+    );
+    table.with(paths.papers.iter().map(paper))
 }
 
 #[cfg(test)]

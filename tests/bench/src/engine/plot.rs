@@ -6,22 +6,23 @@ use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
 use crate::engine::goals::number;
+use crate::engine::track::Track;
 
 /// A plot's contents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// Its name in files.
-    pub key: String,
+    pub key: &'static str,
     /// Its title.
-    pub title: String,
+    pub title: &'static str,
     /// The paper's figure, table or section that its curves reproduce.
-    pub answers: String,
+    pub answers: &'static str,
     /// The paper's measurement, or another note for the reader.
-    pub paper: String,
+    pub note: String,
     /// Label and scale of the horizontal axis.
-    pub x: (String, Scale),
+    pub x: (&'static str, Scale),
     /// Label and scale of the vertical axis.
-    pub y: (String, Scale),
+    pub y: (&'static str, Scale),
     /// The curves.
     pub curves: Vec<Curve>,
 }
@@ -42,6 +43,30 @@ impl Curve {
     pub fn ours(label: impl Into<String>, points: Vec<Point>) -> Self {
         Self { label: label.into(), points, paper: false }
     }
+
+    /// Makes a curve of the paper's.
+    pub fn paper(label: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let points = points.into_iter().map(|(x, y)| Point { x, y, high: None }).collect();
+        Self { label: format!("the paper: {label}"), points, paper: true }
+    }
+}
+
+/// Returns a curve for each label, in the order of the labels, with a point for each track. The
+/// functions return its value and its 99th percentile.
+pub fn curves<'t>(
+    tracks: impl IntoIterator<Item = &'t Track>,
+    value: impl Fn(&Track) -> Option<f64>,
+    high: impl Fn(&Track) -> Option<f64>,
+) -> Vec<Curve> {
+    let mut curves: Vec<Curve> = Vec::new();
+    for track in tracks {
+        let index = curves.iter().position(|curve| curve.label == track.label).unwrap_or_else(|| {
+            curves.push(Curve::ours(&track.label, Vec::new()));
+            curves.len() - 1
+        });
+        curves[index].points.extend(value(track).map(|y| Point { x: track.x as f64, y, high: high(track) }));
+    }
+    curves
 }
 
 /// One point.
@@ -94,7 +119,7 @@ pub fn svg(figure: &Figure) -> anyhow::Result<String> {
         root.present().map_err(|error| anyhow!("cannot draw {}: {error}", figure.key))?;
     }
     // The label is for screen readers. The page sets the width.
-    let start = format!("<svg role=\"img\" aria-label=\"{}\"", escape(&figure.title));
+    let start = format!("<svg role=\"img\" aria-label=\"{}\"", escape(figure.title));
     Ok(out.replacen("<svg", &start, 1))
 }
 
@@ -151,8 +176,8 @@ where
         .bold_line_style(BLACK.mix(0.12))
         .label_style(("sans-serif", 13))
         .axis_desc_style(("sans-serif", 14))
-        .x_desc(figure.x.0.as_str())
-        .y_desc(figure.y.0.as_str())
+        .x_desc(figure.x.0)
+        .y_desc(figure.y.0)
         .x_label_formatter(&|value| short(*value))
         .y_label_formatter(&|value| short(*value))
         .draw()?;
@@ -224,17 +249,9 @@ mod tests {
         let points: Vec<Point> = points.iter().map(|&(x, y)| Point { x, y, high: Some(y * 3.0) }).collect();
         let ours = Curve::ours("a < b", points.clone());
         let paper = Curve { label: "the paper".into(), points, paper: true };
-        let text = || "t \"&\"".to_owned();
-        let (key, title, answers) = ("k".into(), text(), text());
-        Figure {
-            key,
-            title,
-            answers,
-            paper: text(),
-            x: (text(), x),
-            y: (text(), y),
-            curves: vec![ours, paper],
-        }
+        let (key, text) = ("k", "t \"&\"");
+        let (note, curves) = (text.to_owned(), vec![ours, paper]);
+        Figure { key, title: text, answers: text, note, x: (text, x), y: (text, y), curves }
     }
 
     #[test]
@@ -246,6 +263,19 @@ mod tests {
             assert!(drawing.contains("a &lt; b") && drawing.contains("the paper"));
             assert!(!drawing.contains("t \"&\""));
         }
+    }
+
+    #[test]
+    fn curve_has_the_points_of_its_label() {
+        let track = |label: &str, x, samples: &[u64]| {
+            let track = Track::of_samples("x", samples);
+            Track { label: label.to_owned(), x, ..track }
+        };
+        let tracks = [track("card", 4, &[1000]), track("TCP", 4, &[]), track("card", 16, &[2000])];
+        let curves = curves(&tracks, Track::p50_us, |_| None);
+        let points = |curve: &Curve| curve.points.iter().map(|point| point.x).collect::<Vec<_>>();
+        assert_eq!(curves.iter().map(|curve| &curve.label[..]).collect::<Vec<_>>(), ["card", "TCP"]);
+        assert_eq!(curves.iter().map(points).collect::<Vec<_>>(), [vec![4.0, 16.0], vec![]]);
     }
 
     #[test]

@@ -1,50 +1,20 @@
-//! One run: its request and its results. Also the interface that a model provides.
+//! One run: its request and its results.
 
 use std::path::PathBuf;
 
-use anyhow::Context;
-use criterion::Criterion;
 use hamlyn_host::catalogue::{self, Model};
 use hamlyn_lab::{Accel, Snoop};
 
 use crate::engine::effort::Effort;
 use crate::engine::estimates::{self, Estimates};
+use crate::engine::exchange::words;
 use crate::engine::foreign::Peer;
 use crate::engine::goals::Goal;
-use crate::engine::machines::{Layout, Machines, Wish};
+use crate::engine::machines::{Machines, Pair};
 use crate::engine::plot::Figure;
 use crate::engine::progress::Progress;
 use crate::engine::report::{Facts, Results, Table};
 use crate::engine::track::Track;
-
-/// A model's benchmark: its figures and goals, and its components if they are measured alone.
-#[derive(Debug, Clone, Copy)]
-pub struct Benchmark {
-    /// The names that `--figure` accepts, for users.
-    pub figures: &'static str,
-    /// Fails if `--figure` does not accept the name.
-    pub check: fn(&str) -> Result<(), String>,
-    /// Measures what a run requests.
-    pub measure: fn(&mut Run<'_>) -> anyhow::Result<()>,
-    /// The model's components.
-    pub parts: Option<Parts>,
-}
-
-/// The measurements of a model that need no machine.
-#[derive(Debug, Clone, Copy)]
-pub struct Parts {
-    /// Criterion's benchmarks of its card.
-    pub benchmark: fn(&mut Criterion) -> anyhow::Result<()>,
-    /// Sends a number of messages on each path whose instructions are counted.
-    pub walk: fn(u64) -> anyhow::Result<()>,
-}
-
-impl Benchmark {
-    /// Returns the components. Fails if there are none.
-    pub fn parts(&self) -> anyhow::Result<Parts> {
-        self.parts.context("no part of this model is measured by itself")
-    }
-}
 
 /// A request.
 #[derive(Debug)]
@@ -75,67 +45,61 @@ pub struct Run<'a> {
     pub(crate) peers: Vec<Peer>,
     pub(crate) tables: Vec<(String, Vec<Track>)>,
     pub(crate) others: Vec<Table>,
+    parts: Option<Estimates>,
 }
 
-/// Measures the request for these models, one after the other.
-pub fn run(
-    models: &[(&'static Model, &Benchmark)],
-    request: &Request,
-    progress: &Progress,
-) -> anyhow::Result<Results> {
-    let facts = Facts::gather(&request.accel.decide()?.to_string());
-    let mut run = Run::new(request, progress);
-    for (model, benchmark) in models {
-        run.model = model;
-        (benchmark.measure)(&mut run)?;
+#[cfg(test)]
+impl Request {
+    /// Makes a request for these figures.
+    pub(crate) fn made_up(goals_only: bool, figures: &[&str]) -> Self {
+        let figures = figures.iter().map(|name| (*name).to_owned()).collect();
+        let (effort, accel, card_args) = (Effort::Quick, Accel::default(), Vec::new());
+        Self { effort, accel, goals_only, figures, card_args, peers: None }
     }
-    run.goals.sort_by_key(|goal| goal.number);
-    let Run { goals, plots: figures, peers, tables, others, .. } = run;
-    Ok(Results { facts, goals, figures, peers, tables, others })
 }
 
 impl<'a> Run<'a> {
-    fn new(request: &'a Request, progress: &'a Progress) -> Self {
-        let (goals, plots, peers, tables, others) = Default::default();
+    pub(crate) fn new(request: &'a Request, progress: &'a Progress) -> Self {
+        let (goals, plots, peers, tables, others, parts) = Default::default();
         let model = catalogue::default();
-        Self { model, request, progress, goals, plots, peers, tables, others }
+        Self { model, request, progress, goals, plots, peers, tables, others, parts }
     }
 
-    /// Starts two machines, with these arguments for their cards in addition to the user's.
-    pub(crate) fn machines(
-        &self,
-        layout: Layout,
-        card_args: &[String],
-        peers: bool,
-    ) -> anyhow::Result<Machines> {
-        let card_args = [card_args, &self.request.card_args].concat();
-        let (model, accel) = (self.model, self.request.accel);
-        self.start(Wish { model, accel, layout, snoop: Snoop::Auto, card_args: &card_args, peers })
+    /// Returns the results, the goals by their numbers.
+    pub(crate) fn results(mut self, facts: Facts) -> Results {
+        self.goals.sort_by_key(|goal| goal.number);
+        let Run { goals, plots: figures, peers, tables, others, .. } = self;
+        Results { facts, goals, figures, peers, tables, others }
     }
 
-    /// Starts two machines with cards of that model, whose stores go to window pages if the model
-    /// has any. `peers` adds the alternatives to a card.
-    pub(crate) fn machines_of(&self, model: &str, layout: Layout, peers: bool) -> anyhow::Result<Machines> {
-        let (model, accel) = (catalogue::find(model)?, self.request.accel);
-        self.start(Wish { model, accel, layout, snoop: Snoop::No, card_args: &[], peers })
+    /// Starts two machines. The cards of the measured model also get the user's arguments.
+    pub(crate) fn start(&self, pair: Pair) -> anyhow::Result<Machines> {
+        let (model, mut card_args) = (catalogue::find(pair.model)?, words(pair.card_args));
+        let is_own = model.name == self.model.name;
+        if is_own && pair.host_cards == 0 {
+            card_args.extend_from_slice(&self.request.card_args);
+        }
+        let hosts = match pair.host_cards {
+            0 => "2 machines".to_owned(),
+            cards => format!("{cards} cards"),
+        };
+        let name = if is_own { "" } else { model.name };
+        let snoop = if pair.snoop == Snoop::No { "--snoop no" } else { "" };
+        let words = [pair.layout.text(), name, snoop, &card_args.join(" ")];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let title = format!("start {hosts}, {}", words.join(" "));
+        let accel = self.request.accel;
+        self.progress.part(&title, || Machines::start(pair, model, accel, &card_args, self.progress))
     }
 
-    /// Starts two machines with the given properties.
-    pub(crate) fn start(&self, wish: Wish<'_>) -> anyhow::Result<Machines> {
-        let Wish { model, layout, snoop, card_args, .. } = wish;
-        let model = if model.name == self.model.name { "" } else { model.name };
-        let snoop = if snoop == Snoop::No { "--snoop no" } else { "" };
-        let words = [layout.text(), model, snoop, &card_args.join(" ")].map(str::to_owned);
-        let words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        let title = format!("start 2 machines, {}", words.join(" "));
-        self.progress.part(&title, || Machines::start(wish, self.progress))
-    }
-
-    /// Measures the components alone.
-    pub(crate) fn estimates(&self, title: &str) -> Estimates {
-        let effort = self.request.effort;
-        let parts = self.progress.part(title, || estimates::measure(self.model, effort, self.progress));
-        self.noted(parts).unwrap_or_default()
+    /// Measures the components alone, once.
+    pub(crate) fn estimates(&mut self, title: &str) -> Estimates {
+        let measure = || estimates::measure(self.model, self.request.effort, self.progress);
+        let parts = match self.parts.take() {
+            Some(parts) => parts,
+            None => self.noted(self.progress.part(title, measure)).unwrap_or_default(),
+        };
+        self.parts.insert(parts).clone()
     }
 
     /// Prints an error. A part that fails leaves its goals unmeasured, and the others unaffected.

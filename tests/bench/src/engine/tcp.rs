@@ -1,18 +1,22 @@
 //! TCP between two machines, with the fastest MTU.
 
 use crate::engine::exchange::Exchange;
-use crate::engine::machines::{MTUS, Machines, stream_arguments};
+use crate::engine::machines::{ADDRESS, MTUS, Machines, stream_arguments};
 use crate::engine::progress::Progress;
 
-/// A stream of `mib` MiB by TCP.
-pub(crate) fn stream(machines: &Machines, mib: u64) -> Exchange<'_> {
-    let arguments = format!("--address {} {}", machines.address(), stream_arguments(64 << 10, mib * 16));
-    machines.exchange(&format!("tcp-send {arguments}"), &format!("tcp-sink {arguments}"))
+/// Returns the arguments of both ends of a stream of `mib` MiB by TCP.
+pub(crate) fn arguments(mib: u64) -> String {
+    format!("--address {ADDRESS} {}", stream_arguments(64 << 10, mib * 16))
 }
 
-/// Sets virtio-net between two machines to the fastest MTU for TCP.
+/// Sets virtio-net between two machines to the fastest MTU for TCP, once.
 pub(crate) fn tune(machines: &Machines, progress: &Progress) -> anyhow::Result<()> {
-    let best = best_mtu(machines, stream(machines, 4), progress)?;
+    if machines.is_tuned.replace(true) {
+        return Ok(());
+    }
+    let [send, sink] = ["send", "sink"].map(|end| format!("tcp-{end} {}", arguments(4)));
+    let stream = Exchange::between(machines.near(), &send, machines.far(), &sink);
+    let best = progress.part("TCP's best MTU", || best_mtu(machines, stream, progress))?;
     progress.note(&format!("virtio-net's best MTU for TCP is {best}"));
     Ok(())
 }

@@ -12,6 +12,12 @@ use crate::engine::stats::{Latency, median};
 pub struct Track {
     /// Its name, in words.
     pub name: String,
+    /// The key of the plot that it belongs to, if there are several below its heading.
+    pub plot: &'static str,
+    /// The row or the curve that it belongs to: by default its name.
+    pub label: String,
+    /// Its position on that curve.
+    pub x: u64,
     /// The commands that measured it, as a user would type them.
     pub commands: Vec<String>,
     /// The rounds.
@@ -21,6 +27,12 @@ pub struct Track {
 }
 
 impl Track {
+    /// A quantity without rounds.
+    pub fn new(name: &str) -> Self {
+        let (commands, rounds, failure) = Default::default();
+        Self { name: name.to_owned(), label: name.to_owned(), plot: "", x: 0, commands, rounds, failure }
+    }
+
     /// Returns every sample of every round, or none without samples.
     pub fn samples(&self) -> Option<Histogram<u64>> {
         let mut rounds = self.rounds.iter().map(|round| &round.samples).filter(|samples| !samples.is_empty());
@@ -41,6 +53,16 @@ impl Track {
         median(self.medians_us())
     }
 
+    /// Returns half of the median round trip, in microseconds.
+    pub fn one_way_us(&self) -> Option<f64> {
+        Some(self.p50_us()? / 2.0)
+    }
+
+    /// Returns the 99th percentile over all rounds, in microseconds.
+    pub fn p99_us(&self) -> Option<f64> {
+        Some(self.latency()?.p99)
+    }
+
     /// Returns the rounds' medians, in microseconds.
     pub fn medians_us(&self) -> Vec<f64> {
         self.quantiles_us(0.5)
@@ -57,6 +79,11 @@ impl Track {
         median(self.rates())
     }
 
+    /// Returns the same in MB/s.
+    pub fn mb_per_s(&self) -> Option<f64> {
+        Some(self.rate()? / 1e6)
+    }
+
     /// Returns the rounds' rates, in bytes a second.
     pub fn rates(&self) -> Vec<f64> {
         self.rounds.iter().filter(|round| round.bytes > 0).map(Outcome::rate).collect()
@@ -65,6 +92,11 @@ impl Track {
     /// Returns the rounds' messages a second.
     pub fn message_rates(&self) -> Vec<f64> {
         self.rounds.iter().map(|round| round.messages as f64 * 1e9 / round.ns as f64).collect()
+    }
+
+    /// Returns the median of the rounds' messages a second.
+    pub fn message_rate(&self) -> Option<f64> {
+        median(self.message_rates())
     }
 
     /// Returns the processor time of the near and of the far program per message, in microseconds.
@@ -86,6 +118,11 @@ impl Track {
         (messages > 0 && watched().next().is_some()).then(|| [sum(false), sum(true)])
     }
 
+    /// Returns a counter of the sending card, summed over all rounds.
+    pub fn sent_counter(&self, counter: &str) -> f64 {
+        self.rounds.iter().filter_map(|round| round.counters[0][counter].as_u64()).sum::<u64>() as f64
+    }
+
     /// Returns a counter of a card (0 near, 1 far) per message that the card sent.
     pub fn counted(&self, end: usize, counter: &str) -> Option<f64> {
         let read = |round: &Outcome, name: &str| round.counters[end][name].as_u64();
@@ -105,7 +142,7 @@ impl Track {
         let near =
             serde_json::json!({ "samples": samples.iter().map(|ns| [*ns, 1]).collect::<Vec<_>>(), "ns": 1 });
         let round = Outcome::read(&near, &serde_json::Value::Null).unwrap();
-        Self { name: name.to_owned(), commands: Vec::new(), rounds: vec![round], failure: None }
+        Self { rounds: vec![round], ..Self::new(name) }
     }
 }
 
@@ -117,10 +154,8 @@ pub fn interleave(
     progress: &Progress,
 ) -> Vec<Track> {
     let new = |(name, exchange): &(_, Exchange<'_>)| Track {
-        name: AsRef::<str>::as_ref(name).to_owned(),
         commands: exchange.commands(),
-        rounds: Vec::new(),
-        failure: None,
+        ..Track::new(AsRef::<str>::as_ref(name))
     };
     let mut tracks: Vec<Track> = exchanges.iter().map(new).collect();
     for round in 1..=rounds {
@@ -143,6 +178,16 @@ pub fn interleave(
         }
     }
     tracks
+}
+
+/// Returns values of the track with this name, round by round.
+pub fn values(tracks: &[Track], name: &str, of: fn(&Track) -> Vec<f64>) -> Vec<f64> {
+    find(tracks, name).map(of).unwrap_or_default()
+}
+
+/// Returns the rounds' medians of the track with this name, in microseconds.
+pub fn medians(tracks: &[Track], name: &str) -> Vec<f64> {
+    values(tracks, name, Track::medians_us)
 }
 
 /// Returns the track with this name, or none if it was not measured.
@@ -175,7 +220,7 @@ mod tests {
     }
 
     fn track(rounds: Vec<Outcome>) -> Track {
-        Track { name: "x".into(), commands: Vec::new(), rounds, failure: None }
+        Track { rounds, ..Track::new("x") }
     }
 
     #[test]

@@ -4,22 +4,31 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `labs` | machines with express memory |
+//! | `pairs` | machines with express memory |
 //! | `trips` | goals 18 and 21: round trips of 16 bytes, both ends awake or asleep |
 //! | `streams` | goals 19 and 20: messages one way |
 //! | `table` | all results in one table |
-//! | `choice` | the names that `--figure` accepts |
-//! | `run` | runs all of it, and goal 22: a sleeping program costs nothing |
+//! | `idle` | goal 22: a sleeping program costs nothing |
 
-mod choice;
-mod labs;
-mod run;
+mod idle;
+mod pairs;
 mod streams;
 mod table;
 mod trips;
 
-use crate::engine::run::Benchmark;
+use crate::engine::benchmark::Benchmark;
+use crate::engine::experiment::Experiment;
 
 /// The benchmark of channels.
-pub const BENCHMARK: Benchmark =
-    Benchmark { figures: "trips, streams, idle", check: choice::check, measure: run::measure, parts: None };
+pub const BENCHMARK: Benchmark = Benchmark {
+    names: &["trips", "streams", "idle"],
+    unknown: "nothing of channels is called so",
+    experiments: &[shown(trips::TRIPS), shown(streams::STREAMS), idle::IDLE],
+    parts: None,
+};
+
+/// Shows all measurements of channels together.
+const fn shown(experiment: Experiment) -> Experiment {
+    let heading = "Express memory, beside others";
+    Experiment { heading, tables: |tracks| vec![table::table(tracks)], ..experiment }
+}

@@ -2,13 +2,11 @@
 //! same ring without protection, and with `memcpy` in a guest.
 
 use crate::engine::effort::Effort;
-use crate::engine::exchange::Exchange;
+use crate::engine::experiment::Experiment;
 use crate::engine::goals::{Goal, Need};
-use crate::engine::machines::Machines;
-use crate::engine::progress::Progress;
-use crate::engine::site::Site;
-use crate::engine::track::{Track, find, interleave};
-use crate::express::labs::{by_channel, by_ivshmem};
+use crate::engine::plan::Planned;
+use crate::engine::track::{Track, values};
+use crate::express::pairs::{EXPRESS, by_ivshmem};
 
 /// Bytes of short messages.
 const SHORT: u64 = 64;
@@ -39,42 +37,46 @@ pub(crate) fn memcpy(size: &str) -> String {
     format!("memcpy in the guest, {size}, through as much memory")
 }
 
-pub(crate) const HANDED: &str = "the host's cores: 1 MiB written where the other core has read";
+const HANDED: &str = "the host's cores: 1 MiB written where the other core has read";
 
-/// Measures all in turn.
-pub(crate) fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
+pub(crate) const STREAMS: Experiment = Experiment {
+    name: "streams",
+    title: "express memory: messages one way (goals 19 and 20)",
+    plan,
+    goals,
+    has_goal: true,
+    ..Experiment::NEW
+};
+
+fn plan(effort: Effort) -> Vec<Planned> {
     const ROLES: [&str; 2] = ["express-send", "express-sink"];
     let count = effort.pick(1 << 19, 1 << 21);
     let short = format!("--size {SHORT} --capacity {RING} --places 65536 --warmup 65536 --count {count}");
-    let mut exchanges: Vec<(String, Exchange<'_>)> = vec![
-        (CHANNEL.to_owned(), by_channel(machines, ROLES, &short)),
-        (BARE.to_owned(), by_ivshmem(machines, ROLES, &short)),
-    ];
+    let mut plan = vec![EXPRESS.stream(CHANNEL, "express", &short), by_ivshmem(BARE, ROLES, &short)];
     for (name, size, ring) in LONG {
         let (places, count) = (LAP / size, effort.pick(128 << 20, 512 << 20) / size);
         let laps = format!("--size {size} --places {places} --warmup {places} --count {count}");
         let line = format!("{laps} --capacity {ring}");
-        exchanges.push((copied(name), by_channel(machines, ROLES, &line)));
-        exchanges.push((bare(name), by_ivshmem(machines, ROLES, &line)));
-        exchanges.push((in_place(name), by_channel(machines, ROLES, &format!("{line} --in-place"))));
-        exchanges.push((memcpy(name), Exchange::alone(machines.near(), &format!("memcpy {laps}"))));
+        plan.push(EXPRESS.stream(copied(name), "express", &line));
+        plan.push(by_ivshmem(bare(name), ROLES, &line));
+        plan.push(EXPRESS.stream(in_place(name), "express", &format!("{line} --in-place")));
+        plan.push(EXPRESS.alone(memcpy(name), &format!("memcpy {laps}")));
     }
-    exchanges.push((HANDED.to_owned(), Exchange::alone(Site::Host(None), "hand-over")));
-    interleave(&exchanges, effort.rounds(), progress)
+    plan.push(EXPRESS.alone(HANDED, "hand-over").on_host());
+    plan
 }
 
 /// Goals 19 and 20.
-pub(crate) fn goals(tracks: &[Track]) -> Vec<Goal> {
-    let rates = |name: &str, of: fn(&Track) -> Vec<f64>| {
-        let rates = find(tracks, name).map(of).unwrap_or_default();
-        rates.into_iter().map(|rate| rate / 1e6).collect::<Vec<_>>()
+fn goals(tracks: &[Track]) -> Vec<Goal> {
+    let millions = |name: &str, of| -> Vec<f64> {
+        values(tracks, name, of).into_iter().map(|rate| rate / 1e6).collect()
     };
-    let messages = [CHANNEL, BARE].map(|name| rates(name, Track::message_rates));
+    let messages = [CHANNEL, BARE].map(|name| millions(name, Track::message_rates));
     let peer = ("ivshmem-plain with the same ring", &messages[1][..]);
     let what = "express channel, 64 bytes streamed";
     let mut goals = vec![Goal::beside(19, what, "million/s", &messages[0], peer, Need::RatioAtLeast(1.0))];
     for (name, ..) in LONG {
-        let [own, copy] = [copied(name), memcpy(name)].map(|name| rates(&name, Track::rates));
+        let [own, copy] = [copied(name), memcpy(name)].map(|name| millions(&name, Track::rates));
         let peer = ("memcpy through as much memory", &copy[..]);
         goals.push(Goal::beside(20, &copied(name), "MB/s", &own, peer, Need::RatioAtLeast(0.9)));
     }

@@ -7,22 +7,34 @@ use anyhow::{Context, bail};
 use hamlyn_lab::Lab;
 
 use crate::engine::effort::Effort;
+use crate::engine::experiment::Experiment;
 use crate::engine::plot::{Curve, Figure, Point, Scale};
 use crate::engine::progress::Progress;
 use crate::engine::site::HostProgram;
 use crate::engine::stats::median;
+
+pub(crate) const ALL_TO_ALL: Experiment = Experiment {
+    name: "all-to-all",
+    also: |run, _, _| {
+        let (effort, progress) = (run.request.effort, run.progress);
+        let all = progress.part("all-to-all", || measure(effort, progress));
+        run.plots.extend(run.noted(all).map(|all| figure(&all)));
+        Ok(())
+    },
+    ..Experiment::NEW
+};
 
 /// Bytes of a message: a small one, and the maximum for direct I/O.
 const SIZES: [u32; 2] = [16, 448];
 
 /// Messages a second, of all processes together, by message size and number of cards.
 #[derive(Debug)]
-pub struct AllToAll {
+struct AllToAll {
     curves: Vec<(u32, Vec<(usize, f64)>)>,
 }
 
 /// Measures with an increasing number of cards. Each card has one process of the host.
-pub fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<AllToAll> {
+fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<AllToAll> {
     let mut curves: Vec<_> = SIZES.map(|size| (size, Vec::new())).to_vec();
     for cards in effort.pick(vec![2, 4, 8], vec![2, 4, 8, 16, 32]) {
         let lab = Lab::builder().vms(0).spare_cards(cards).one_process(true).start()?;
@@ -71,21 +83,21 @@ fn program() -> anyhow::Result<PathBuf> {
 }
 
 /// Draws the plot.
-pub fn figure(all: &AllToAll) -> Figure {
+fn figure(all: &AllToAll) -> Figure {
     let curve = |(size, points): &(u32, Vec<(usize, f64)>)| {
         let points = points.iter().map(|(x, y)| Point { x: *x as f64, y: *y, high: None });
         Curve::ours(format!("messages of {size} bytes"), points.collect())
     };
     Figure {
-        key: "all-to-all".to_owned(),
-        title: "All-to-all: every process to every other".to_owned(),
-        answers: "section 2.8".to_owned(),
-        paper: "The paper has no such figure: its network is of the kind that never drops a packet (section 2.8). \
+        key: "all-to-all",
+        title: "All-to-all: every process to every other",
+        answers: "section 2.8",
+        note: "The paper has no such figure: its network is of the kind that never drops a packet (section 2.8). \
             Programs of the host at the cards of one fabric process; each message is checked and acknowledged by \
             another, which is not counted."
             .to_owned(),
-        x: ("cards".to_owned(), Scale::Linear),
-        y: ("messages a second, together".to_owned(), Scale::Linear),
+        x: ("cards", Scale::Linear),
+        y: ("messages a second, together", Scale::Linear),
         curves: all.curves.iter().map(curve).collect(),
     }
 }

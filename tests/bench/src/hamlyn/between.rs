@@ -1,42 +1,52 @@
 //! Goals 1 to 6: two machines, the card compared with its alternatives.
 
+use anyhow::Context;
+
 use crate::engine::effort::Effort;
-use crate::engine::exchange::Exchange;
+use crate::engine::experiment::{Experiment, Running};
 use crate::engine::extras::{self, Extras};
 use crate::engine::goals::{Goal, Need};
-use crate::engine::idle::Idle;
-use crate::engine::machines::{Machines, stream_arguments};
+use crate::engine::idle::{self, Idle};
+use crate::engine::machines::{ADDRESS, Machines, Pair, stream_arguments};
+use crate::engine::plan::Planned;
 use crate::engine::plot::{Curve, Figure, Point, Scale};
-use crate::engine::progress::Progress;
-use crate::engine::site::Site;
+use crate::engine::run::Run;
 use crate::engine::tcp;
-use crate::engine::track::{Track, find, interleave};
+use crate::engine::track::{Track, find, medians, values};
 use crate::engine::vsock;
-use crate::hamlyn::streams;
+use crate::hamlyn::pairs::{self, WIDE};
 
-/// Arguments of a fabric that stays awake. It polls for 100 ms before it sleeps, which is longer
-/// than a peer may have to wait for a core. The handshake with the hosts is off, because its
-/// trapped stores depend on time instead of messages (goal 5).
-pub const AWAKE: [&str; 4] = ["--spin", "100000", "--handshake", "0"];
+pub(crate) const TRIPS: Experiment = Experiment {
+    name: "machines",
+    title: "round trips of 16 bytes (goals 1, 2, 4)",
+    heading: "Round trips of 16 bytes between two machines",
+    has_goal: true,
+    pairs: &MACHINES,
+    plan: trips,
+    goals: latency_goals,
+    figures: |tracks| vec![percentiles(tracks)],
+    ..Experiment::NEW
+};
 
-/// The largest packets: a long message needs the fewest of them.
-pub const WIDE: [&str; 2] = ["--packet-size", "65536"];
-/// The same, in bytes.
-pub const WIDE_PACKET: u32 = 65536;
+/// TCP uses its fastest MTU.
+pub(crate) const BANDWIDTH: Experiment = Experiment {
+    name: "machines",
+    title: "bandwidth (goal 3)",
+    heading: "One-way bandwidth between two machines",
+    has_goal: true,
+    pairs: &MACHINES,
+    prepare: tune,
+    plan: bandwidths,
+    goals: bandwidth_goals,
+    ..Experiment::NEW
+};
 
-/// The same machines, four times, with different fabrics.
-#[derive(Debug)]
-pub struct Labs {
-    /// One process for cards and switch, pinned to cores like its machines. The peers' devices are
-    /// here.
-    pub fabric: Machines,
-    /// The same, kept awake while messages arrive.
-    pub awake: Machines,
-    /// A process for each card, and one for the switch.
-    pub separate: Machines,
-    /// One process, and the largest packets: for bandwidth alone.
-    pub wide: Machines,
-}
+/// What messages cost in addition to time, and what cards cost without messages.
+pub(crate) const COSTS: Experiment =
+    Experiment { name: "machines", has_goal: true, pairs: &MACHINES, also: costs, ..Experiment::NEW };
+
+/// All machines run from the first measurement to the last.
+const MACHINES: [Pair; 4] = [pairs::FABRIC, pairs::AWAKE, pairs::SEPARATE, WIDE];
 
 /// Labels of the labs.
 const FABRIC: &str = "hamlyn fabric --cores 0,1";
@@ -44,11 +54,9 @@ const KEPT_AWAKE: &str = "hamlyn fabric --spin 100000 --handshake 0";
 const SEPARATE: &str = "hamlyn card, hamlyn switch";
 const LARGE_PACKETS: &str = "hamlyn fabric --packet-size 65536";
 
-impl Labs {
-    fn all(&self) -> [(&'static str, &Machines); 3] {
-        [(FABRIC, &self.fabric), (KEPT_AWAKE, &self.awake), (SEPARATE, &self.separate)]
-    }
-}
+/// The same machines with different fabrics, except the one for bandwidth alone.
+const LABS: [(&str, Pair); 3] =
+    [(FABRIC, pairs::FABRIC), (KEPT_AWAKE, pairs::AWAKE), (SEPARATE, pairs::SEPARATE)];
 
 const POLL: &str = "16-byte tagged remote write, both ends poll";
 const SLEEP: &str = "16-byte tagged remote write, both ends sleep";
@@ -72,73 +80,77 @@ fn of(lab: &str, what: &str) -> String {
     format!("{lab}: {what}")
 }
 
-/// Measures round trips of 16 bytes, all peers in turn. With `all`, also those without a goal.
-pub fn round_trips(labs: &Labs, effort: Effort, all: bool, progress: &Progress) -> Vec<Track> {
-    let many = effort.pick(2000, 20_000);
-    let few = effort.pick(600, 4000);
-    let fabric = &labs.fabric;
-    let at = format!("--address {}", fabric.address());
-    let mut exchanges = vec![(UDP.to_owned(), fabric.round_trips("udp", &format!("{at} --count {few}")))];
-    for (lab, machines) in labs.all() {
+fn trips(effort: Effort) -> Vec<Planned> {
+    let (many, few) = (effort.pick(2000, 20_000), effort.pick(600, 4000));
+    let at = format!("--address {ADDRESS} --count {few}");
+    let fabric = pairs::FABRIC;
+    let waits = |pair: Pair, name: String, wait: &str, count: u64| {
+        pair.trips(name, "card", &format!("--wait {wait} --count {count}"))
+    };
+    let mut plan = vec![fabric.trips(UDP, "udp", &at)];
+    for (lab, pair) in LABS {
         // Where three threads compete for two cores, a round trip takes milliseconds.
         let count = if lab == FABRIC { many } else { many.min(2000) };
-        exchanges.push((of(lab, POLL), waits(machines, "poll", count)));
-        exchanges.push((of(lab, SLEEP), waits(machines, "sleep", few)));
+        plan.push(waits(pair, of(lab, POLL), "poll", count));
+        plan.push(waits(pair, of(lab, SLEEP), "sleep", few));
     }
-    if all {
-        exchanges.extend(others(fabric, few, many));
-        exchanges.push((of(FABRIC, SPIN), waits(fabric, "spin", few)));
-    }
-    interleave(&exchanges, effort.rounds(), progress)
-}
-
-fn waits<'a>(machines: &'a Machines, wait: &str, count: u64) -> Exchange<'a> {
-    machines.round_trips("card", &format!("--wait {wait} --count {count}"))
-}
-
-/// Returns the round trips without a goal.
-fn others(fabric: &Machines, few: u64, many: u64) -> Vec<(String, Exchange<'_>)> {
-    let at = format!("--address {}", fabric.address());
-    let one_sleeps = fabric.exchange(
-        &format!("card-ping --wait poll --count {few}"),
-        &format!("card-echo --wait sleep --count {few}"),
-    );
-    let ivshmem = Exchange::between(
-        Site::Root(fabric.lab.vm(0)),
-        &format!("ivshmem-ping --count {many}"),
-        Site::Root(fabric.lab.vm(1)),
-        &format!("ivshmem-echo --count {many}"),
-    );
-    let vsock = fabric.round_trips("vsock", &format!("--cid {} --count {few}", vsock::FAR));
-    let udp_poll = fabric.round_trips("udp", &format!("{at} --wait poll --count {few}"));
-    let named = |name: &str, exchange| (name.to_owned(), exchange);
-    let mut exchanges = vec![
-        (of(FABRIC, ECHO_SLEEPS), one_sleeps),
-        named(TCP, fabric.round_trips("tcp", &format!("{at} --count {few}"))),
-        named(UDP_POLL, udp_poll),
-        named(IVSHMEM, ivshmem.watching(&fabric.processes)),
+    let [near, far] =
+        ["ping --wait poll", "echo --wait sleep"].map(|end| format!("card-{end} --count {few}"));
+    let without_goal = [
+        fabric.exchange(of(FABRIC, ECHO_SLEEPS), &near, &far),
+        fabric.trips(TCP, "tcp", &at),
+        fabric.trips(UDP_POLL, "udp", &format!("--address {ADDRESS} --wait poll --count {few}")),
+        fabric.trips(IVSHMEM, "ivshmem", &format!("--count {many}")).by_root(),
+        fabric.trips(VSOCK, "vsock", &format!("--cid {} --count {few}", vsock::FAR)).by_vsock(),
+        waits(fabric, of(FABRIC, SPIN), "spin", few),
     ];
-    if fabric.has_vsock() {
-        exchanges.push(named(VSOCK, vsock));
-    }
-    exchanges
+    plan.extend(without_goal.map(Planned::extra));
+    plan
 }
 
-/// Measures one-way bandwidth, all peers in turn. TCP uses its fastest MTU.
-pub fn bandwidths(labs: &Labs, effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
-    let fabric = &labs.fabric;
-    tcp::tune(fabric, progress)?;
-    let mut exchanges = vec![(TCP_STREAM.to_owned(), tcp::stream(fabric, effort.pick(8, 64)))];
+/// Sets the MTU of the machines with virtio-net.
+pub(crate) fn tune(run: &Run<'_>, running: &Running) -> anyhow::Result<()> {
+    running.get(pairs::FABRIC).map_or(Ok(()), |machines| tcp::tune(machines, run.progress))
+}
+
+fn bandwidths(effort: Effort) -> Vec<Planned> {
+    let mut plan = vec![pairs::FABRIC.stream(TCP_STREAM, "tcp", &tcp::arguments(effort.pick(8, 64)))];
     for (what, size) in STREAMS {
-        let count = effort.pick(128 << 20, 512 << 20) / size;
-        for (lab, machines) in labs.all().into_iter().chain([(LARGE_PACKETS, &labs.wide)]) {
-            exchanges.push((of(lab, what), streams::stream(machines, size, count)));
+        let arguments = stream_arguments(size, effort.pick(128 << 20, 512 << 20) / size);
+        for (lab, pair) in LABS.into_iter().chain([(LARGE_PACKETS, WIDE)]) {
+            plan.push(pair.stream(of(lab, what), "card", &arguments).by_root());
         }
-        exchanges.push((of(LARGE_PACKETS, &own_name(what)), streams::stream_of_own(&labs.wide, size, count)));
-        exchanges.push((copy_name(what), copy(size, "")));
-        exchanges.push((hot_name(what), copy(size, "--hot")));
+        let own = format!("{arguments} --own");
+        plan.push(WIDE.stream(of(LARGE_PACKETS, &own_name(what)), "card", &own).by_root());
+        for (name, more) in [(copy_name(what), ""), (hot_name(what), "--hot")] {
+            let copy = format!("memcpy {} {more}", stream_arguments(size, (512 << 20) / size));
+            plan.push(pairs::FABRIC.alone(name, &copy).on_host());
+        }
     }
-    Ok(interleave(&exchanges, effort.rounds(), progress))
+    plan
+}
+
+/// Goals 5 and 6.
+fn costs(run: &mut Run<'_>, running: &Running, _: &mut Vec<Track>) -> anyhow::Result<()> {
+    let (effort, progress) = (run.request.effort, run.progress);
+    let machines = |pair| running.get(pair).context("these machines do not run");
+    let roles = |count: u64| {
+        ["ping", "echo"].map(|role| format!("card-{role} --wait poll --warmup 0 --count {count}"))
+    };
+    let extras = progress.part("traps and system calls (goal 5)", || {
+        LABS.iter().map(|(lab, pair)| extras::measure(lab, machines(*pair)?, roles, progress)).collect()
+    });
+    let idle = progress.part("idle (goal 6)", || {
+        let measure =
+            |machines: &Machines| idle::measure(machines, "card-doze", effort.pick(3, 20), progress);
+        [pairs::FABRIC, pairs::SEPARATE].into_iter().map(|pair| measure(machines(pair)?)).collect()
+    });
+    let (extras, idle): (Vec<_>, Vec<_>) =
+        (run.noted(extras).unwrap_or_default(), run.noted(idle).unwrap_or_default());
+    run.goals.extend(extras_goals(&extras));
+    run.goals.extend(idle_goals(&idle));
+    run.others.push(extras::table(&extras));
+    Ok(())
 }
 
 fn own_name(what: &str) -> String {
@@ -153,22 +165,8 @@ fn hot_name(what: &str) -> String {
     format!("memcpy on the host, {what}, always the same memory")
 }
 
-fn copy(size: u64, more: &str) -> Exchange<'static> {
-    let arguments = stream_arguments(size, (512 << 20) / size);
-    Exchange::alone(Site::Host(None), &format!("memcpy {arguments} {more}"))
-}
-
-/// Measures the cost of a message in addition to time, in every lab.
-pub fn extras(labs: &Labs, progress: &Progress) -> anyhow::Result<Vec<Extras>> {
-    let roles = |count: u64| {
-        ["ping", "echo"].map(|role| format!("card-{role} --wait poll --warmup 0 --count {count}"))
-    };
-    let of = |(lab, machines)| extras::measure(lab, machines, roles, progress);
-    labs.all().into_iter().map(of).collect()
-}
-
 /// Draws the percentiles of the round trips.
-pub fn percentiles(tracks: &[Track]) -> Figure {
+fn percentiles(tracks: &[Track]) -> Figure {
     const QUANTILES: [f64; 8] = [0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999];
     let curve = |track: &Track| {
         let samples = track.samples()?;
@@ -178,14 +176,13 @@ pub fn percentiles(tracks: &[Track]) -> Figure {
         Some(Curve::ours(track.name.clone(), points.to_vec()))
     };
     Figure {
-        key: "percentiles".to_owned(),
-        title: "Round trips of 16 bytes by percentile".to_owned(),
-        answers: "Table 4, section 4.1".to_owned(),
-        paper:
-            "The paper gives means only, with less than 1% between runs on machines that did nothing else."
-                .to_owned(),
-        x: ("one of so many takes at least so long (10: 90th percentile)".to_owned(), Scale::Log),
-        y: ("round trip, us".to_owned(), Scale::Log),
+        key: "percentiles",
+        title: "Round trips of 16 bytes by percentile",
+        answers: "Table 4, section 4.1",
+        note: "The paper gives means only, with less than 1% between runs on machines that did nothing else."
+            .to_owned(),
+        x: ("one of so many takes at least so long (10: 90th percentile)", Scale::Log),
+        y: ("round trip, us", Scale::Log),
         curves: tracks.iter().filter_map(curve).collect(),
     }
 }
@@ -198,14 +195,14 @@ fn best(tracks: &[Track], what: &str, value: impl Fn(&Track) -> Option<f64>) -> 
 }
 
 /// Goals 1, 2 and 4, each with the best lab.
-pub fn latency_goals(tracks: &[Track]) -> Vec<Goal> {
-    let medians = |name: &str| find(tracks, name).map(Track::medians_us).unwrap_or_default();
+fn latency_goals(tracks: &[Track]) -> Vec<Goal> {
+    let medians = |name: &str| medians(tracks, name);
     let udp = medians(UDP);
     let udp = ("virtio-net UDP", &udp[..]);
     let (polled, slept) = (best(tracks, POLL, Track::p50_us), best(tracks, SLEEP, Track::p50_us));
     let (poll, sleep) = (medians(&of(polled, POLL)), medians(&of(slept, SLEEP)));
     // The tail of the measurement that goal 1 uses.
-    let tail = find(tracks, &of(polled, POLL)).map(|track| track.quantiles_us(0.99)).unwrap_or_default();
+    let tail = values(tracks, &of(polled, POLL), |track| track.quantiles_us(0.99));
     let write = |lab: &str| format!("16-byte tagged remote write, both poll ({lab}): p50");
     let paper = vec![PAPER_US; poll.len()];
     let paper = ("the paper's card", &paper[..]);
@@ -226,10 +223,9 @@ pub fn latency_goals(tracks: &[Track]) -> Vec<Goal> {
 }
 
 /// Goal 3, with the best lab.
-pub fn bandwidth_goals(tracks: &[Track]) -> Vec<Goal> {
+fn bandwidth_goals(tracks: &[Track]) -> Vec<Goal> {
     let rates = |name: &str| -> Vec<f64> {
-        let rates = find(tracks, name).map(Track::rates).unwrap_or_default();
-        rates.into_iter().map(|rate| rate / 1e6).collect()
+        values(tracks, name, Track::rates).into_iter().map(|rate| rate / 1e6).collect()
     };
     let tcp = rates(TCP_STREAM);
     let goals = STREAMS.map(|(what, _)| {
@@ -246,7 +242,7 @@ pub fn bandwidth_goals(tracks: &[Track]) -> Vec<Goal> {
 }
 
 /// Goal 5: while the card is awake.
-pub fn extras_goals(extras: &[Extras]) -> Vec<Goal> {
+fn extras_goals(extras: &[Extras]) -> Vec<Goal> {
     // One or two in thousands of messages are due to the programs themselves, for example memory
     // for a longer result.
     let need = Need::AtMost(0.002);
@@ -260,7 +256,7 @@ pub fn extras_goals(extras: &[Extras]) -> Vec<Goal> {
 }
 
 /// Goal 6.
-pub fn idle_goals(idle: &[Idle]) -> Vec<Goal> {
+fn idle_goals(idle: &[Idle]) -> Vec<Goal> {
     let service = |idle: &Idle| {
         let what = format!("idle: {}", idle.layout);
         Goal::own(6, &what, "% of a core", Some(idle.services * 100.0), Need::AtMost(1.0))

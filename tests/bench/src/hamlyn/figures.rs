@@ -3,247 +3,146 @@
 use std::collections::BTreeSet;
 
 use crate::engine::effort::Effort;
-use crate::engine::exchange::Exchange;
-use crate::engine::machines::{Layout, Machines, stream_arguments};
-use crate::engine::plot::{Curve, Figure, Point, Scale};
-use crate::engine::progress::Progress;
-use crate::engine::site::Site;
-use crate::engine::track::{Track, interleave};
+use crate::engine::experiment::Experiment;
+use crate::engine::machines::{ADDRESS, Layout, Pair, stream_arguments};
+use crate::engine::plan::Planned;
+use crate::engine::plot::{Figure, Scale, curves};
+use crate::engine::track::Track;
 use crate::hamlyn::crossover;
+use crate::hamlyn::pairs::{FABRIC, SEPARATE, USUAL_PACKET, packets};
 use crate::hamlyn::paper;
-use crate::hamlyn::streams::stream;
 
-/// The default packet size of cards, which is also that of the paper's prototype.
-pub const USUAL_PACKET: u32 = 4096;
+/// One-way latency by message size, 256-byte packets.
+pub(crate) const SEVEN: Experiment = Experiment {
+    name: "7",
+    title: "Figure 7",
+    plan: |effort| latency_plans(["figure-7", "figure-7-steps"], 256, effort),
+    ..FIGURE
+};
 
-/// One of the paper's figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Name {
-    /// One-way latency by message size, 256-byte packets.
-    Seven,
-    /// The same, 4 KiB packets.
-    Eight,
-    /// Bandwidth by message size, for several packet sizes.
-    Nine,
-    /// Loopback.
-    Ten,
-}
+/// The same, 4 KiB packets.
+pub(crate) const EIGHT: Experiment = Experiment {
+    name: "8",
+    title: "Figure 8",
+    plan: |effort| {
+        let mut plan = latency_plans(["figure-8", "figure-8-steps"], USUAL_PACKET, effort);
+        let udp: Vec<u64> = sizes(effort).into_iter().filter(|size| *size <= 65000).collect();
+        let address = format!("--address {ADDRESS}");
+        plan.extend(latency_plan(FABRIC, "figure-8", "virtio-net UDP", ("udp", &address), &udp, effort));
+        plan.extend(tagged_plan(SEPARATE, "figure-8", USUAL_PACKET, effort));
+        plan
+    },
+    ..FIGURE
+};
 
-impl Name {
-    /// All of them.
-    pub const ALL: [Name; 4] = [Name::Seven, Name::Eight, Name::Nine, Name::Ten];
-
-    /// Returns the figure with the paper's number.
-    pub fn from_number(number: u32) -> Option<Self> {
-        let index = usize::try_from(number.checked_sub(7)?).ok()?;
-        Self::ALL.get(index).copied()
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Name::Seven => "Figure 7",
-            Name::Eight => "Figure 8",
-            Name::Nine => "Figure 9",
-            Name::Ten => "Figure 10",
-        }
-    }
-
-    fn packet_sizes(self, effort: Effort) -> Vec<u32> {
-        match self {
-            Name::Seven => vec![256],
-            Name::Eight | Name::Ten => vec![USUAL_PACKET],
-            Name::Nine => effort.pick(
-                vec![256, 2048, USUAL_PACKET, 65536],
-                vec![256, 512, 1024, 2048, USUAL_PACKET, 8192, 16384, 32768, 65536],
-            ),
-        }
-    }
-}
-
-/// Returns the packet sizes that these figures need, each with separate machines.
-pub fn packet_sizes(names: &[Name], effort: Effort) -> BTreeSet<u32> {
-    names.iter().flat_map(|name| name.packet_sizes(effort)).collect()
-}
-
-/// A curve's points: message size and measurement.
-type Points = Vec<(u64, Track)>;
-
-/// The measurements for the figures, curve by curve.
-#[derive(Debug, Default)]
-pub struct Figures {
-    curves: Vec<(Name, Quantity, String, Points)>,
-}
-
-/// The quantity of a curve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Quantity {
-    /// Half of a round trip between two machines, in microseconds.
-    HalfTrip,
-    /// The same at closely spaced sizes, which show the cost of one more packet and of a bus
-    /// transaction.
-    Steps,
-    /// A message of a process to itself, in microseconds.
-    Loop,
-    /// Megabytes a second.
-    Rate,
-}
-
-impl Figures {
-    /// Measures the needs of these figures with machines whose cards have this packet size.
-    pub fn measure(
-        &mut self,
-        names: &[Name],
-        machines: &Machines,
-        separate: Option<&Machines>,
-        packet: u32,
-        effort: Effort,
-        progress: &Progress,
-    ) {
-        for name in names.iter().copied().filter(|name| name.packet_sizes(effort).contains(&packet)) {
-            let mut plans = match name {
-                Name::Seven | Name::Eight => {
-                    let mut plans = latency_plans(machines, packet, effort);
-                    plans.push(steps_plan(machines, packet, effort));
-                    plans
-                }
-                Name::Nine => vec![bandwidth_plan(machines, packet, effort)],
-                Name::Ten => loopback_plans(machines, effort),
-            };
-            if name == Name::Eight && machines.peers() {
-                plans.push(udp_plan(machines, effort));
+/// Bandwidth by message size, for one packet size of several, each with separate machines.
+pub(crate) const fn nine<const PACKET: u32>() -> Experiment {
+    Experiment {
+        name: "9",
+        title: "Figure 9",
+        plan: |effort| match PACKET {
+            256 | 2048 | 65536 => bandwidth_plan(packets(PACKET), PACKET, effort),
+            USUAL_PACKET => {
+                let plans = [FABRIC, SEPARATE].map(|pair| bandwidth_plan(pair, PACKET, effort));
+                plans.concat()
             }
-            plans.extend(separate.and_then(|separate| match name {
-                Name::Eight => Some(tagged_plan(separate, packet, effort)),
-                Name::Nine => Some(bandwidth_plan(separate, packet, effort)),
-                Name::Seven | Name::Ten => None,
-            }));
-            for (plan, points) in measure_in_turn(&plans, effort, progress) {
-                self.curves.push((name, plan.quantity, plan.label.clone(), points));
-            }
-        }
+            _ => effort.pick(Vec::new(), bandwidth_plan(packets(PACKET), PACKET, effort)),
+        },
+        ..FIGURE
+    }
+}
+
+/// Loopback.
+pub(crate) const TEN: Experiment =
+    Experiment { name: "10", title: "Figure 10", plan: loopback_plan, ..FIGURE };
+
+/// All points are shown together.
+const FIGURE: Experiment = Experiment {
+    heading: "Points of the figures",
+    rounds: Effort::figure_rounds,
+    also: |_, _, tracks| {
         // The default packet size is measured first, because machines with it already run.
-        self.curves.sort_by_key(|curve| if curve.0 == Name::Nine { leading_number(&curve.2) } else { 0 });
-    }
+        let packet = |track: &Track| if track.plot == "figure-9" { leading_number(&track.label) } else { 0 };
+        tracks.sort_by_key(packet);
+        Ok(())
+    },
+    figures: |tracks| SHAPES.into_iter().filter_map(|shape| figure(shape, tracks)).collect(),
+    ..Experiment::NEW
+};
 
-    /// Returns the figures, in the paper's order.
-    pub fn figures(&self) -> Vec<Figure> {
-        let shapes: [Shape; 7] = [
-            (
-                Name::Seven,
-                Quantity::HalfTrip,
-                "figure-7",
-                "Figure 7: one-way latency, 256-byte packets",
-                SEVEN,
-            ),
-            (Name::Seven, Quantity::Steps, "figure-7-steps", "Figure 7, size by size", SEVEN_STEPS),
-            (Name::Eight, Quantity::HalfTrip, "figure-8", "Figure 8: one-way latency, 4 KiB packets", EIGHT),
-            (Name::Eight, Quantity::Steps, "figure-8-steps", "Figure 8, size by size", EIGHT_STEPS),
-            (Name::Nine, Quantity::Rate, "figure-9", "Figure 9: one-way bandwidth by packet size", NINE),
-            (Name::Ten, Quantity::Loop, "figure-10-latency", "Figure 10: loopback, latency", TEN),
-            (Name::Ten, Quantity::Rate, "figure-10-bandwidth", "Figure 10: loopback, bandwidth", TEN),
-        ];
-        shapes.into_iter().filter_map(|shape| self.figure(shape)).collect()
-    }
+/// The figures, in the paper's order.
+const SHAPES: [Shape; 7] = [
+    ("Figure 7", "figure-7", "Figure 7: one-way latency, 256-byte packets", SEVEN_NOTE),
+    ("Figure 7", "figure-7-steps", "Figure 7, size by size", SEVEN_STEPS),
+    ("Figure 8", "figure-8", "Figure 8: one-way latency, 4 KiB packets", EIGHT_NOTE),
+    ("Figure 8", "figure-8-steps", "Figure 8, size by size", EIGHT_STEPS),
+    ("Figure 9", "figure-9", "Figure 9: one-way bandwidth by packet size", NINE_NOTE),
+    ("Figure 10", "figure-10-latency", "Figure 10: loopback, latency", TEN_NOTE),
+    ("Figure 10", "figure-10-bandwidth", "Figure 10: loopback, bandwidth", TEN_NOTE),
+];
 
-    /// Returns one of them, or none if nothing was measured for it.
-    fn figure(&self, (name, quantity, key, title, paper): Shape) -> Option<Figure> {
-        let fits = self.curves.iter().filter(|curve| curve.0 == name && curve.1 == quantity);
-        let mut curves: Vec<Curve> =
-            fits.map(|(_, _, label, points)| curve(label, points, quantity)).collect();
-        if curves.is_empty() {
-            return None;
-        }
-        curves.extend(match (name, quantity) {
-            (Name::Seven, Quantity::HalfTrip) => vec![paper::seven()],
-            (Name::Eight, Quantity::HalfTrip) => vec![paper::eight()],
-            (Name::Nine, _) => paper::nine(),
-            (Name::Ten, Quantity::Rate) => vec![paper::ten_rate()],
-            (Name::Ten, _) => vec![paper::ten_latency()],
-            _ => Vec::new(),
-        });
-        // The paper's numbers and the measured ones are far apart. Steps are visible only on a
-        // linear scale.
-        let scale = if quantity == Quantity::Steps { Scale::Linear } else { Scale::Log };
-        let own = if name == Name::Nine { self.crossover() } else { None };
-        let y = if quantity == Quantity::Rate { "MB/s" } else { "one way, us" };
-        Some(Figure {
-            key: key.to_owned(),
-            title: title.to_owned(),
-            answers: name.text().to_owned(),
-            paper: [Some(paper.to_owned()), own].into_iter().flatten().collect::<Vec<_>>().join(" "),
-            x: ("message size, bytes".to_owned(), scale),
-            y: (y.to_owned(), scale),
-            curves,
-        })
+/// Draws one of them, or none if nothing was measured for it.
+fn figure((answers, key, title, note): Shape, tracks: &[Track]) -> Option<Figure> {
+    let own = tracks.iter().filter(|track| track.plot == key);
+    let is_rate = ["figure-9", "figure-10-bandwidth"].contains(&key);
+    let mut curves = match key {
+        _ if is_rate => curves(own, Track::mb_per_s, |_| None),
+        "figure-10-latency" => curves(own, Track::p50_us, Track::p99_us),
+        _ => curves(own, Track::one_way_us, |track| Some(track.p99_us()? / 2.0)),
+    };
+    if curves.is_empty() {
+        return None;
     }
-
-    /// Returns in words from which message size on 4 KiB packets are at least as fast as 2 KiB
-    /// packets.
-    fn crossover(&self) -> Option<String> {
-        let points = |packet: u32| -> crossover::Rounds {
-            let label = rate_label(packet, "");
-            let fits = self.curves.iter().find(|curve| curve.0 == Name::Nine && curve.2 == label);
-            let points = fits.iter().flat_map(|curve| &curve.3);
-            points.map(|(size, track)| (*size, track.rates())).collect()
-        };
-        let [small, large] = BESIDE.map(points);
-        let lead = crossover::lead(&small, &large)?;
-        Some(format!("Here 4 KiB packets are at least as fast as 2 KiB packets: {}.", lead.text()))
-    }
-
-    /// Returns all measurements.
-    pub fn into_tracks(self) -> Vec<Track> {
-        self.curves.into_iter().flat_map(|curve| curve.3).map(|point| point.1).collect()
-    }
+    curves.extend(match key {
+        "figure-7" => vec![paper::seven()],
+        "figure-8" => vec![paper::eight()],
+        "figure-9" => paper::nine(),
+        "figure-10-latency" => vec![paper::ten_latency()],
+        "figure-10-bandwidth" => vec![paper::ten_rate()],
+        _ => Vec::new(),
+    });
+    // The paper's numbers and the measured ones are far apart. Steps are visible only on a linear
+    // scale.
+    let scale = if key.ends_with("-steps") { Scale::Linear } else { Scale::Log };
+    let crossover = if key == "figure-9" { crossover(tracks) } else { None };
+    Some(Figure {
+        key,
+        title,
+        answers,
+        note: [Some(note.to_owned()), crossover].into_iter().flatten().collect::<Vec<_>>().join(" "),
+        x: ("message size, bytes", scale),
+        y: (if is_rate { "MB/s" } else { "one way, us" }, scale),
+        curves,
+    })
 }
 
-/// A figure's curves, its name in files, its title, and the paper's text.
-type Shape = (Name, Quantity, &'static str, &'static str, &'static str);
+/// Returns in words from which message size on 4 KiB packets are at least as fast as 2 KiB packets.
+fn crossover(tracks: &[Track]) -> Option<String> {
+    let points = |packet: u32| -> crossover::Rounds {
+        let label = rate_label(packet, "");
+        let own = tracks.iter().filter(|track| track.plot == "figure-9" && track.label == label);
+        own.map(|track| (track.x, track.rates())).collect()
+    };
+    let [small, large] = BESIDE.map(points);
+    let lead = crossover::lead(&small, &large)?;
+    Some(format!("Here 4 KiB packets are at least as fast as 2 KiB packets: {}.", lead.text()))
+}
 
-const SEVEN: &str = "Cards and switch in one process, except where a curve says otherwise. Latency is half a round trip, both \
+/// The paper's figure, the key of its plot, the title, and a note.
+type Shape = (&'static str, &'static str, &'static str, &'static str);
+
+const SEVEN_NOTE: &str = "Cards and switch in one process, except where a curve says otherwise. Latency is half a round trip, both \
     ends polling; the dotted line is the 99th percentile. With metadata the paper took 7.7 us more: \
     its card fetched it by DMA from another buffer. So does ours for the curves that say so, data included; for the others the library \
     sends metadata, and data up to 448 bytes, by direct I/O.";
 const SEVEN_STEPS: &str = "The prototype took a step at every multiple of 256 bytes, as receiving a packet took it 12.5 us longer \
     than sending one, and repeated a fine structure every 32 bytes, from the sizes of its bus' transactions (section 4.2): \
     sizes before, at and behind such multiples. That is the shape to look for; its microseconds are in the plot above.";
-const EIGHT: &str = "As Figure 7. Of a message's last packet only the bytes that come late cost the prototype all three transfers.";
+const EIGHT_NOTE: &str = "As Figure 7. Of a message's last packet only the bytes that come late cost the prototype all three transfers.";
 const EIGHT_STEPS: &str = "Sizes before, at and behind the multiples of 4 KiB: what one more packet costs.";
-const NINE: &str = "The prototype was bound by its I/O bus. 2 KiB packets were ahead of 4 KiB packets for smaller messages, and those \
+const NINE_NOTE: &str = "The prototype was bound by its I/O bus. 2 KiB packets were ahead of 4 KiB packets for smaller messages, and those \
     but slightly for larger ones, up to the 40 KiB that it measured (section 4.3).";
-const TEN: &str = "One process is both source and destination, on one host.";
-
-fn curve(label: &str, points: &Points, quantity: Quantity) -> Curve {
-    let point = |(size, track): &(u64, Track)| {
-        let (y, high) = match quantity {
-            Quantity::Rate => (track.rate()? / 1e6, None),
-            Quantity::HalfTrip | Quantity::Steps => (track.p50_us()? / 2.0, Some(track.latency()?.p99 / 2.0)),
-            Quantity::Loop => (track.p50_us()?, Some(track.latency()?.p99)),
-        };
-        Some(Point { x: *size as f64, y, high })
-    };
-    Curve::ours(label, points.iter().filter_map(point).collect())
-}
-
-/// A curve to be measured.
-struct Plan<'a> {
-    label: String,
-    quantity: Quantity,
-    points: Vec<(u64, String, Exchange<'a>)>,
-}
-
-/// Measures all curves of a figure, their points in turn.
-fn measure_in_turn<'p, 'm>(
-    plans: &'p [Plan<'m>],
-    effort: Effort,
-    progress: &Progress,
-) -> Vec<(&'p Plan<'m>, Points)> {
-    let points = || plans.iter().flat_map(|plan| &plan.points);
-    let exchanges: Vec<_> = points().map(|(_, name, exchange)| (name.as_str(), exchange.clone())).collect();
-    let mut tracks = interleave(&exchanges, effort.figure_rounds(), progress).into_iter();
-    let sizes = |plan: &'p Plan<'m>| plan.points.iter().map(|point| point.0);
-    plans.iter().map(|plan| (plan, sizes(plan).zip(tracks.by_ref()).collect())).collect()
-}
+const TEN_NOTE: &str = "One process is both source and destination, on one host.";
 
 /// Returns the number at the start of a label.
 fn leading_number(label: &str) -> u32 {
@@ -263,61 +162,54 @@ fn sizes(effort: Effort) -> Vec<u64> {
 
 /// Returns the part of a curve's label that gives the processes of cards and switch; empty if they
 /// are one process.
-fn layout(machines: &Machines) -> &'static str {
-    match machines.layout() {
+fn layout(pair: Pair) -> &'static str {
+    match pair.layout {
         Layout::Pinned => "",
         Layout::Fabric => ", not pinned",
         Layout::Separate => ", cards and switch as separate processes",
     }
 }
 
-/// Plans half of a round trip by message size, for a pair of roles.
-fn latency_plan<'a>(
-    machines: &'a Machines,
+/// Plans half of a round trip by message size, for a pair of roles with these arguments.
+fn latency_plan(
+    pair: Pair,
+    plot: &'static str,
     label: &str,
-    role: &str,
-    arguments: &str,
+    (role, more): (&str, &str),
     sizes: &[u64],
     effort: Effort,
-) -> Plan<'a> {
-    let count = effort.pick(200, 2000);
-    let label = format!("{label}{}", layout(machines));
-    let point = |size: u64| {
-        let arguments = format!("{arguments} --size {size} --warmup 20 --count {count}");
-        (size, format!("{label}, {size} bytes"), machines.round_trips(role, arguments.trim_start()))
+) -> Vec<Planned> {
+    let label = format!("{label}{}", layout(pair));
+    let steps = if plot.ends_with("-steps") { " (steps)" } else { "" };
+    let point = |size: &u64| {
+        let arguments = format!("{more} --size {size} --warmup 20 --count {}", effort.pick(200, 2000));
+        let name = format!("{label}, {size} bytes{steps}");
+        pair.trips(name, role, arguments.trim_start()).at(label.clone(), *size).on(plot)
     };
-    let points = sizes.iter().copied().map(point).collect();
-    Plan { label, quantity: Quantity::HalfTrip, points }
+    sizes.iter().map(point).collect()
 }
 
-fn tagged_plan(machines: &Machines, packet: u32, effort: Effort) -> Plan<'_> {
+fn tagged_plan(pair: Pair, plot: &'static str, packet: u32, effort: Effort) -> Vec<Planned> {
     let sizes: Vec<u64> = sizes(effort).into_iter().filter(|size| *size <= packet.into()).collect();
     let label = format!("tagged remote write, {packet}-byte packets");
-    latency_plan(machines, &label, "card", "", &sizes, effort)
+    latency_plan(pair, plot, &label, ("card", ""), &sizes, effort)
 }
 
-fn latency_plans(machines: &Machines, packet: u32, effort: Effort) -> Vec<Plan<'_>> {
-    let with = |metadata: u32| {
-        let label = format!("message with {metadata} bytes of metadata, {packet}-byte packets");
-        let arguments = format!("--metadata {metadata}");
-        latency_plan(machines, &label, "card", &arguments, &sizes(effort), effort)
-    };
-    let fetched = |metadata: u32| {
-        let label = format!("message with {metadata} bytes of metadata, all by DMA, {packet}-byte packets");
-        let arguments = format!("--metadata {metadata} --fetch-metadata");
-        latency_plan(machines, &label, "card", &arguments, &sizes(effort), effort)
-    };
-    let by_dma = effort.pick(vec![60], vec![4, 60]).into_iter().map(fetched);
-    [tagged_plan(machines, packet, effort)].into_iter().chain([0, 4, 60].map(with)).chain(by_dma).collect()
-}
-
-/// Plans closely spaced sizes, without metadata.
-fn steps_plan(machines: &Machines, packet: u32, effort: Effort) -> Plan<'_> {
+/// Plans messages with and without metadata, and closely spaced sizes, without it.
+fn latency_plans([plot, steps]: [&'static str; 2], packet: u32, effort: Effort) -> Vec<Planned> {
+    let pair = packets(packet);
+    let mut plan = tagged_plan(pair, plot, packet, effort);
+    let by_dma = effort.pick(vec![60], vec![4, 60]).into_iter().map(|metadata| (metadata, true));
+    for (metadata, fetched) in [0, 4, 60].map(|metadata| (metadata, false)).into_iter().chain(by_dma) {
+        let [how, more] = if fetched { [", all by DMA", " --fetch-metadata"] } else { ["", ""] };
+        let label = format!("message with {metadata} bytes of metadata{how}, {packet}-byte packets");
+        let arguments = format!("--metadata {metadata}{more}");
+        plan.extend(latency_plan(pair, plot, &label, ("card", &arguments), &sizes(effort), effort));
+    }
     let label = format!("message, {packet}-byte packets");
-    let plan = latency_plan(machines, &label, "card", "--metadata 0", &step_sizes(packet, effort), effort);
-    let points =
-        plan.points.into_iter().map(|(size, name, exchange)| (size, format!("{name} (steps)"), exchange));
-    Plan { quantity: Quantity::Steps, points: points.collect(), ..plan }
+    let sizes = step_sizes(packet, effort);
+    plan.extend(latency_plan(pair, steps, &label, ("card", "--metadata 0"), &sizes, effort));
+    plan
 }
 
 /// Returns sizes just below, at and just above each of the first multiples of a packet, and of 32
@@ -332,12 +224,6 @@ fn step_sizes(packet: u32, effort: Effort) -> Vec<u64> {
     let middles = (0..effort.pick(4, 8)).map(|multiple| u64::from(packet) * (2 * multiple + 1) / 2);
     let sizes: BTreeSet<u64> = around(32, 4, effort.pick(3, 8)).chain(packets).chain(middles).collect();
     sizes.into_iter().collect()
-}
-
-fn udp_plan(machines: &Machines, effort: Effort) -> Plan<'_> {
-    let sizes: Vec<u64> = sizes(effort).into_iter().filter(|size| *size <= 65000).collect();
-    let address = format!("--address {}", machines.address());
-    latency_plan(machines, "virtio-net UDP", "udp", &address, &sizes, effort)
 }
 
 /// Returns the number of messages in a stream of this size.
@@ -367,55 +253,35 @@ fn rate_sizes(packet: u32, effort: Effort) -> Vec<u64> {
     effort.pick(quick, FULL.to_vec())
 }
 
-fn bandwidth_plan(machines: &Machines, packet: u32, effort: Effort) -> Plan<'_> {
-    let label = rate_label(packet, layout(machines));
+fn bandwidth_plan(pair: Pair, packet: u32, effort: Effort) -> Vec<Planned> {
+    let label = rate_label(packet, layout(pair));
     let point = |size: u64| {
-        let name = format!("bandwidth, {label}, {size} bytes");
-        (size, name, stream(machines, size, stream_length(size, effort)))
+        let arguments = stream_arguments(size, stream_length(size, effort));
+        let planned = pair.stream(format!("bandwidth, {label}, {size} bytes"), "card", &arguments);
+        planned.by_root().at(label.clone(), size).on("figure-9")
     };
-    Plan {
-        label: label.clone(),
-        quantity: Quantity::Rate,
-        points: rate_sizes(packet, effort).into_iter().map(point).collect(),
-    }
+    rate_sizes(packet, effort).into_iter().map(point).collect()
 }
 
-fn loopback_plans(machines: &Machines, effort: Effort) -> Vec<Plan<'_>> {
-    let (here, root) = (machines.near(), Site::Root(machines.lab.vm(0)));
-    let count = effort.pick(200, 2000);
+fn loopback_plan(effort: Effort) -> Vec<Planned> {
     let latency = |size: u64| {
+        let count = effort.pick(200, 2000);
         let role = format!("card-loopback --metadata 0 --size {size} --warmup 20 --count {count}");
-        (size, format!("loopback, {size} bytes"), Exchange::alone(here.clone(), &role))
+        let planned = FABRIC.alone(format!("loopback, {size} bytes"), &role);
+        planned.at("to oneself", size).on("figure-10-latency")
     };
     let rate = |size: u64| {
         let role = format!("card-send-self {}", stream_arguments(size, stream_length(size, effort)));
-        (size, format!("bandwidth to oneself, {size} bytes"), Exchange::alone(root.clone(), &role))
+        let planned = FABRIC.alone(format!("bandwidth to oneself, {size} bytes"), &role);
+        planned.by_root().at("to oneself", size).on("figure-10-bandwidth")
     };
-    let large: Vec<u64> = sizes(effort).into_iter().filter(|size| *size >= 256).collect();
-    vec![
-        Plan {
-            label: "to oneself".to_owned(),
-            quantity: Quantity::Loop,
-            points: [4].into_iter().chain(sizes(effort)).map(latency).collect(),
-        },
-        Plan {
-            label: "to oneself".to_owned(),
-            quantity: Quantity::Rate,
-            points: large.into_iter().map(rate).collect(),
-        },
-    ]
+    let large = sizes(effort).into_iter().filter(|size| *size >= 256).map(rate);
+    [4].into_iter().chain(sizes(effort)).map(latency).chain(large).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_are_named_by_the_papers_numbers() {
-        assert_eq!(Name::from_number(7), Some(Name::Seven));
-        assert_eq!(Name::from_number(10), Some(Name::Ten));
-        assert_eq!([0, 6, 11].map(Name::from_number), [None; 3]);
-    }
 
     #[test]
     fn curves_are_sorted_by_their_packets() {
@@ -432,26 +298,26 @@ mod tests {
 
     #[test]
     fn figure_9_names_the_crossover_size() {
-        let track = |size: u64, ns: u64| {
-            let mut track = Track::of_samples("x", &[]);
+        let track = |packet, x: u64, ns: u64| {
+            let mut track = Track { x, plot: "figure-9", ..Track::of_samples("x", &[]) };
+            track.label = rate_label(packet, "");
             track.rounds.iter_mut().for_each(|round| (round.bytes, round.ns) = (1_000_000, ns));
-            (size, track)
+            track
         };
-        let curve = |packet, ns: [u64; 2]| {
-            let points = vec![track(1024, ns[0]), track(8192, ns[1])];
-            (Name::Nine, Quantity::Rate, rate_label(packet, ""), points)
-        };
-        let mut figures = Figures { curves: vec![curve(2048, [100, 100])] };
-        assert_eq!(figures.crossover(), None, "nothing beside it");
-        figures.curves.push(curve(4096, [110, 90]));
-        let note = &figures.figures()[0].paper;
+        let mut tracks = vec![track(2048, 1024, 100), track(2048, 8192, 100)];
+        assert_eq!(crossover(&tracks), None, "nothing beside it");
+        tracks.extend([track(4096, 1024, 110), track(4096, 8192, 90)]);
+        let note = figure(SHAPES[4], &tracks).unwrap().note;
         assert!(note.ends_with("as fast as 2 KiB packets: from 8192 bytes on, and faster."), "{note}");
     }
 
     #[test]
     fn figures_share_machines_with_the_same_packet_size() {
-        let sizes = packet_sizes(&[Name::Seven, Name::Eight, Name::Ten], Effort::Quick);
-        assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [256, 4096]);
-        assert!(packet_sizes(&[], Effort::Full).is_empty());
+        let pairs = |plan: Vec<Planned>| plan.iter().map(|planned| planned.pair).collect::<Vec<_>>();
+        let needed = [SEVEN, EIGHT, TEN, nine::<4096>()].map(|one| pairs((one.plan)(Effort::Quick)));
+        let distinct = |pair: &Pair| [packets(256), FABRIC, SEPARATE].iter().position(|one| one == pair);
+        let found: BTreeSet<_> = needed.concat().iter().map(distinct).collect();
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
+        assert!((nine::<512>().plan)(Effort::Quick).is_empty());
     }
 }

@@ -2,25 +2,46 @@
 
 use std::path::Path;
 
-use hamlyn_lab::Lab;
-
 use crate::engine::effort::Effort;
-use crate::engine::exchange::Exchange;
+use crate::engine::experiment::Experiment;
 use crate::engine::foreign::{Foreigners, Peer, UCX, free_port};
 use crate::engine::goals::{Goal, Need};
-use crate::engine::processes::{Child, children};
+use crate::engine::machines::{Layout, Pair};
+use crate::engine::plan::Planned;
 use crate::engine::progress::Progress;
-use crate::engine::site::Site;
 use crate::engine::stats::median;
-use crate::engine::track::{Track, find, interleave};
+use crate::engine::track::{Track, medians};
 use crate::hamlyn::one_process;
-use crate::hamlyn::scale::pair;
+use crate::hamlyn::pairs::on_host;
+
+pub(crate) const HOST: Experiment = Experiment {
+    name: "host",
+    title: "programs of the host at cards (goal 8)",
+    heading: "Round trips on the host, with no machine",
+    has_goal: true,
+    rounds: |effort| effort.pick(7, 15),
+    plan,
+    also: |run, _, tracks| {
+        let (effort, progress) = (run.request.effort, run.progress);
+        let folder = run.request.peers.as_deref();
+        let alone = progress.part("everything in one process, UCX and libfabric (goal 8)", || {
+            alone_and_peers(folder, effort, progress)
+        });
+        if let Some((alone, peers)) = run.noted(alone) {
+            tracks.push(alone);
+            run.peers = peers;
+        }
+        run.goals.extend(goals(tracks, &run.peers));
+        Ok(())
+    },
+    ..Experiment::NEW
+};
 
 /// The processes that carry the messages between two programs of the host.
-const LAYOUTS: [(&str, bool, &[&str]); 3] = [
-    ("hamlyn fabric", true, &[]),
-    ("hamlyn fabric --spin 1000", true, &["--spin", "1000"]),
-    ("hamlyn card, hamlyn switch", false, &[]),
+const LAYOUTS: [(&str, Pair); 3] = [
+    ("hamlyn fabric", on_host(2)),
+    ("hamlyn fabric --spin 1000", Pair { card_args: "--spin 1000", ..on_host(2) }),
+    ("hamlyn card, hamlyn switch", Pair { layout: Layout::Separate, ..on_host(2) }),
 ];
 const TCP: &str = "host, 16-byte TCP over loopback";
 
@@ -28,33 +49,23 @@ fn name(layout: &str) -> String {
     format!("host, 16-byte tagged remote write between two processes, {layout}")
 }
 
-/// Measures round trips between two processes of the host, with every layout of cards and switch,
-/// and over loopback TCP.
-pub fn round_trips(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
-    progress.step("start the cards");
+/// Plans round trips between two processes of the host, with every layout of cards and switch, and
+/// over loopback TCP.
+fn plan(effort: Effort) -> Vec<Planned> {
     let count = effort.pick(1000, 10_000);
-    let mut labs = Vec::new();
-    let mut exchanges = Vec::new();
-    for (layout, one_process, arguments) in LAYOUTS {
-        let before = children()?;
-        let builder = Lab::builder().vms(0).spare_cards(2).one_process(one_process);
-        let lab = builder.card_args(arguments.iter().copied()).start()?;
-        let new = |child: &Child| child.is_service() && !before.contains(child);
-        let services: Vec<Child> = children()?.into_iter().filter(new).collect();
-        let pair = pair(&lab, &format!("--wait yield --count {count}"))?;
-        exchanges.push((name(layout), pair.watching(&services)));
-        labs.push(lab);
-    }
-    let address = format!("--address 127.0.0.1:{} --count {count}", free_port()?);
-    let (ping, echo) = (format!("tcp-ping {address}"), format!("tcp-echo {address}"));
-    let tcp = Exchange::between(Site::Host(None), &ping, Site::Host(None), &echo);
-    exchanges.push((TCP.to_owned(), tcp));
-    Ok(interleave(&exchanges, effort.pick(7, 15), progress))
+    let card = |(layout, pair): &(&str, Pair)| {
+        pair.trips(name(layout), "card", &format!("--wait yield --count {count}"))
+    };
+    let tcp = free_port().map(|port| {
+        let arguments = format!("--address 127.0.0.1:{port} --count {count}");
+        LAYOUTS[0].1.trips(TCP, "tcp", &arguments).on_host()
+    });
+    LAYOUTS.iter().map(card).chain(tcp).collect()
 }
 
 /// Goal 8.
-pub fn goals(tracks: &[Track], peers: &[Peer]) -> Vec<Goal> {
-    let medians = |name: &str| find(tracks, name).map(Track::medians_us).unwrap_or_default();
+fn goals(tracks: &[Track], peers: &[Peer]) -> Vec<Goal> {
+    let medians = |name: &str| medians(tracks, name);
     let p50 = |layout: &str| median(medians(&name(layout)));
     let layouts = LAYOUTS.iter().filter_map(|(layout, ..)| Some((*layout, p50(layout)?)));
     let layout = layouts.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(LAYOUTS[0].0, |best| best.0);
@@ -71,7 +82,7 @@ pub fn goals(tracks: &[Track], peers: &[Peer]) -> Vec<Goal> {
 
 /// Measures everything in one process, in turn with UCX and libfabric from the folder into which
 /// they were fetched.
-pub fn alone_and_peers(
+fn alone_and_peers(
     folder: Option<&Path>,
     effort: Effort,
     progress: &Progress,

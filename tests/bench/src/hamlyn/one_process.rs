@@ -42,7 +42,7 @@ const PAGE: u64 = 4096;
 
 /// Returns an empty track for its rounds.
 pub fn track() -> Track {
-    Track { name: NAME.to_owned(), commands: Vec::new(), rounds: Vec::new(), failure: None }
+    Track::new(NAME)
 }
 
 /// Measures one round.

@@ -1,7 +1,7 @@
 //! The paper's measurements, as curves (sections 4.2 and 4.3). The project has no copies of its
 //! figures. These are the numbers of its text, and the labels name the section.
 
-use crate::engine::plot::{Curve, Point};
+use crate::engine::plot::Curve;
 
 /// One-way time of the smallest message, in microseconds (section 4.2).
 const SMALLEST_US: f64 = 17.4;
@@ -12,16 +12,11 @@ const LAST_NS: f64 = 11.6;
 /// The slope over many packets of 4 KiB, in MB/s (section 4.3).
 const SLOPE: f64 = 30.7;
 
-fn curve(label: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Curve {
-    let points = points.into_iter().map(|(x, y)| Point { x, y, high: None }).collect();
-    Curve { label: format!("the paper: {label}"), points, paper: true }
-}
-
 /// Figure 7: a baseline and a slope.
 pub(crate) fn seven() -> Curve {
     let sizes = [4.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0];
     let us = |size: f64| SMALLEST_US + size * SERIAL_NS / 1e3;
-    curve("17.4 us and 55.5 ns a byte, one way (4.2)", sizes.map(|size| (size, us(size))))
+    Curve::paper("17.4 us and 55.5 ns a byte, one way (4.2)", sizes.map(|size| (size, us(size))))
 }
 
 /// Figure 8. In each packet but the first, some bytes have the small slope and the rest have the
@@ -36,12 +31,15 @@ pub(crate) fn eight() -> Curve {
         let (size, us) = (f64::from(packet) * PACKET, full + f64::from(packet - 1) * packet_ns / 1e3);
         [(size + hidden, us + hidden * LAST_NS / 1e3), (size + PACKET, us + packet_ns / 1e3)]
     });
-    curve("55.5 and 11.6 ns a byte by turns (4.2), 30.7 MB/s over all (4.3)", first.into_iter().chain(more))
+    Curve::paper(
+        "55.5 and 11.6 ns a byte by turns (4.2), 30.7 MB/s over all (4.3)",
+        first.into_iter().chain(more),
+    )
 }
 
 /// Figure 9: the limits of the curves, up to the longest measured message.
 pub(crate) fn nine() -> Vec<Curve> {
-    let level = |label: &str, rate: f64| curve(label, [(256.0, rate), (40960.0, rate)]);
+    let level = |label: &str, rate: f64| Curve::paper(label, [(256.0, rate), (40960.0, rate)]);
     vec![
         level("256-byte packets tend to 20 MB/s (4.3)", 20.0),
         level("4 KiB packets tend to 28 MB/s (4.3)", 28.0),
@@ -50,17 +48,18 @@ pub(crate) fn nine() -> Vec<Curve> {
 
 /// Figure 10: the smallest message of a process to itself.
 pub(crate) fn ten_latency() -> Curve {
-    curve("19.1 us for 4 bytes to oneself (4.3)", [(4.0, 19.1)])
+    Curve::paper("19.1 us for 4 bytes to oneself (4.3)", [(4.0, 19.1)])
 }
 
 /// Figure 10: the limit of its bandwidth.
 pub(crate) fn ten_rate() -> Curve {
-    curve("tends to 22 MB/s (4.3)", [(256.0, 22.0), (40960.0, 22.0)])
+    Curve::paper("tends to 22 MB/s (4.3)", [(256.0, 22.0), (40960.0, 22.0)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::plot::Point;
 
     #[test]
     fn the_curves_have_the_papers_numbers() {

@@ -3,14 +3,14 @@
 
 use crate::engine::effort::Effort;
 use crate::engine::estimates::Estimates;
-use crate::engine::exchange::Exchange;
-use crate::engine::goals::{beside_text, number};
-use crate::engine::machines::Machines;
-use crate::engine::progress::Progress;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{beside, known, number};
 use crate::engine::report::Table;
 use crate::engine::stats::median;
-use crate::engine::track::{Track, find, interleave};
+use crate::engine::track::{Track, find, medians};
+use crate::hamlyn::pairs::FABRIC;
 use crate::hamlyn::parts::FAST;
+use crate::hamlyn::turns::ESTIMATES;
 
 /// How a program uses the card: the paper's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,35 +45,55 @@ impl Way {
 
     /// Returns the one-way time, round by round.
     fn halves(self, tracks: &[Track]) -> Vec<f64> {
-        let medians = find(tracks, self.trip_name()).map(Track::medians_us).unwrap_or_default();
-        medians.into_iter().map(|trip| trip / 2.0).collect()
+        medians(tracks, self.trip_name()).into_iter().map(|trip| trip / 2.0).collect()
     }
 }
 
 /// Two switches between processes, which wake each other by semaphores (section 4.2).
 const SWITCHES: &str = "a switch of processes by a semaphore, and back";
 
-/// Measures both ways in turn, and the software of both alone in the same machine.
-pub fn measure(machines: &Machines, effort: Effort, progress: &Progress) -> Vec<Track> {
-    let count = effort.pick(2000, 20_000);
-    let software = |more: &str| {
-        let role = format!("software --count {} {more}", effort.pick(20_000, 100_000));
-        Exchange::alone(machines.near(), &role)
-    };
-    let trips = [
-        (Way::Raw.trip_name(), machines.round_trips("raw", &format!("--count {count}"))),
-        (Way::Tagged.trip_name(), machines.round_trips("card", &format!("--wait poll --count {count}"))),
-    ];
-    let switches = Exchange::alone(machines.near(), &format!("switch --count {count}"));
-    let alone = [
-        (Way::Raw.software_name(), software("--raw")),
-        (Way::Tagged.software_name(), software("")),
-        (SWITCHES, switches),
-    ];
-    let mut tracks = interleave(&trips, effort.rounds(), progress);
-    tracks.extend(interleave(&alone, effort.figure_rounds(), progress));
-    tracks
-}
+/// Both ways in turn.
+pub(crate) const TRIPS: Experiment = Experiment {
+    plan: |effort| {
+        let count = format!("--count {}", effort.pick(2000, 20_000));
+        vec![
+            FABRIC.trips(Way::Raw.trip_name(), "raw", &count),
+            FABRIC.trips(Way::Tagged.trip_name(), "card", &format!("--wait poll {count}")),
+        ]
+    },
+    ..SHOWN
+};
+
+/// The software of both alone in the same machine.
+pub(crate) const SOFTWARE: Experiment = Experiment {
+    rounds: Effort::figure_rounds,
+    plan: |effort| {
+        let software = format!("software --count {}", effort.pick(20_000, 100_000));
+        vec![
+            FABRIC.alone(Way::Raw.software_name(), &format!("{software} --raw")),
+            FABRIC.alone(Way::Tagged.software_name(), &software),
+            FABRIC.alone(SWITCHES, &format!("switch --count {}", effort.pick(2000, 20_000))),
+        ]
+    },
+    ..SHOWN
+};
+
+/// The table, once the components are known.
+pub(crate) const TABLE_4: Experiment = Experiment {
+    also: |run, _, tracks| {
+        let parts = run.estimates(ESTIMATES);
+        run.others.push(table(tracks, &parts));
+        Ok(())
+    },
+    ..SHOWN
+};
+
+const SHOWN: Experiment = Experiment {
+    name: "table-4",
+    title: "Table 4",
+    heading: "Table 4: with the library and without it",
+    ..Experiment::NEW
+};
 
 /// The paper's lines, with or without a counterpart here: the name, and the time in both columns.
 const PAPER: [(&str, f64, f64); 6] = [
@@ -92,38 +112,44 @@ const SWITCH: &str = "31";
 const HARDWARE: &str = "about 6";
 
 /// Shows the paper's table together with the measured times.
-pub fn table(tracks: &[Track], parts: &Estimates) -> Table {
+fn table(tracks: &[Track], parts: &Estimates) -> Table {
     let columns = Way::ALL.map(|way| column(way, tracks, parts));
-    let mut rows: Vec<Vec<String>> = PAPER
+    let here = |line: usize| [0, 1].map(|way| columns[way][line].clone());
+    let row = |name: &str, paper: [String; 2], [raw, tagged]: [String; 2]| {
+        let [paper_raw, paper_tagged] = paper;
+        [name.to_owned(), paper_raw, raw, paper_tagged, tagged]
+    };
+    let empty = String::new;
+    let (total, rest) = (PAPER.len() - 1, PAPER.len());
+    let mut rows: Vec<[String; 5]> = PAPER
         .iter()
         .enumerate()
-        .map(|(line, (name, raw, tagged))| {
-            let [own_raw, own_tagged] = [0, 1].map(|way| columns[way][line].clone());
-            vec![(*name).to_owned(), number(*raw), own_raw, number(*tagged), own_tagged]
-        })
+        .map(|(line, (name, raw, tagged))| row(name, [*raw, *tagged].map(number), here(line)))
         .collect();
-    let [raw_rest, tagged_rest] = [0, 1].map(|way| columns[way][PAPER.len()].clone());
-    let rest = "The rest: wake-ups and emulation".to_owned();
-    rows.insert(PAPER.len() - 1, vec![rest, String::new(), raw_rest, String::new(), tagged_rest]);
+    rows.insert(total, row("The rest: wake-ups and emulation", [empty(), empty()], here(rest)));
     let [raw, tagged] = Way::ALL.map(|way| way.halves(tracks));
-    let [ratio, spread] = beside_text(&tagged, &raw);
-    let expected = "4.4: expected of a card of hardware state machines".to_owned();
-    let totals = columns.map(|column| column[PAPER.len() - 1].clone());
-    let [own_raw, own_tagged] = totals;
-    rows.push(vec![expected, String::new(), own_raw, HARDWARE.to_owned(), own_tagged]);
-    let switches = find(tracks, SWITCHES).and_then(|track| median(track.medians_us()));
-    let switch = switches.map_or_else(|| "?".to_owned(), |us| number(us / 2.0));
-    let name = "4.2: a switch of processes by a semaphore".to_owned();
-    rows.push(vec![name, SWITCH.to_owned(), switch, String::new(), String::new()]);
-    let times = "Total of tagged remote write / raw interface".to_owned();
-    let beside = if ratio.is_empty() { "?".to_owned() } else { format!("{ratio} ({spread})") };
-    rows.push(vec![times, String::new(), String::new(), number(14.1 / 12.7), beside]);
-    Table {
-        title: "Table 4: where the time of a short message goes, one way, us".to_owned(),
-        note: NOTE.to_owned(),
-        head: head(),
+    let beside =
+        Some(beside(&tagged, &raw)).filter(|text| !text.is_empty()).unwrap_or_else(|| "?".to_owned());
+    let switch = known(find(tracks, SWITCHES).and_then(Track::one_way_us));
+    let hardware = "4.4: expected of a card of hardware state machines";
+    let times = "Total of tagged remote write / raw interface";
+    rows.extend([
+        row(hardware, [empty(), HARDWARE.to_owned()], here(total)),
+        row("4.2: a switch of processes by a semaphore", [SWITCH.to_owned(), empty()], [switch, empty()]),
+        row(times, [empty(), number(14.1 / 12.7)], [empty(), beside]),
+    ]);
+    Table::new(
+        "Table 4: where the time of a short message goes, one way, us",
+        NOTE,
         rows,
-    }
+        &[
+            ("", &|row| row[0].clone()),
+            ("the paper: raw interface", &|row| row[1].clone()),
+            ("here: raw interface", &|row| row[2].clone()),
+            ("the paper: tagged remote write", &|row| row[3].clone()),
+            ("here: tagged remote write", &|row| row[4].clone()),
+        ],
+    )
 }
 
 const NOTE: &str = "16 bytes in fast mode, both ends polling, in the pinned machines. Raw: the program stores the request into its \
@@ -135,30 +161,17 @@ const NOTE: &str = "16 bytes in fast mode, both ends polling, in the pinned mach
     total less the lines above it: a trapped store, a system call and a wake-up for each message, and what emulation adds. The switch of \
     processes is half of a round trip of two processes of one processor, each of which wakes the other by a semaphore of the kernel and sleeps.";
 
-fn head() -> Vec<String> {
-    [
-        "",
-        "the paper: raw interface",
-        "here: raw interface",
-        "the paper: tagged remote write",
-        "here: tagged remote write",
-    ]
-    .map(str::to_owned)
-    .to_vec()
-}
-
 /// Returns the measured times for the paper's lines, in their order, and then the rest.
 fn column(way: Way, tracks: &[Track], parts: &Estimates) -> Vec<String> {
     let both = |pair: (Option<f64>, Option<f64>)| Some(pair.0? + pair.1?);
     let card = both((parts.us(&format!("segmentation/{FAST}")), parts.us(&format!("delivery/{FAST}"))));
     let (software, total) = (way.software(tracks), median(way.halves(tracks)));
     let rest = both((card, software)).and_then(|known| Some(total? - known));
-    let text = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), number);
     let empty = String::new;
     let switch = parts
         .us("switch/64 bytes")
         .map_or_else(empty, |us| format!("a call (64 bytes by rings: {})", number(us)));
-    vec![empty(), text(card), switch, empty(), text(software), text(total), text(rest)]
+    vec![empty(), known(card), switch, empty(), known(software), known(total), known(rest)]
 }
 
 #[cfg(test)]
@@ -206,7 +219,6 @@ mod tests {
     #[test]
     fn unmeasured_cells_are_empty() {
         let table = table(&[], &Estimates::default());
-        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
         assert_eq!(table.rows[5][2], "?");
         assert_eq!(table.rows[6][4], "?");
     }

@@ -4,12 +4,42 @@ use std::time::Duration;
 
 use crate::engine::copies::Copies;
 use crate::engine::effort::Effort;
+use crate::engine::estimates;
+use crate::engine::experiment::Experiment;
 use crate::engine::goals::{Goal, Need};
+use crate::engine::paths;
 use crate::hamlyn::parts::Delivery;
+use crate::hamlyn::paths::PATHS;
+
+/// Goal 9, the other components, and the library's instructions.
+pub(crate) const PARTS: Experiment = Experiment {
+    name: "parts",
+    has_goal: true,
+    also: |run, _, _| {
+        let (effort, progress, model) = (run.request.effort, run.progress, run.model);
+        let parts = run.estimates(ESTIMATES);
+        run.others.push(estimates::table(&parts, PACKET_TOOK));
+        let turns = progress.part("card and copies in turn (goal 9)", || measure(effort));
+        run.goals.extend(goals(&run.noted(turns).unwrap_or_default()));
+        if let Some(folder) = run.request.peers.as_ref().filter(|_| !run.request.goals_only) {
+            let measure = || paths::measure(folder, model, &PATHS);
+            let costs = run.noted(progress.part("instructions of the library", measure));
+            run.others.extend(costs.map(|costs| paths::table(&costs, &PATHS)));
+        }
+        Ok(())
+    },
+    ..Experiment::NEW
+};
+
+/// The title of the components' measurement.
+pub(crate) const ESTIMATES: &str = "the parts by themselves (goal 9)";
+
+/// The note below the table of the components.
+const PACKET_TOOK: &str = "What a packet took the paper's interface processor: 12.5 us (section 4.2).";
 
 /// The measurements of goal 9, round by round: card and copies in turn.
 #[derive(Debug, Default)]
-pub struct Turns {
+struct Turns {
     /// 64-byte packets, in million a second.
     small: Vec<f64>,
     /// 4 KiB packets, in MB/s.
@@ -19,7 +49,7 @@ pub struct Turns {
 }
 
 /// Delivers packets and copies the same number of bytes, in turn.
-pub fn measure(effort: Effort) -> anyhow::Result<Turns> {
+fn measure(effort: Effort) -> anyhow::Result<Turns> {
     const SMALL: u64 = 1 << 20;
     const LARGE: u64 = 1 << 16;
     let mut turns = Turns::default();
@@ -51,7 +81,7 @@ pub fn measure(effort: Effort) -> anyhow::Result<Turns> {
 }
 
 /// Goal 9.
-pub fn goals(turns: &Turns) -> Vec<Goal> {
+fn goals(turns: &Turns) -> Vec<Goal> {
     let (small, large) =
         ("card logic: 64-byte packets delivered", "card logic: 4 KiB packets of 64 KiB messages");
     vec![

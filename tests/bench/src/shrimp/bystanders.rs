@@ -6,14 +6,30 @@ use anyhow::Context;
 
 use crate::engine::effort::Effort;
 use crate::engine::exchange::{Exchange, words};
-use crate::engine::goals::{beside_text, number};
+use crate::engine::experiment::{Experiment, Running};
+use crate::engine::goals::{ratio, spread, text};
 use crate::engine::machines::Machines;
 use crate::engine::progress::Progress;
 use crate::engine::report::Table;
 use crate::engine::site::{PROGRAM, Program};
 use crate::engine::stats::median;
 use crate::engine::track::{Track, interleave};
-use crate::shrimp::labs::Labs;
+use crate::shrimp::pairs::{HAMLYN, SNOOPED, WINDOW};
+
+pub(crate) const BYSTANDERS: Experiment = Experiment {
+    name: "bystanders",
+    heading: "SHRIMP: loops of programs that do not communicate",
+    pairs: &[SNOOPED, WINDOW, HAMLYN],
+    also: |run, running, tracks| {
+        let (effort, progress) = (run.request.effort, run.progress);
+        let title = "SHRIMP: programs that do not communicate";
+        let measured = progress.part(title, || measure(running, effort, progress));
+        tracks.extend(run.noted(measured).unwrap_or_default());
+        Ok(())
+    },
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
 
 /// The loops: the label, the program's option, and the number of iterations in some 100 ms.
 const LOOPS: [(&str, &str, u64); 3] = [
@@ -54,11 +70,12 @@ impl Held {
 
 /// Runs every loop in every configuration, loop by loop. Fails if this host cannot snoop a
 /// machine's stores.
-pub(crate) fn measure(labs: &Labs, effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
-    let snooped = labs.snooped.as_ref().context("no machine's stores can be seen here")?;
-    let idle = measure_in(&[(PLACES[0], &labs.window), (PLACES[1], snooped)], effort, progress);
+fn measure(running: &Running, effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Track>> {
+    let snooped = running.get(SNOOPED).context("no machine's stores can be seen here")?;
+    let window = running.get(WINDOW).context("no machines store to window pages")?;
+    let idle = measure_in(&[(PLACES[0], window), (PLACES[1], snooped)], effort, progress);
     let held = Held::start(snooped)?;
-    let mapped = measure_in(&[(PLACES[0], &labs.window), (PLACES[2], snooped)], effort, progress);
+    let mapped = measure_in(&[(PLACES[0], window), (PLACES[2], snooped)], effort, progress);
     held.finish()?;
     Ok(idle.into_iter().chain(mapped).collect())
 }
@@ -85,22 +102,23 @@ fn times(track: &Track) -> Vec<f64> {
 
 /// Shows the results in a table. Each one is compared with the machine without the plugin, measured
 /// in turn with it.
-pub(crate) fn table(tracks: &[Track]) -> Table {
+fn table(tracks: &[Track]) -> Table {
     // In each of the two measurements: without the plugin, and with it.
-    let row = |pair: &[Track]| {
-        let [without, with] = [&pair[0], &pair[1]].map(times);
-        let [ratio, spread] = beside_text(&with, &without);
-        let text = |values| median(values).map_or_else(String::new, number);
-        vec![pair[1].name.clone(), text(with), text(without), ratio, spread]
-    };
-    Table {
-        title: "SHRIMP: what snooping costs programs that do not communicate".to_owned(),
-        note: "One turn of a loop, in a process that has nothing to do with the card. Code tells of its stores only while \
-            something is mapped out for automatic update; a page that a store was to lately is then known not to be watched."
-            .to_owned(),
-        head: ["", "ns", "without the plugin, ns", "ratio", "spread"].map(str::to_owned).to_vec(),
-        rows: tracks.chunks_exact(2).map(row).collect(),
-    }
+    let pairs = tracks.chunks_exact(2).map(|pair| (&pair[1].name, times(&pair[1]), times(&pair[0])));
+    let note = "One turn of a loop, in a process that has nothing to do with the card. Code tells of its stores only while \
+        something is mapped out for automatic update; a page that a store was to lately is then known not to be watched.";
+    Table::new(
+        "SHRIMP: what snooping costs programs that do not communicate",
+        note,
+        pairs,
+        &[
+            ("", &|(name, ..)| (*name).clone()),
+            ("ns", &|(_, with, _)| text(median(with.clone()))),
+            ("without the plugin, ns", &|(.., without)| text(median(without.clone()))),
+            ("ratio", &|(_, with, without)| ratio(with, without)),
+            ("spread", &|(_, with, without)| spread(with, without)),
+        ],
+    )
 }
 
 #[cfg(test)]

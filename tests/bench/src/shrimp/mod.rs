@@ -4,28 +4,24 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `labs` | machines with snooped stores, machines without, and Hamlyn's |
+//! | `pairs` | machines with snooped stores, machines without, and Hamlyn's |
 //! | `flags` | goal 10: a flag's round trip |
 //! | `updates` | bandwidth of deliberate update |
 //! | `stores` | the benefit of merging |
 //! | `bystanders` | the cost of snooping to programs that do not communicate |
-//! | `choice` | the names that `--figure` accepts |
-//! | `run` | runs all of it |
 
 mod bystanders;
-mod choice;
 mod flags;
-mod labs;
-mod run;
+mod pairs;
 mod stores;
 mod updates;
 
-use crate::engine::run::Benchmark;
+use crate::engine::benchmark::Benchmark;
 
 /// The benchmark of SHRIMP cards.
 pub const BENCHMARK: Benchmark = Benchmark {
-    figures: "flags, updates, stores, bystanders",
-    check: choice::check,
-    measure: run::measure,
+    names: &["flags", "updates", "stores", "bystanders"],
+    unknown: "nothing of SHRIMP's is called so",
+    experiments: &[flags::FLAGS, bystanders::BYSTANDERS, updates::UPDATES, stores::STORES],
     parts: None,
 };

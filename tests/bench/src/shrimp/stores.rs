@@ -4,73 +4,68 @@
 use hamlyn_card_shrimp::PACKET_OVERHEAD;
 
 use crate::engine::effort::Effort;
-use crate::engine::goals::{beside_text, number};
-use crate::engine::progress::Progress;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{beside, number, text};
+use crate::engine::machines::Pair;
+use crate::engine::plan::Planned;
 use crate::engine::report::Table;
-use crate::engine::track::{Track, interleave};
-use crate::shrimp::labs::Labs;
-use crate::shrimp::updates::{lap_arguments, stream};
+use crate::engine::track::{Track, values};
+use crate::shrimp::pairs::{HAMLYN, WAYS};
+use crate::shrimp::updates::lap_arguments;
 
-const MODES: [&str; 2] = ["single", "blocked"];
 /// Stores of 8 bytes each, in runs of a page.
 const RUN: u64 = 4096;
 const STORE: u64 = 8;
 
-/// Measures both modes with both ways, in turn. The modes of a way are adjacent, single-write
-/// first.
-pub(crate) fn measure(labs: &Labs, effort: Effort, progress: &Progress) -> Vec<Track> {
+pub(crate) const STORES: Experiment = Experiment {
+    name: "stores",
+    title: "SHRIMP: what merging saves",
+    heading: "SHRIMP: streams of stores",
+    pairs: &[HAMLYN.unpinned()],
+    rounds: Effort::figure_rounds,
+    plan,
+    tables: |tracks| vec![table(tracks)],
+    ..Experiment::NEW
+};
+
+fn plan(effort: Effort) -> Vec<Planned> {
     let arguments = lap_arguments(RUN, effort.pick(512, 4096));
-    let exchanges = labs.ways().flat_map(|(way, by_way, machines)| {
-        MODES.map(|mode| {
-            let arguments = format!("{arguments} --mode {mode} --by {by_way}");
-            (format!("{mode}-write, {way}"), stream(machines, "store", &arguments))
+    let of = |(way, by, pair): (&str, &str, Pair)| {
+        let arguments = &arguments;
+        ["single", "blocked"].map(|mode| {
+            let arguments = format!("{arguments} --mode {mode} --by {by}");
+            pair.unpinned().stream(format!("{mode}-write, {way}"), "store", &arguments).by_root()
         })
-    });
-    interleave(&exchanges.collect::<Vec<_>>(), effort.figure_rounds(), progress)
+    };
+    WAYS.into_iter().flat_map(of).collect()
 }
 
-/// Returns a counter of the sending card, summed over all rounds.
-fn counted(track: &Track, counter: &str) -> u64 {
-    track.rounds.iter().filter_map(|round| round.counters[0][counter].as_u64()).sum()
-}
-
-/// Shows the results in a table.
-pub(crate) fn table(tracks: &[Track]) -> Table {
-    let rows = tracks.chunks(MODES.len()).flat_map(|ways| {
-        let single = ways.first().map(Track::rates).unwrap_or_default();
-        ways.iter().map(move |track| row(track, &single)).collect::<Vec<_>>()
-    });
-    Table {
-        title: "SHRIMP: what merging saves".to_owned(),
-        note: format!(
-            "The same stores of {STORE} bytes to {RUN} bytes in a row, page after page, by the sending card's counters. A packet has \
-            {PACKET_OVERHEAD} bytes beside its data."
-        ),
-        head: [
-            "automatic update",
-            "stores in a packet",
-            "bytes on the network for each stored",
-            "MB/s",
-            "beside single-write",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: rows.collect(),
-    }
-}
-
-fn row(track: &Track, single: &[f64]) -> Vec<String> {
-    let (packets, bytes) = (counted(track, "packets_sent") as f64, counted(track, "bytes_sent") as f64);
-    let stores = counted(track, "stores_seen") + counted(track, "stores_to_window");
-    let [ratio, spread] = beside_text(&track.rates(), single);
-    let text = |value: f64| if value.is_finite() { number(value) } else { String::new() };
-    vec![
-        track.name.clone(),
-        text(stores as f64 / packets),
-        text((bytes + packets * PACKET_OVERHEAD as f64) / bytes),
-        track.rate().map_or_else(String::new, |rate| number(rate / 1e6)),
-        if ratio.is_empty() { ratio } else { format!("{ratio} ({spread})") },
-    ]
+/// Shows what a packet carries, and what that saves.
+fn table(tracks: &[Track]) -> Table {
+    let note = format!(
+        "The same stores of {STORE} bytes to {RUN} bytes in a row, page after page, by the sending card's counters. A packet has \
+        {PACKET_OVERHEAD} bytes beside its data."
+    );
+    let finite = |value: f64| if value.is_finite() { number(value) } else { String::new() };
+    let [stores, packets, bytes]: [fn(&Track) -> f64; 3] = [
+        |track| track.sent_counter("stores_seen") + track.sent_counter("stores_to_window"),
+        |track| track.sent_counter("packets_sent"),
+        |track| track.sent_counter("bytes_sent"),
+    ];
+    let sent = |track: &Track| bytes(track) + packets(track) * PACKET_OVERHEAD as f64;
+    let single = |track: &Track| values(tracks, &track.name.replace("blocked", "single"), Track::rates);
+    Table::new(
+        "SHRIMP: what merging saves",
+        &note,
+        tracks,
+        &[
+            ("automatic update", &|track| track.name.clone()),
+            ("stores in a packet", &|track| finite(stores(track) / packets(track))),
+            ("bytes on the network for each stored", &|track| finite(sent(track) / bytes(track))),
+            ("MB/s", &|track| text(track.mb_per_s())),
+            ("beside single-write", &|track| beside(&track.rates(), &single(track))),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(super) fn json(results: &Results) -> Value {
             json!({ "label": curve.label, "paper": curve.paper, "points": points })
         };
         let curves: Vec<Value> = figure.curves.iter().map(curve).collect();
-        json!({ "name": figure.key, "title": figure.title, "answers": figure.answers, "note": figure.paper, "x": figure.x.0, "y": figure.y.0, "curves": curves })
+        json!({ "name": figure.key, "title": figure.title, "answers": figure.answers, "note": figure.note, "x": figure.x.0, "y": figure.y.0, "curves": curves })
     };
     json!({
         "run": facts,
@@ -84,7 +84,7 @@ pub(super) fn figures_csv(figures: &[Figure]) -> anyhow::Result<String> {
             let row = |point: &Point| {
                 let high = point.high.map_or_else(String::new, |high| format!("{high:.3}"));
                 let [x, y] = [point.x.to_string(), format!("{:.3}", point.y)];
-                vec![figure.key.clone(), figure.answers.clone(), curve.label.clone(), x, y, high]
+                vec![figure.key.to_owned(), figure.answers.to_owned(), curve.label.clone(), x, y, high]
             };
             rows.extend(curve.points.iter().map(row));
         }
@@ -122,11 +122,11 @@ pub(super) fn goals_markdown(goals: &[Goal]) -> String {
 /// Returns everything else as tables in Markdown, including the plots' points: for documents as
 /// well.
 pub(super) fn tables_markdown(others: &[Table], figures: &[Figure]) -> String {
-    let tables = others.iter().map(|table| (&table.title, table.head.clone(), table.rows.clone()));
+    let tables = others.iter().map(|table| (&table.title[..], table.head.clone(), table.rows.clone()));
     let points = figures.iter().map(|figure| {
         let head = [format!("{}; {}", figure.x.0, figure.y.0)];
         let head = head.into_iter().chain(figure.curves.iter().map(|curve| curve.label.clone())).collect();
-        (&figure.title, head, rows_of(figure))
+        (figure.title, head, rows_of(figure))
     });
     let mut out = String::new();
     for (title, head, rows) in tables.chain(points) {
@@ -171,16 +171,9 @@ mod tests {
     fn point_is_a_row_with_quoted_curve_name() {
         let points = vec![Point { x: 16.0, y: 56.25, high: None }];
         let curves = vec![Curve::ours("a, \"b\"", points)];
-        let text = String::new;
-        let figure = Figure {
-            key: "figure-7".into(),
-            title: text(),
-            answers: "Figure 7".into(),
-            paper: text(),
-            x: (text(), Scale::Log),
-            y: (text(), Scale::Log),
-            curves,
-        };
+        let axis = ("", Scale::Log);
+        let (key, answers, note) = ("figure-7", "Figure 7", String::new());
+        let figure = Figure { key, title: "", answers, note, x: axis, y: axis, curves };
         let text = figures_csv(&[figure]).unwrap();
         assert_eq!(text.lines().last(), Some("figure-7,Figure 7,\"a, \"\"b\"\"\",16,56.250,"));
     }
@@ -192,23 +185,10 @@ mod tests {
             Curve::ours("card", vec![point(4.0, 1.5), point(16.0, 6.0)]),
             Curve::ours("TCP", vec![point(16.0, 9.0)]),
         ];
-        let (empty, axis) = (String::new(), |name: &str| (name.to_owned(), Scale::Log));
-        let figure = Figure {
-            key: empty.clone(),
-            title: "By size".into(),
-            answers: empty.clone(),
-            paper: empty,
-            x: axis("bytes"),
-            y: axis("MB/s"),
-            curves,
-        };
-        let cells = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
-        let other = Table {
-            title: "Costs".into(),
-            note: String::new(),
-            head: cells(["what", "ns"]),
-            rows: vec![cells(["a", "2"])],
-        };
+        let [x, y] = ["bytes", "MB/s"].map(|name| (name, Scale::Log));
+        let figure = Figure { key: "", title: "By size", answers: "", note: String::new(), x, y, curves };
+        let other =
+            Table::new("Costs", "", ["a"], &[("what", &|row| (*row).into()), ("ns", &|_| "2".into())]);
         let text = tables_markdown(&[other], &[figure]);
         assert!(text.starts_with("## Costs\n\n| what | ns |\n|---|---|\n| a | 2 |\n\n"), "{text}");
         assert!(

@@ -147,8 +147,8 @@ fn goal(goal: &Goal) -> GoalRow<'_> {
 }
 
 fn drawing(figure: &Figure) -> anyhow::Result<Drawing<'_>> {
-    let Figure { key, title, answers, paper, .. } = figure;
-    Ok(Drawing { key, title, answers, note: paper, drawing: svg(figure)? })
+    let Figure { key, title, answers, note, .. } = figure;
+    Ok(Drawing { key, title, answers, note, drawing: svg(figure)? })
 }
 
 fn section((title, tracks): &(String, Vec<Track>)) -> Section<'_> {
@@ -215,15 +215,15 @@ mod tests {
         track.rounds[0].messages = 2;
         let points = vec![Point { x: 1.0, y: 2.0, high: None }];
         let figure = Figure {
-            key: text(),
-            title: text(),
-            answers: text(),
-            paper: text(),
-            x: (text(), Scale::Log),
-            y: (text(), Scale::Log),
+            key: MARKUP,
+            title: MARKUP,
+            answers: MARKUP,
+            note: text(),
+            x: (MARKUP, Scale::Log),
+            y: (MARKUP, Scale::Log),
             curves: vec![Curve::ours(text(), points)],
         };
-        let other = Table { title: text(), note: text(), head: vec![text()], rows: vec![vec![text()]] };
+        let other = Table::new(MARKUP, MARKUP, [()], &[(MARKUP, &|()| text())]);
         Results {
             facts: Facts { start: SystemTime::UNIX_EPOCH, rows: vec![(text(), text())] },
             goals: vec![Goal::own(6, MARKUP, "%", Some(0.5), Need::AtMost(1.0))],
