@@ -9,6 +9,8 @@ pub mod clan;
 pub mod compare;
 pub mod dart;
 pub mod engine;
+#[cfg(test)]
+mod every_figure;
 pub mod express;
 pub mod hamlyn;
 pub mod shrimp;

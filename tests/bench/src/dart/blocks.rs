@@ -141,6 +141,7 @@ mod tests {
         (track.rounds[0].bytes, track.rounds[0].ns) = (3200, 100_000);
         let tracks = [track];
         assert_eq!(table(&tracks).rows[0][..5], ["32", "1", "32", "1000", "424"]);
-        assert_eq!(figure(&tracks).curves.len(), 3);
+        let all: Vec<Track> = plan(Effort::Quick).iter().map(Planned::made_up).collect();
+        assert_eq!(figure(&all).curves.len(), 6);
     }
 }

@@ -115,3 +115,23 @@ impl Planned {
         (!self.by_vsock || machines.has_vsock()).then(|| exchange.of(self.program))
     }
 }
+
+#[cfg(test)]
+impl Planned {
+    /// Makes up a measurement, of one round: times unless it is a stream, and bytes unless it is a
+    /// round trip.
+    pub(crate) fn made_up(&self) -> Track {
+        let is = |roles: &[&str]| roles.iter().any(|role| self.near.contains(role));
+        let is_stream = is(&["-send", "memcpy", "hand-over"]);
+        let mut track = Track::of_samples(&self.name, if is_stream { &[] } else { &[20_000] });
+        let round = &mut track.rounds[0];
+        (round.messages, round.all, round.ns, round.cpu_ns) = (10, 20, 1_000_000, [1000, 2000]);
+        round.bytes = if is(&["-ping"]) { 0 } else { 64_000 };
+        round.watched_ns = ["fabric", "vm0", "vm1"].map(|name| (name.to_owned(), 50_000)).into();
+        let names =
+            ["packets_sent", "bytes_sent", "stores_seen", "stores_to_window", "messages_sent", "doorbells"];
+        round.counters[0] = names.iter().map(|name| ((*name).to_owned(), 100_u64)).collect();
+        self.place(&mut track);
+        track
+    }
+}
