@@ -186,8 +186,10 @@ impl<G: Ground> Sending<G> {
     /// the word that says so.
     #[cold]
     fn left(&self) -> Error {
-        let loss = if self.ground().is_gone() { self.common.loss() } else { None };
-        Error::PeerLost(loss.unwrap_or(PeerLoss::Abandoned))
+        Error::PeerLost(match self.ground().is_gone() {
+            true => self.common.loss().unwrap_or(PeerLoss::Gone),
+            false => PeerLoss::Abandoned,
+        })
     }
 
     #[inline(always)]
