@@ -151,7 +151,8 @@ impl Own {
     }
 }
 
-/// One end of a channel by express memory, for tests that exchange the offers by themselves.
+/// One end of a channel by express memory, before the other end is known. For the simulation, which
+/// exchanges the offers itself: its only thread cannot wait for an answer.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct End {
@@ -160,14 +161,23 @@ pub struct End {
 }
 
 impl End {
+    /// Creates an end for a channel to a host.
     pub fn create(card: &Card, host: u32, options: Options) -> Result<Self> {
         let capacity = capacity(card, options)?;
         let area = Area::create(card, host, capacity)?.ok_or(Error::Unsupported("no memory is shared"))?;
         Ok(Self { own: Own::create(card, host, capacity, Some(area))?, card: card.clone() })
     }
 
+    /// Returns what the other end needs from this one.
     pub fn offer(&self) -> Result<Vec<u8>> {
         self.own.offer(&self.card)
+    }
+
+    /// Completes the channel from the other end's offer and a connection to it.
+    pub fn join(self, offer: &[u8], connection: Connection) -> Result<Channel> {
+        let peer = Offer::from_bytes(offer, self.card.number())?;
+        let joined = self.own.join(&self.card, connection.host(), &peer)?;
+        joined.map(|joined| joined.over(connection)).ok_or(Error::PeerLost(PeerLoss::Gone))
     }
 }
 

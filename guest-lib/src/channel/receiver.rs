@@ -121,6 +121,13 @@ impl Receiver {
         half!(&mut self.way, receiver => receiver.file())
     }
 
+    /// Asks the operating system whether the connection has ended, for callers that do not poll the
+    /// file. All calls know the answer from then on.
+    #[doc(hidden)]
+    pub fn peer_ended(&self) -> bool {
+        half!(&self.way, receiver => receiver.peer_ended())
+    }
+
     /// Returns the next message, for callers that cannot keep a borrow: C. Without `wait` the call
     /// does not wait; otherwise it waits for that time. The message stays until
     /// [`Receiver::give_back`], which this call includes.

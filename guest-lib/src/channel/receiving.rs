@@ -140,6 +140,10 @@ impl<G: Ground> Receiving<G> {
         self.ahead.is_some()
     }
 
+    pub(super) fn peer_ended(&self) -> bool {
+        self.common.loss().is_some()
+    }
+
     pub(super) fn file(&mut self) -> Result<BorrowedFd<'_>> {
         self.waiting.file(self.ring.shared())
     }

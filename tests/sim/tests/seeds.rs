@@ -3,7 +3,7 @@
 use hamlyn::EndReason;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_sim::Report;
-use hamlyn_sim::hamlyn::{Outcome, Scenario, run, run_as};
+use hamlyn_sim::hamlyn::{CHANNEL_ENDS, Outcome, Scenario, run, run_as};
 
 /// Returns the size of a long test: `all` for `./scripts/test --long`, else `part`.
 fn if_long(all: u64, part: u64) -> u64 {
@@ -46,6 +46,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
         all.channels += outcome.channels;
         all.said += outcome.said;
         all.slept += outcome.slept;
+        all.channel_ends.iter_mut().zip(outcome.channel_ends).for_each(|(sum, count)| *sum += count);
         all.answers.iter_mut().zip(outcome.answers).for_each(|(sum, count)| *sum += count);
         all.connection_ends.iter_mut().zip(outcome.connection_ends).for_each(|(sum, count)| *sum += count);
         all.counters.iter_mut().zip(outcome.counters).for_each(|(sum, count)| *sum += count);
@@ -54,6 +55,7 @@ fn run_seeds(seeds: std::ops::Range<u64>) -> Outcome {
     let ends: Vec<_> = EndReason::ALL.iter().zip(&all.connection_ends).collect();
     println!("connections {}, refused {}, ends {ends:?}", all.connections, all.refused_connections);
     println!("ends of channels {}, messages {}, slept {}", all.channels, all.said, all.slept);
+    println!("channels ended {:?}: {:?}", CHANNEL_ENDS, all.channel_ends);
     println!("names asked for: listened to, not, no answer: {:?}", all.answers);
     println!(
         "steps {}, faults {}, messages {}, delivered {}, blocked {}, dozed {}, bystanders {}, overwritten {}",
@@ -81,6 +83,7 @@ fn eventful(all: &Outcome, seeds: u64) {
     assert!(often(all.broken_streams, 1000) && often(all.connections, 1000), "{all:?}");
     assert!(often(all.refused_connections, 1000), "{all:?}");
     assert!(often(all.channels, 500) && often(all.said, 5000) && often(all.slept, 500), "{all:?}");
+    assert!(all.channel_ends.iter().all(|count| *count > 0), "{all:?}");
     assert!(all.answers.iter().all(|count| often(*count, 500)), "{all:?}");
     for (reason, count) in EndReason::ALL.into_iter().zip(&all.connection_ends) {
         // The reset of a card also ends its processes: no process is left to get this reason.
@@ -312,6 +315,13 @@ fn no_request_is_taken_by_two_incarnations() {
 #[test]
 fn empty_messages_are_matched_by_metadata() {
     sound(&run(3_141_623_859, None));
+}
+
+/// A sender reported that its peer had left. The peer's process had died, and the sender had read
+/// the page that is shown in place of the peer's memory.
+#[test]
+fn sender_tells_death_from_leaving() {
+    [8_008_178, 8_015_821].into_iter().for_each(|seed| sound(&run(seed, None)));
 }
 
 /// The page lists of a slot's message area could be allocated, but not those of its metadata. The

@@ -2,6 +2,7 @@
 
 use hamlyn::attach::ExpressParts;
 use hamlyn::{Error, Result};
+use hamlyn_abi::uapi::UlnExpressQuery;
 use rustix::io::Errno;
 
 use crate::engine::memory::PAGE;
@@ -30,6 +31,12 @@ impl Machine {
 
     fn express(&self) -> Result<&Express> {
         self.express.as_ref().ok_or(Error::Unsupported("this fabric has no express memory"))
+    }
+
+    /// Returns the state of the memory shared with a host.
+    pub(crate) fn query_express(&self, host: u32) -> Result<UlnExpressQuery> {
+        self.express()?;
+        self.system_call(|system, ports| Ok(system.express_query(ports, host))).map_err(refused)
     }
 
     /// Creates an area. On `EAGAIN`, the caller must try again later.

@@ -5,6 +5,8 @@
 //! memory.
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,8 +41,10 @@ pub(crate) struct SimAttachment {
     machine: Arc<Machine>,
     pid: u64,
     space: Arc<Space>,
-    /// Its slots belong to the library's upper layer.
+    /// Its slots belong to the library's upper layer, or to channels.
     streams: bool,
+    /// The queue that was armed last.
+    armed: AtomicU32,
 }
 
 /// A process's address space: its regions and their pages.
@@ -108,12 +112,17 @@ impl Drop for Loan {
 impl SimAttachment {
     pub(crate) fn new(machine: Arc<Machine>, pid: u64) -> Self {
         let space = Arc::new(Space { machine: machine.clone(), regions: Mutex::default() });
-        Self { machine, pid, space, streams: false }
+        Self { machine, pid, space, streams: false, armed: AtomicU32::new(0) }
     }
 
     /// Creates the file of a process of the library's upper layer.
     pub(crate) fn with_streams(machine: Arc<Machine>, pid: u64) -> Self {
         Self { streams: true, ..Self::new(machine, pid) }
+    }
+
+    /// Returns the queue that was armed last.
+    pub(crate) fn armed(&self) -> u32 {
+        self.armed.load(Ordering::Relaxed)
     }
 
     /// Refuses objects that do not belong to this file.
@@ -196,15 +205,15 @@ impl CardAttachment for SimAttachment {
     }
 
     fn listen(&self, name: &str, backlog: u32) -> Result<Box<dyn ListenerParts>> {
-        Ok(Box::new(ListenerHandle::open(&self.machine, name, backlog)?))
+        Ok(Box::new(ListenerHandle::open(&self.machine, self.pid, name, backlog)?))
     }
 
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
-        Ok(Box::new(ConnectionHandle::request(&self.machine, host, name, private)?))
+        Ok(Box::new(ConnectionHandle::request(&self.machine, self.pid, host, name, private)?))
     }
 
     fn ask(&self, host: u32, name: &str) -> Result<Box<dyn ConnectionParts>> {
-        Ok(Box::new(ConnectionHandle::ask(&self.machine, host, name)?))
+        Ok(Box::new(ConnectionHandle::ask(&self.machine, self.pid, host, name)?))
     }
 
     fn create_express(&self, host: u32, length: usize) -> Result<ExpressParts> {
@@ -219,6 +228,10 @@ impl CardAttachment for SimAttachment {
 
     fn destroy_express(&self, number: u32) -> Result<()> {
         self.machine.give_end_back(self.pid, number)
+    }
+
+    fn query_express(&self, host: u32) -> Result<UlnExpressQuery> {
+        self.machine.query_express(host)
     }
 
     fn self_test(&self) -> Result<UlnSelfTest> {
@@ -245,8 +258,9 @@ impl Attachment for SimAttachment {
         self.machine.close_terminus(terminus).map_err(wrong)
     }
 
-    fn wait_terminus(&self, _terminus: u32, _completed: u32, _timeout: Option<Duration>) -> Result<()> {
-        Err(Error::Unsupported("the simulation's one thread cannot wait"))
+    /// Fails as if the time had passed: the simulation's only thread cannot wait.
+    fn wait_terminus(&self, _terminus: u32, _completed: u32, timeout: Option<Duration>) -> Result<()> {
+        Err(Error::TimedOut { what: "the card", after: timeout.unwrap_or_default() })
     }
 
     fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
@@ -272,10 +286,13 @@ impl Attachment for SimAttachment {
         }
         let area = {
             let frames = &mut self.machine.tables().frames;
-            have_lists(frames.left().saturating_sub(1), 1)?;
-            let page = frames.take_as_it_is();
-            self.machine.memory.map(page, mapping.clone(), 0);
-            Area::over(&self.machine.memory, frames, vec![page], 0, length.into())
+            let count = u64::from(length).div_ceil(PAGE) as usize;
+            have_lists(frames.left().saturating_sub(count), 1)?;
+            let pages: Vec<u64> = (0..count).map(|_| frames.take_as_it_is()).collect();
+            for (index, page) in pages.iter().enumerate() {
+                self.machine.memory.map(*page, mapping.clone(), index * PAGE as usize);
+            }
+            Area::over(&self.machine.memory, frames, pages, 0, length.into())
         };
         let opened = self.machine.open_queue(self.pid, area, entries).map_err(wrong)?;
         let queue = opened.ok_or(full("queues"))?;
@@ -294,6 +311,7 @@ impl Attachment for SimAttachment {
     }
 
     fn arm_queue(&self, wait: QueueWait) -> Result<bool> {
+        self.armed.store(wait.queue, Ordering::Relaxed);
         self.machine.set_armed(wait.queue, ULN_ARMED_YES);
         let offset = u64::from(wait.cursor) * u64::from(HAMLYN_NOTIFICATION_SIZE);
         let tables = self.machine.tables();
@@ -307,7 +325,7 @@ impl Attachment for SimAttachment {
     }
 
     fn queue_file(&self, _queue: u32) -> Result<QueueFile<'_>> {
-        Err(Error::Unsupported("the simulation has no files"))
+        Ok(QueueFile::Borrowed(self.machine.unread.as_fd()))
     }
 
     fn create_slot(

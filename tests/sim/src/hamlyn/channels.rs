@@ -4,7 +4,13 @@
 //! Messages arrive once, in order and whole. A side that is told of the end, in whatever way, has
 //! received everything that reached it.
 
+use hamlyn::PeerLoss;
+
 use crate::hamlyn::streams;
+
+/// Ends of a channel that a side may be told of; `None` if the other side has closed it.
+pub const CHANNEL_ENDS: [Option<PeerLoss>; 5] =
+    [None, Some(PeerLoss::Abandoned), Some(PeerLoss::Process), Some(PeerLoss::Host), Some(PeerLoss::Link)];
 
 /// The messages of one side.
 #[derive(Debug, Clone, Default)]

@@ -19,7 +19,7 @@ const MOST: usize = 4;
 /// offer that follows.
 const HEAD: usize = 9;
 /// Bytes of a channel's offer.
-const OFFER: usize = 32 + Ticket::SIZE;
+const OFFER: usize = 32 + 2 * Ticket::SIZE;
 
 /// Returns the data to pass with a request or an answer: the connection's number, perhaps a seed or
 /// an offer, and any bytes.

@@ -1,8 +1,9 @@
-//! A program of the library's upper layer, with its connections and its ends of streams.
+//! A program of the library's upper layer, with its connections, and its ends of streams and
+//! channels.
 
 use std::sync::Arc;
 
-use hamlyn::express::{Channel, ChannelEnd, ChannelReceiver, ChannelSender};
+use hamlyn::channel::{self, Channel, Receiver, Sender};
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::{Card, Connecting, Connection, Error, Listener, Manager, PeerLoss, Polling, Question};
 
@@ -29,6 +30,9 @@ pub(crate) struct Correspondent {
     pub(crate) joining: Vec<Joining>,
     pub(crate) talking: Vec<Talking>,
     pub(crate) manager: Manager,
+    /// The card, for channels.
+    pub(crate) card: channel::Card,
+    attachment: Arc<SimAttachment>,
 }
 
 /// The sending end of a stream.
@@ -69,7 +73,7 @@ pub(crate) struct Asking {
     /// The receiver of the seed that it passed.
     pub(crate) receiver: Option<StreamReceiver>,
     /// The channel's end of the offer that it passed.
-    pub(crate) end: Option<ChannelEnd>,
+    pub(crate) end: Option<channel::End>,
 }
 
 /// A connection that is established.
@@ -87,7 +91,7 @@ pub(crate) struct Joining {
     pub(crate) record: usize,
     pub(crate) side: usize,
     pub(crate) connection: Connection,
-    pub(crate) end: ChannelEnd,
+    pub(crate) end: channel::End,
     /// The other side's offer.
     pub(crate) offer: Vec<u8>,
     pub(crate) view: Asked,
@@ -116,12 +120,11 @@ pub(crate) struct Talking {
     /// The area to which it stores its messages.
     pub(crate) of: AreaName,
     /// Present until the program has closed it, or was told of the end.
-    pub(crate) sender: Option<ChannelSender>,
-    pub(crate) receiver: ChannelReceiver,
-    /// Whether its ends sleep. An end sleeps until the manager reports its token.
-    pub(crate) asleep: [bool; 2],
-    /// It is to send no more.
-    pub(crate) closing: bool,
+    pub(crate) sender: Option<Sender>,
+    pub(crate) receiver: Receiver,
+    /// The queue whose interrupt wakes each end, while it sleeps. A program also looks once a
+    /// second; these do not, so that a lost wake-up is found.
+    pub(crate) asleep: [Option<u32>; 2],
 }
 
 pub(crate) const SENDER: usize = 0;
@@ -130,21 +133,17 @@ pub(crate) const RECEIVER: usize = 1;
 impl Talking {
     pub(crate) fn new(record: usize, side: usize, of: AreaName, channel: Channel) -> Self {
         let Channel { mut sender, mut receiver } = channel;
-        sender.set_token(token(record, side, SENDER));
-        receiver.set_token(token(record, side, RECEIVER));
-        Self { record, side, of, sender: Some(sender), receiver, asleep: [false; 2], closing: false }
+        sender.set_polling(Polling::NEVER);
+        receiver.set_polling(Polling::NEVER);
+        Self { record, side, of, sender: Some(sender), receiver, asleep: [None; 2] }
     }
-}
-
-/// Returns the token of an end of a channel.
-pub(crate) fn token(record: usize, side: usize, end: usize) -> u64 {
-    (4 * record + 2 * side + end) as u64
 }
 
 impl Correspondent {
     /// Starts a program.
     pub(crate) fn start(machine: &Arc<Machine>, pid: u64) -> Result<Self, Error> {
-        let card = Card::attached(Arc::new(SimAttachment::with_streams(machine.clone(), pid)));
+        let attachment = Arc::new(SimAttachment::with_streams(machine.clone(), pid));
+        let card = Card::attached(attachment.clone());
         let manager = Manager::create_with(&card, ENTRIES, Polling::NEVER)?;
         // Allocates all memory that it will send from: later there may be no pages for more.
         drop(manager.allocate(1)?);
@@ -158,7 +157,21 @@ impl Correspondent {
             joining: Vec::new(),
             talking: Vec::new(),
             manager,
+            card: card.into(),
+            attachment,
         })
+    }
+
+    /// Returns the queue that an end of its channels has armed last.
+    pub(crate) fn armed(&self) -> u32 {
+        self.attachment.armed()
+    }
+
+    /// Wakes the ends that sleep until a message comes to one of these queues.
+    pub(crate) fn wake(&mut self, queues: &[u32]) {
+        for asleep in self.talking.iter_mut().flat_map(|talking| &mut talking.asleep) {
+            asleep.take_if(|queue| queues.contains(queue));
+        }
     }
 
     /// Called when it dies in the middle of its actions, so that its ends do not tell their peers.

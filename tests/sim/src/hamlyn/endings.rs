@@ -1,7 +1,7 @@
 //! The ends of connections: the end that a side is told is true, no side is left out, and at rest
 //! nothing remains.
 
-use hamlyn::{End, EndReason};
+use hamlyn::{End, EndReason, PeerLoss};
 
 use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::connections::{ASKER, Connections};
@@ -38,6 +38,30 @@ impl World {
         index.iter().for_each(|index| self.model.connections.ends[*index] += 1);
         self.note(|| format!("connection {number}, side {side} ends: {end:?}"));
         Ok(())
+    }
+
+    /// Checks the reason why a side of a channel has lost the other: it must be true.
+    pub(crate) fn check_loss(&self, number: usize, side: usize, loss: PeerLoss) -> Result<(), Violation> {
+        let record = &self.model.connections.records[number];
+        let (own, other) = (record.hosts[side], record.hosts[1 - side]);
+        let host = &self.hosts[own];
+        let has_lapsed = host.machine.tables().has_lapsed;
+        let so = match loss {
+            PeerLoss::Abandoned => matches!(record.sides[1 - side].gone, Some((_, Some(_)))),
+            PeerLoss::Process => matches!(record.sides[1 - side].gone, Some((_, None))),
+            PeerLoss::Host => {
+                self.has_renewed(own, other, record.asked) || self.has_renewed(other, own, record.asked)
+            }
+            PeerLoss::Link => {
+                (host.was_unplugged || has_lapsed) && self.has_renewed(own, other, record.asked)
+            }
+            // The memory is gone before the connection has ended.
+            PeerLoss::Gone => self.is_parted(number, side),
+            _ => false,
+        };
+        ensure(so, || {
+            format!("connection {number}, side {side} is told what is not so, {loss:?}: {record:?}")
+        })
     }
 
     /// Returns how long it may take, after all faults have ended, until a side is told that the

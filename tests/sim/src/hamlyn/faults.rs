@@ -57,6 +57,9 @@ impl World {
         self.note(|| format!("host {host} process {process} dies (orderly: {orderly})"));
         self.model.ledger.bury(host, pid);
         self.model.fetches.bury(host, pid);
+        if orderly {
+            self.leave_channels(host, process);
+        }
         self.hosts[host].kill(process, orderly)?;
         self.bury_streams(pid);
         self.model.connections.bury(pid, self.now());

@@ -49,6 +49,7 @@ impl Host {
             if queue.is_some_and(|queue| fired.queues.contains(&queue)) {
                 process.asleep = false;
             }
+            process.correspondent_mut().into_iter().for_each(|program| program.wake(&fired.queues));
         }
         self.wake_senders(&fired.termini)?;
         Ok(true)

@@ -1,8 +1,8 @@
 //! How programs turn a connection into a channel: each side asks for a view of the other's area,
 //! and joins it.
 
-use hamlyn::express::ChannelEnd;
-use hamlyn::{Connection, Error};
+use hamlyn::channel::{End, Options};
+use hamlyn::{Connection, Error, PeerLoss};
 use rustix::io::Errno;
 
 use crate::engine::violation::Violation;
@@ -13,9 +13,9 @@ use crate::hamlyn::world::World;
 /// Bytes in a page of express memory.
 const PAGE: u64 = 4096;
 
-/// Returns the area that an offer is for (docs/express.md), on its host.
+/// Returns the area that an offer is for (guest-lib/src/channel/offer.rs), on its host.
 fn named_in(offer: &[u8], host: u32) -> Option<(AreaName, u64)> {
-    let number = u32::from_le_bytes(offer.get(16..20)?.try_into().ok()?);
+    let number = u32::from_le_bytes(offer.get(20..24)?.try_into().ok()?);
     let key = u64::from_le_bytes(offer.get(24..32)?.try_into().ok()?);
     Some((AreaName { host, number }, key))
 }
@@ -34,17 +34,18 @@ impl World {
         host: usize,
         process: usize,
         target: u32,
-    ) -> Result<Option<(ChannelEnd, Vec<u8>)>, Violation> {
-        let capacity = u64::from(self.rng.range(1, 3)) * PAGE;
+    ) -> Result<Option<(End, Vec<u8>)>, Violation> {
+        let ring = u64::from(self.rng.range(1, 3)) * PAGE;
+        let options = Options::for_messages(ring / 2 - 16);
         let has_link = self.hosts[host].uplink.is_up();
         let Some(program) = self.hosts[host].correspondent(process) else { return Ok(None) };
-        match ChannelEnd::create(&program.manager, target, capacity) {
+        match End::create(&program.card, target, options) {
             // Without a link it cannot be rung.
             Ok(end) => Ok(end.offer().ok().map(|offer| (end, offer))),
-            Err(Error::Exhausted { .. } | Error::OutOfRange { .. }) => Ok(None),
+            // `Unsupported`: the host is this host itself, or this one's memory is gone.
+            Err(Error::Exhausted { .. } | Error::OutOfRange { .. } | Error::Unsupported(_)) => Ok(None),
             Err(error) => match errno(&error) {
-                // There are few pages, or the host is being asked, is this host itself, absent or
-                // lost.
+                // There are few pages, or the host is being asked, is absent or lost.
                 Some(Errno::NOSPC | Errno::DQUOT | Errno::AGAIN | Errno::HOSTDOWN | Errno::HOSTUNREACH) => {
                     Ok(None)
                 }
@@ -60,7 +61,7 @@ impl World {
         (host, process): (usize, usize),
         (record, side): (usize, usize),
         connection: Connection,
-        end: ChannelEnd,
+        end: End,
         offer: Vec<u8>,
     ) -> Result<(), Violation> {
         let machine = self.hosts[host].machine.clone();
@@ -108,10 +109,11 @@ impl World {
             }
             Err(error) => {
                 self.model.connections.gone(record, side, now, None);
-                let known = matches!(
-                    errno(&error),
-                    Some(Errno::ACCESS | Errno::BUSY | Errno::HOSTDOWN | Errno::HOSTUNREACH | Errno::NODEV)
-                );
+                let known = matches!(error, Error::PeerLost(PeerLoss::Gone))
+                    || matches!(
+                        errno(&error),
+                        Some(Errno::ACCESS | Errno::BUSY | Errno::HOSTDOWN | Errno::NODEV)
+                    );
                 let is_so = known && (self.is_parted(record, side) || self.has_lapse_of(record, side));
                 if !is_so {
                     return Err(Violation::new(format!(

@@ -83,8 +83,11 @@ impl Host {
         let Process { pid, role, asleep, .. } = &mut self.processes[index];
         *asleep = false;
         let role = std::mem::replace(role, Role::Dead);
-        if let (false, Role::Correspondent(program)) = (orderly, &role) {
-            program.says_nothing();
+        if !orderly {
+            self.machine.tables().killed.insert(*pid);
+            if let Role::Correspondent(program) = &role {
+                program.says_nothing();
+            }
         }
         if !orderly || matches!(role, Role::Hostile(_)) {
             self.machine.release(*pid)?;

@@ -3,6 +3,7 @@
 //! It is shared by all parts of a host: the schedule, the driver, and the library of each process.
 
 use std::ops::Deref;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hamlyn_abi::family::control::*;
@@ -14,6 +15,7 @@ use hamlyn_card::ports::Window;
 use hamlyn_card_hamlyn::{HamlynCard, HamlynOptions};
 use hamlyn_sys::Mapping;
 use hamlyn_test_host::Commands;
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::engine::driver::Driver;
 use crate::engine::rng::Rng;
@@ -24,7 +26,7 @@ use crate::engine::window::Pages;
 use crate::hamlyn::express::Express;
 use crate::hamlyn::mapping::mapping;
 use crate::hamlyn::system::WellKnown;
-use crate::hamlyn::tables::{FRAMES, OpenSlot, Tables};
+use crate::hamlyn::tables::{OpenSlot, Tables};
 
 /// Queues and termini for which the card has fired.
 #[derive(Debug, Default)]
@@ -33,6 +35,10 @@ pub(crate) struct Fired {
     pub(crate) termini: Vec<u32>,
 }
 
+/// Pages of a host's memory, and further ones with express memory, for what channels have of the
+/// card.
+const FRAMES: u64 = 208;
+const FRAMES_OF_CHANNELS: u64 = 240;
 /// Heartbeats per period of the handshake timer.
 const BEATS: u64 = 4;
 
@@ -50,6 +56,9 @@ pub(crate) struct Machine {
     /// Its driver has express memory.
     pub(crate) express: Option<Express>,
     command_page: u64,
+    /// A file that never becomes readable, for all objects of the library: the simulation itself
+    /// decides when a program wakes.
+    pub(crate) unread: OwnedFd,
 }
 
 /// A machine is a station with its driver's state.
@@ -75,8 +84,9 @@ impl Machine {
         let (bar, pieces) = windows(&card.identity(), options.termini)?;
         let pages = Pages::new(bar, pieces.iter().map(|piece| piece.clone() as _));
         let slots = options.slots().map_err(Violation::new)?;
-        let station = Station::new(id, Box::new(card), FRAMES, vec![pages])?;
-        let mut tables = Tables::new(Rng::new(rng.next()), options, slots);
+        let frames = FRAMES + express.as_ref().map_or(0, |_| FRAMES_OF_CHANNELS);
+        let station = Station::new(id, Box::new(card), frames, vec![pages])?;
+        let mut tables = Tables::new(Rng::new(rng.next()), options, slots, frames);
         let command_page = tables.frames.take(&station.memory);
         Driver::permit_page(&station, command_page);
         let machine = Self {
@@ -88,6 +98,7 @@ impl Machine {
             well_known: Mutex::new(well_known),
             express,
             command_page,
+            unread: eventfd(0, EventfdFlags::CLOEXEC).map_err(Violation::new)?,
         };
         machine.enable()?;
         Ok(machine)

@@ -22,7 +22,7 @@
 //! | `connections` | the same for each connection and each question for a name |
 //! | `scenario` | the parameters of a simulation |
 //! | `program` | an honest program that uses the library |
-//! | `correspondent` | a program of the library's upper layer |
+//! | `correspondent` | a program with streams, connections and channels |
 //! | `intruder` | a hostile program |
 //! | `process` | one of these |
 //! | `world` | all of it on one fabric |
@@ -118,6 +118,7 @@ mod talking;
 mod traffic;
 mod world;
 
+pub use channels::CHANNEL_ENDS;
 pub use outcome::{Outcome, run, run_as};
 pub use scenario::Scenario;
 

@@ -15,6 +15,9 @@ use crate::hamlyn::process::Process;
 use crate::hamlyn::system::{System, WellKnown};
 use crate::hamlyn::world::{Hamlyn, World};
 
+/// Channels for which a card has memory.
+const CHANNELS: u32 = 8;
+
 impl Model for Hamlyn {
     type Machine = Machine;
     type Process = Process;
@@ -27,11 +30,16 @@ impl Model for Hamlyn {
 
     fn machine(&mut self, host: u16, rng: &mut Rng) -> Result<Arc<Machine>, Violation> {
         let scenario = &self.scenario;
+        // A program has a terminus for its channels with each host, and two queues and slots for
+        // each channel.
+        let hosts = if scenario.express { scenario.packet_sizes.len() as u32 } else { 0 };
+        let channels = if scenario.express { CHANNELS } else { 0 };
+        let system = u32::from(scenario.connections);
         let options = HamlynOptions {
             packet_size: scenario.packet_sizes[usize::from(host)],
-            sram_size: if scenario.connections { 6144 + 1024 } else { 6144 },
-            termini: 4 + u32::from(scenario.connections),
-            queues: 6 + u32::from(scenario.connections),
+            sram_size: 6144 + 1024 * system + 512 * hosts + 512 * channels,
+            termini: 4 + system + hosts,
+            queues: 6 + system + 2 * channels,
             vectors: 4,
             handshake_ms: scenario.handshake_steps * scenario.step_ms as u32,
             ..HamlynOptions::DEFAULT

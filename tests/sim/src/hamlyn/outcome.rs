@@ -4,6 +4,7 @@ use hamlyn_abi::hamlyn::statistics::HAMLYN_STATISTICS;
 
 use crate::engine::rng::Rng;
 use crate::engine::run::{self, Report};
+use crate::hamlyn::channels::CHANNEL_ENDS;
 use crate::hamlyn::scenario::Scenario;
 use crate::hamlyn::world::{Hamlyn, World};
 
@@ -42,6 +43,8 @@ pub struct Outcome {
     pub said: u64,
     /// Number of times such an end slept.
     pub slept: u64,
+    /// Ends of channels that a side was told of, in the order of [`CHANNEL_ENDS`].
+    pub channel_ends: [u64; CHANNEL_ENDS.len()],
     /// Requests for a connection that were told why there is none.
     pub refused_connections: u64,
     /// Questions for a name by answer: a process listens, no process listens, no answer.
@@ -104,6 +107,7 @@ impl Outcome {
             channels: model.channels,
             said: model.said,
             slept: model.slept,
+            channel_ends: model.channel_ends,
             refused_connections,
             answers: [answers.listening, answers.not_listening, answers.silent],
             connection_ends: model.connections.ends.to_vec(),

@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 pub(crate) enum Role {
     /// It uses only the library.
     Honest(Box<Program>),
-    /// It has streams, and nothing else.
+    /// It has streams, connections and channels, and nothing else.
     Correspondent(Box<Correspondent>),
     /// It forges requests, gives its keys away and scribbles on its metadata.
     Hostile(Intruder),

@@ -1,7 +1,7 @@
 //! The objects that the driver has opened, and what the card may access while they are open. The
 //! judge uses these tables, not the card's own state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hamlyn_abi::hamlyn::metadata::HAMLYN_METADATA_SIZE;
@@ -12,9 +12,6 @@ use crate::engine::area::{Area, Frames};
 use crate::engine::memory::{Memory, Right};
 use crate::engine::rng::Rng;
 use crate::hamlyn::sram::{Object, Sram};
-
-/// Pages of a host's memory.
-pub(crate) const FRAMES: u64 = 208;
 
 /// A terminus as the driver opened it.
 #[derive(Debug, Clone)]
@@ -88,6 +85,9 @@ pub(crate) struct Tables {
     pub(crate) queues: Vec<Option<OpenQueue>>,
     pub(crate) slots: Vec<Option<Arc<OpenSlot>>>,
     pub(crate) sram: Sram,
+    /// Processes that were killed. The library's destructors still run, and must not close their
+    /// connections: the driver ends those.
+    pub(crate) killed: BTreeSet<u64>,
     /// The driver has started the card since its last reset.
     pub(crate) running: bool,
     /// The card takes packets.
@@ -112,14 +112,15 @@ pub(crate) fn vacancy<T>(table: &[Option<T>], rng: &mut Rng) -> Option<u32> {
 }
 
 impl Tables {
-    pub(crate) fn new(mut rng: Rng, options: HamlynOptions, slots: u32) -> Self {
+    pub(crate) fn new(mut rng: Rng, options: HamlynOptions, slots: u32, frames: u64) -> Self {
         Self {
-            frames: Frames::new(Rng::new(rng.next()), FRAMES),
+            frames: Frames::new(Rng::new(rng.next()), frames),
             rng,
             termini: vec![None; options.termini as usize],
             queues: vec![None; options.queues as usize],
             slots: vec![None; slots as usize],
             sram: Sram::new(&options, slots),
+            killed: BTreeSet::new(),
             running: false,
             enabled: false,
             lapse: None,

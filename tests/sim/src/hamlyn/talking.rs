@@ -1,10 +1,12 @@
 //! Channels between programs: they send, receive, sleep and end them, and each result is checked.
 
-use hamlyn::Error;
+use std::time::Duration;
 
-use crate::engine::violation::{Violation, ensure};
-use crate::hamlyn::channels::message;
-use crate::hamlyn::correspondent::{RECEIVER, SENDER, Talking, token};
+use hamlyn::{Error, PeerLoss};
+
+use crate::engine::violation::Violation;
+use crate::hamlyn::channels::{CHANNEL_ENDS, message};
+use crate::hamlyn::correspondent::{RECEIVER, SENDER, Talking};
 use crate::hamlyn::world::World;
 
 /// The result of a turn of a channel.
@@ -12,8 +14,8 @@ enum Turn {
     /// Nothing could be done.
     Idle,
     Done,
-    /// The channel is over.
-    Over,
+    /// The channel is over: the other side has closed it, or is lost.
+    Over(Option<PeerLoss>),
 }
 
 impl World {
@@ -22,12 +24,12 @@ impl World {
         if self.look_at_views(host, process)? {
             return Ok(true);
         }
-        let count = self.wake_talkers(host, process)?;
+        let count = self.wake_talkers(host, process);
         if count == 0 {
             return Ok(false);
         }
         let index = self.rng.index(count);
-        match self.rng.below(40) {
+        match self.rng.below(60) {
             0 => return self.close_channel(host, process, index),
             1 if self.rng.percent(10) => return self.end_channel(host, process, index),
             _ => {}
@@ -50,32 +52,22 @@ impl World {
         while self.look_at_views(host, process)? {
             busy = true;
         }
-        for index in (0..self.wake_talkers(host, process)?).rev() {
+        for index in (0..self.wake_talkers(host, process)).rev() {
             busy |= self.close_channel(host, process, index)?;
             busy |= self.hear(host, process, index)?;
         }
         Ok(busy)
     }
 
-    /// Hands on arrived messages. Wakes the ends that are reported ready, or that have lost the
-    /// other side. Returns the program's number of channels.
-    fn wake_talkers(&mut self, host: usize, process: usize) -> Result<usize, Violation> {
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(0) };
-        if program.talking.is_empty() {
-            return Ok(0);
-        }
-        match program.manager.poll_all() {
-            Ok(_) | Err(Error::Overrun { .. }) => {}
-            Err(error) => return Err(Violation::new(error)),
-        }
-        let ready = program.manager.ready();
+    /// Wakes the ends whose connection has ended. Returns the program's number of channels.
+    fn wake_talkers(&mut self, host: usize, process: usize) -> usize {
+        let Some(program) = self.hosts[host].correspondent_mut(process) else { return 0 };
         for talking in &mut program.talking {
-            let is_over = talking.receiver.peer_ended().is_some();
-            for end in [SENDER, RECEIVER] {
-                talking.asleep[end] &= !is_over && !ready.contains(&token(talking.record, talking.side, end));
+            if talking.receiver.peer_ended() {
+                talking.asleep = [None; 2];
             }
         }
-        Ok(program.talking.len())
+        program.talking.len()
     }
 
     fn say(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
@@ -89,11 +81,11 @@ impl World {
         else {
             return Ok(false);
         };
-        if asleep[SENDER] {
+        if asleep[SENDER].is_some() {
             return Ok(false);
         }
         // From now on it is known whether the connection has ended.
-        let _ = receiver.peer_ended();
+        receiver.peer_ended();
         let (number, side) = (*record, *side);
         let line = &mut self.model.connections.records[number].lines[side];
         let length = if kind < 5 { part } else { sender.longest() * part / 100 };
@@ -109,24 +101,25 @@ impl World {
         };
         let full = sent.as_ref().is_err_and(Error::is_would_block);
         let armed = match full && sleeps {
-            true => sender.arm(length).map(|there| {
-                self.model.slept += u64::from(!there);
-                asleep[SENDER] = !there;
-            }),
-            false => Ok(()),
+            true => sender.arm(length),
+            false => Ok(true),
         };
-        match if full { armed } else { sent } {
-            Ok(()) if full => Ok(false),
-            Ok(()) => {
+        match if full { armed } else { sent.map(|()| true) } {
+            Ok(there) if full => {
+                if !there {
+                    self.model.slept += 1;
+                    program.talking[index].asleep[SENDER] = Some(program.armed());
+                }
+                Ok(false)
+            }
+            Ok(_) => {
                 line.said.push(length);
                 line.reached += usize::from(machine.express_views(pid, *of));
                 Ok(true)
             }
-            Err(Error::PeerLost(_)) => {
+            Err(Error::PeerLost(loss)) => {
                 program.talking[index].sender = None;
-                ensure(self.is_parted(number, side), || {
-                    format!("connection {number}: side {side} is told for no reason that its peer is lost")
-                })?;
+                self.check_loss(number, side, loss)?;
                 Ok(true)
             }
             Err(error) => {
@@ -141,10 +134,10 @@ impl World {
         let Some(Talking { record, side, receiver, asleep, .. }) = program.talking.get_mut(index) else {
             return Ok(false);
         };
-        if asleep[RECEIVER] {
+        if asleep[RECEIVER].is_some() {
             return Ok(false);
         }
-        let _ = receiver.peer_ended();
+        receiver.peer_ended();
         let (number, side) = (*record, *side);
         let line = &mut self.model.connections.records[number].lines[1 - side];
         let wrong = |what: &str, line: &dyn std::fmt::Debug| {
@@ -162,21 +155,19 @@ impl World {
                 self.model.said += 1;
                 Turn::Done
             }
-            Ok(None) if line.closed && line.delivered == line.said.len() => Turn::Over,
+            Ok(None) if line.closed && line.delivered == line.said.len() => Turn::Over(None),
             Ok(None) => return Err(wrong("is told too early that all has come", line)),
-            Err(Error::PeerLost(_)) if line.delivered == line.reached => Turn::Over,
+            Err(Error::PeerLost(loss)) if line.delivered == line.reached => Turn::Over(Some(loss)),
             Err(Error::PeerLost(_)) => return Err(wrong("is told of the end before all has come", line)),
             Err(error) if error.is_would_block() => {
-                if sleeps {
-                    asleep[RECEIVER] = match receiver.arm() {
-                        Ok(there) => {
-                            self.model.slept += u64::from(!there);
-                            !there
-                        }
-                        // The next look returns it again.
-                        Err(Error::PeerLost(_)) => false,
+                let there = !sleeps
+                    || match receiver.arm() {
+                        Ok(there) => there,
                         Err(error) => return Err(wrong(&format!("cannot sleep ({error})"), line)),
                     };
+                if !there {
+                    self.model.slept += 1;
+                    program.talking[index].asleep[RECEIVER] = Some(program.armed());
                 }
                 Turn::Idle
             }
@@ -185,21 +176,28 @@ impl World {
         match turn {
             Turn::Idle => Ok(false),
             Turn::Done => Ok(true),
-            Turn::Over => self.hear_no_more(host, process, index),
+            Turn::Over(end) => self.hear_no_more(host, process, index, end),
         }
     }
 
-    /// Ends reception: the channel is closed, or the other side is gone.
-    fn hear_no_more(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
+    /// Ends reception: the channel is closed, or the other side is lost.
+    fn hear_no_more(
+        &mut self,
+        host: usize,
+        process: usize,
+        index: usize,
+        end: Option<PeerLoss>,
+    ) -> Result<bool, Violation> {
         let Some(program) = self.hosts[host].correspondent(process) else { return Ok(false) };
         let Talking { record, side, .. } = program.talking[index];
-        let line = &self.model.connections.records[record].lines[1 - side];
-        let is_closed = line.closed && line.delivered == line.said.len();
-        ensure(is_closed || self.is_parted(record, side), || {
-            format!("connection {record}: side {side} is told for no reason that its peer is gone")
-        })?;
         // A side that still sends, and whose peer still receives, goes on.
-        let talks = program.talking[index].sender.is_some() && is_closed && !self.is_parted(record, side);
+        let sends = program.talking[index].sender.is_some();
+        let talks = sends && end.is_none() && !self.is_parted(record, side);
+        if let Some(loss) = end {
+            self.check_loss(record, side, loss)?;
+        }
+        let ends = self.model.channel_ends.iter_mut().zip(CHANNEL_ENDS);
+        ends.filter(|(_, how)| *how == end).for_each(|(count, _)| *count += 1);
         if talks { Ok(false) } else { self.end_channel(host, process, index) }
     }
 
@@ -207,15 +205,17 @@ impl World {
         let machine = self.hosts[host].machine.clone();
         let pid = self.hosts[host].processes[process].pid;
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
-        let Some(Talking { record, side, of, sender, closing, .. }) = program.talking.get_mut(index) else {
+        let Some(Talking { record, side, of, sender, .. }) = program.talking.get_mut(index) else {
             return Ok(false);
         };
-        let Some(mut sender) = sender.take() else { return Ok(false) };
-        *closing = true;
+        let Some(sender) = sender.take() else { return Ok(false) };
         let line = &mut self.model.connections.records[*record].lines[*side];
         line.closed = machine.express_views(pid, *of);
-        sender.try_close().map_err(Violation::new)?;
-        Ok(true)
+        match sender.close_timeout(Duration::ZERO) {
+            // It does not wait until the other side is sure to be woken.
+            Ok(()) | Err(Error::TimedOut { .. }) => Ok(true),
+            Err(error) => Err(Violation::new(error)),
+        }
     }
 
     /// Leaves a channel of a program, whatever is still to come.
@@ -223,12 +223,19 @@ impl World {
         let now = self.now();
         let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let talking = program.talking.swap_remove(index);
-        let Talking { record, side, closing, .. } = talking;
-        let heard = &self.model.connections.records[record].lines[1 - side];
-        let graceful = closing && heard.closed && heard.delivered == heard.said.len();
-        self.model.connections.gone(record, side, now, graceful.then(Vec::new));
-        self.note(|| format!("connection {record}: side {side} ends its channel (closes: {graceful})"));
+        let Talking { record, side, .. } = talking;
+        self.model.connections.gone(record, side, now, Some(Vec::new()));
+        self.note(|| format!("connection {record}: side {side} ends its channel"));
         drop(talking);
         Ok(true)
+    }
+
+    /// Notes that a program exits: its channels close their connections.
+    pub(crate) fn leave_channels(&mut self, host: usize, process: usize) {
+        let now = self.now();
+        let talking = self.hosts[host].correspondent(process).map_or(&[][..], |program| &program.talking);
+        for Talking { record, side, .. } in talking {
+            self.model.connections.gone(*record, *side, now, Some(Vec::new()));
+        }
     }
 }

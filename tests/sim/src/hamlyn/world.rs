@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::violation::Violation;
 use crate::engine::world;
+use crate::hamlyn::channels::CHANNEL_ENDS;
 use crate::hamlyn::connections::Connections;
 use crate::hamlyn::fetches::Fetches;
 use crate::hamlyn::ledger::Ledger;
@@ -32,6 +33,8 @@ pub(crate) struct Hamlyn {
     pub(crate) channels: u64,
     pub(crate) said: u64,
     pub(crate) slept: u64,
+    /// How channels have ended, in the order of [`CHANNEL_ENDS`].
+    pub(crate) channel_ends: [u64; CHANNEL_ENDS.len()],
     /// Messages that found their sender's work queue full.
     pub(crate) blocked: u64,
     /// Number of times a program slept until its requests were finished.
@@ -58,6 +61,7 @@ impl Hamlyn {
             channels: 0,
             said: 0,
             slept: 0,
+            channel_ends: [0; CHANNEL_ENDS.len()],
             blocked: 0,
             dozed: 0,
             bystanders: 0,

@@ -1,9 +1,8 @@
 //! The library's handles of connections and listeners. They replace the files of the driver.
 
 use std::fmt;
-use std::io::{Stdin, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use hamlyn::attach::{ConnectionParts, ListenerParts};
 use hamlyn::{Error, Result};
@@ -17,20 +16,15 @@ use crate::hamlyn::machine::Machine;
 /// A listener of a process.
 pub(crate) struct ListenerHandle {
     machine: Arc<Machine>,
+    pid: u64,
     number: u32,
 }
 
 /// A connection of a process.
 pub(crate) struct ConnectionHandle {
     machine: Arc<Machine>,
+    pid: u64,
     number: u32,
-}
-
-/// Returns a file that is never polled, because the simulation has only one thread. The interface
-/// requires one.
-fn nothing() -> BorrowedFd<'static> {
-    static NOTHING: OnceLock<Stdin> = OnceLock::new();
-    NOTHING.get_or_init(stdin).as_fd()
 }
 
 fn system(action: &'static str) -> impl FnOnce(Errno) -> Error {
@@ -41,9 +35,9 @@ fn system(action: &'static str) -> impl FnOnce(Errno) -> Error {
 }
 
 impl ListenerHandle {
-    pub(crate) fn open(machine: &Arc<Machine>, name: &str, backlog: u32) -> Result<Self> {
+    pub(crate) fn open(machine: &Arc<Machine>, pid: u64, name: &str, backlog: u32) -> Result<Self> {
         let number = machine.system_call(|system, ports| system.listen(ports, name.as_bytes(), backlog));
-        Ok(Self { machine: machine.clone(), number: number.map_err(system("take a name"))? })
+        Ok(Self { machine: machine.clone(), pid, number: number.map_err(system("take a name"))? })
     }
 }
 
@@ -64,12 +58,12 @@ impl ListenerParts for ListenerHandle {
     fn next_request(&self) -> Result<Option<Box<dyn ConnectionParts>>> {
         let claimed = self.machine.system_call(|system, ports| system.claim(ports, self.number));
         let number = claimed.map_err(system("take the next request for a connection"))?;
-        let machine = &self.machine;
-        Ok(number.map(|number| Box::new(ConnectionHandle { machine: machine.clone(), number }) as _))
+        let (machine, pid) = (&self.machine, self.pid);
+        Ok(number.map(|number| Box::new(ConnectionHandle { machine: machine.clone(), pid, number }) as _))
     }
 
     fn file(&self) -> BorrowedFd<'_> {
-        nothing()
+        self.machine.unread.as_fd()
     }
 }
 
@@ -83,18 +77,24 @@ impl Drop for ListenerHandle {
 }
 
 impl ConnectionHandle {
-    pub(crate) fn request(machine: &Arc<Machine>, host: u32, name: &str, private: &[u8]) -> Result<Self> {
+    pub(crate) fn request(
+        machine: &Arc<Machine>,
+        pid: u64,
+        host: u32,
+        name: &str,
+        private: &[u8],
+    ) -> Result<Self> {
         machine.report_link();
         let number =
             machine.system_call(|system, ports| system.request(ports, host, name.as_bytes(), private));
-        Ok(Self { machine: machine.clone(), number: number.map_err(system("connect"))? })
+        Ok(Self { machine: machine.clone(), pid, number: number.map_err(system("connect"))? })
     }
 
     /// Asks a question. It is handled like a connection.
-    pub(crate) fn ask(machine: &Arc<Machine>, host: u32, name: &str) -> Result<Self> {
+    pub(crate) fn ask(machine: &Arc<Machine>, pid: u64, host: u32, name: &str) -> Result<Self> {
         machine.report_link();
         let number = machine.system_call(|system, ports| system.ask(ports, host, name.as_bytes()));
-        Ok(Self { machine: machine.clone(), number: number.map_err(system("ask for a name"))? })
+        Ok(Self { machine: machine.clone(), pid, number: number.map_err(system("ask for a name"))? })
     }
 
     fn call(
@@ -124,11 +124,14 @@ impl ConnectionParts for ConnectionHandle {
     }
 
     fn close(&self, private: &[u8]) -> Result<()> {
+        if self.machine.tables().killed.contains(&self.pid) {
+            return Err(Error::NotConnected);
+        }
         self.call(|system, ports| system.close(ports, self.number, private))
     }
 
     fn file(&self) -> BorrowedFd<'_> {
-        nothing()
+        self.machine.unread.as_fd()
     }
 }
 
