@@ -78,6 +78,7 @@ mod core;
 pub mod dart;
 pub mod echo;
 mod error;
+pub mod express;
 mod hamlyn;
 pub mod shrimp;
 
@@ -87,7 +88,7 @@ pub use self::core::copies;
 pub use self::core::express::bare;
 #[cfg(feature = "tokio")]
 pub use self::hamlyn::asynchronous;
-pub use self::hamlyn::{express, protocol};
+pub use self::hamlyn::protocol;
 
 pub use self::core::card::SelfTest;
 pub use self::core::connection::{

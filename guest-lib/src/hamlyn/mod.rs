@@ -8,7 +8,6 @@ pub(crate) mod card;
 pub(crate) mod channel;
 mod cursor;
 pub(crate) mod device;
-pub mod express;
 pub(crate) mod fetch;
 pub(crate) mod group;
 pub(crate) mod manager;

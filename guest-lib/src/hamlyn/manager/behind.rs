@@ -8,12 +8,9 @@ use std::time::Duration;
 
 use super::Manager;
 use crate::error::{Error, Result};
-use crate::hamlyn::request::Message;
-use crate::hamlyn::terminus::Source;
-use crate::hamlyn::ticket::Ticket;
 
 /// Polling interval if there is no wake-up for callers that wait for the card: with an older
-/// driver, or in a simulation.
+/// driver.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Senders whose `try_` calls found no room.
@@ -27,8 +24,6 @@ pub(super) struct Behind {
     /// The terminus' file is readable for this manager, or may become readable. Locked while that
     /// changes.
     armed: Mutex<bool>,
-    /// The sleepers that still must be woken, each once.
-    bells: Mutex<Vec<Ticket>>,
 }
 
 #[derive(Debug, Default)]
@@ -55,10 +50,6 @@ impl Behind {
         self.loop_sleeps.store(sleeps, Ordering::SeqCst);
     }
 
-    fn bells(&self) -> MutexGuard<'_, Vec<Ticket>> {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,57 +64,20 @@ impl Manager {
     /// [`Manager::ready`] then returns the token.
     pub(crate) fn fell_behind(&self, token: Option<u64>, error: &Error) {
         if error.is_would_block() {
+            // First, so that a woken thread finds it.
             self.inner.behind.tokens().waiting.extend(token);
-            self.wait_for_room();
-        }
-    }
-
-    /// Notes that a caller waits for room. The caller has already recorded what it needs, so a
-    /// woken thread finds it.
-    fn wait_for_room(&self) {
-        self.inner.terminus.inner.note_behind();
-        // A loop that sleeps while another thread or task sends has not armed for this.
-        let loop_sleeps = &self.inner.behind.loop_sleeps;
-        if loop_sleeps.load(Ordering::SeqCst) && loop_sleeps.swap(false, Ordering::SeqCst) {
-            self.inner.sleepers.ring();
-        }
-    }
-
-    /// Wakes the sleeper at a slot, by a message without data. If there is no room,
-    /// [`Manager::poll_all`] sends it once there is some.
-    pub(crate) fn ring(&self, sleeper: &Ticket) {
-        if !self.try_ring(sleeper) {
-            let mut bells = self.inner.behind.bells();
-            if !bells.contains(sleeper) {
-                bells.push(*sleeper);
+            self.inner.terminus.inner.note_behind();
+            // A loop that sleeps while another thread or task sends has not armed for this.
+            let loop_sleeps = &self.inner.behind.loop_sleeps;
+            if loop_sleeps.load(Ordering::SeqCst) && loop_sleeps.swap(false, Ordering::SeqCst) {
+                self.inner.sleepers.ring();
             }
-            drop(bells);
-            self.wait_for_room();
         }
-    }
-
-    /// Wakes the sleepers for which there was no room before.
-    fn ring_owed(&self) {
-        let mut bells = self.inner.behind.bells();
-        bells.retain(|sleeper| !self.try_ring(sleeper));
-        let owes = !bells.is_empty();
-        drop(bells);
-        if owes {
-            self.wait_for_room();
-        }
-    }
-
-    /// Sends the wake-up. A card that is gone sends none: the connection reports that.
-    fn try_ring(&self, sleeper: &Ticket) -> bool {
-        let message = Message::to(sleeper).interrupt();
-        let sent = self.inner.terminus.try_send(&message, Source::Bytes(&[]));
-        !sent.is_err_and(|error| error.is_would_block())
     }
 
     /// Checks for new room, and marks the senders that found none as ready.
     pub(super) fn look_for_room(&self) {
         if self.inner.terminus.inner.take_room() {
-            self.ring_owed();
             let mut tokens = self.inner.behind.tokens();
             let waiting = std::mem::take(&mut tokens.waiting);
             tokens.ready.extend(waiting);

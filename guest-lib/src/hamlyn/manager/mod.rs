@@ -524,8 +524,8 @@ impl AsFd for Manager {
     }
 }
 
-/// Makes the manager's file cover this one, too. Where there are no files (in a simulation), no
-/// thread sleeps.
+/// Makes the manager's file cover this one, too, if there is one: an older driver has none for
+/// termini.
 fn watch(sleepers: &Sleepers, file: Result<impl AsFd>) -> Result<()> {
     match file {
         Ok(file) => sleepers.add(file.as_fd()),
