@@ -215,9 +215,9 @@ fn goals(measured: &[Measured]) -> Vec<Goal> {
 fn table(measured: &[Measured]) -> Table {
     let none = measured.iter().find(|one| one.armed == 0).map(|none| none.quiet.clone()).unwrap_or_default();
     let if_armed = |one: &Measured, text: String| if one.armed == 0 { String::new() } else { text };
-    let note = "Nanoseconds that the receiving card takes for a packet of one word, alone on a host in memory: to a word that nobody \
-        watches, beside the same with no Tripwire armed, and to one that a Tripwire watches which counts. The paper's card compares \
-        with all at once, at no cost (2.5).";
+    let note = "Nanoseconds that the receiving card takes for a packet of one word. It runs alone on a host, and its ports are memory. \
+        The packet stores to a word without a Tripwire, while others are armed or none is, or to a word that a counting Tripwire \
+        watches. The paper's card compares with all Tripwires at once, at no cost (2.5).";
     Table::new(
         "CLAN: a store that passes armed Tripwires",
         note,

@@ -181,7 +181,7 @@ fn percentiles(tracks: &[Track]) -> Figure {
         answers: "Table 4, section 4.1",
         note: "The paper gives means only, with less than 1% between runs on machines that did nothing else."
             .to_owned(),
-        x: ("one of so many takes at least so long (10: 90th percentile)", Scale::Log),
+        x: ("x: 1 of x round trips takes at least this long (10: 90th percentile)", Scale::Log),
         y: ("round trip, us", Scale::Log),
         curves: tracks.iter().filter_map(curve).collect(),
     }

@@ -121,7 +121,7 @@ pub fn walk_paths(count: u64) -> anyhow::Result<()> {
         path_send(&terminus, &ticket)?;
         carry(&plain[0], &plain[1]);
         ensure!(path_receive(&queue)?, "a message is missing");
-        ensure!(path_look(&queue)?, "a message came that nobody sent");
+        ensure!(path_look(&queue)?, "a message came that was not sent");
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ pub(crate) const OBJECTS: Experiment = Experiment {
 
 const SCALE: Experiment = Experiment {
     name: "scale",
-    heading: "Round trips beside what nobody uses",
+    heading: "Round trips beside idle cards and objects",
     has_goal: true,
     goals,
     figures: |tracks| vec![figure(tracks)],
@@ -123,7 +123,7 @@ fn plan(axis: Axis, effort: Effort, of: impl Fn(u64) -> (Pair, String)) -> Vec<P
 fn figure(tracks: &[Track]) -> Figure {
     Figure {
         key: "scale",
-        title: "Scale: round trips beside what nobody uses",
+        title: "Scale: round trips beside idle cards and objects",
         answers: "section 2.3",
         note: "The paper names no figure: every sending process has a terminus of its own (section 2.3), and the cost \
             of a message is meant not to depend on how many there are."
