@@ -18,11 +18,12 @@ pub(crate) trait Remote: Debug + Send {
     fn mirror(&self) -> &RingMemory;
 
     /// Sends bytes of the mirror's ring to the same offsets of the peer's ring, and then stores a
-    /// word there. A peer that sees the word sees the bytes. The second piece starts at offset 0;
-    /// it is empty unless the bytes wrap around.
+    /// word there. A peer whose [`Remote::load`] returns the word's value sees the bytes. The
+    /// second piece starts at offset 0; it is empty unless the bytes wrap around.
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()>;
 
-    /// Returns the word that the peer has stored last.
+    /// Returns the word that the peer has stored last, or the value that it would have by what the
+    /// peer has stored instead.
     fn load(&self, word: Word) -> u64 {
         self.area().load(word)
     }

@@ -181,7 +181,7 @@ impl TerminusInner {
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
             let wanted = wanted(&self.observe().queue);
             match wanted.map_or(Ok(()), |wanted| self.sleep(wanted, left)) {
-                // With an older driver there is no wake-up.
+                // An older driver cannot wake this process.
                 Err(Error::Unsupported(_)) => {
                     return nap_until(left, look).ok_or_else(timed_out);
                 }
