@@ -103,13 +103,18 @@ fn driver_survives_a_dart_card_that_lies() -> Result<()> {
 #[test]
 fn driver_brings_in_no_page_outside_the_endpoint() -> Result<()> {
     let lab = lying_lab("dart", &["--one-in", "2", "--only-misses", "1"])?;
-    for round in 0..if_long(20, 2) {
+    let mut told = 0;
+    // How many lies a round tells depends on how busy this machine is.
+    for round in 0..20 {
         for check in ["dart self-test", "dart-driver sparse 1", "dart-driver remap"] {
             ensure!(script(&lab, 0, 1001, USE, &[check])? == ["used"], "{check}");
         }
         log_is_clean(&lab, 0).with_context(|| format!("round {round}"))?;
+        told = lies_told(&lab)?;
+        if told > 20 && round + 1 >= if_long(20, 2) {
+            break;
+        }
     }
-    let told = lies_told(&lab)?;
     let outside = lab.card_counters(0)?["card"]["pages_told_outside"].as_u64();
     ensure!(told > 20 && outside == Some(0), "{told} lies, {outside:?} pages outside an endpoint are told");
     // Nothing of it is left. The driver did not stop the card, because it obeyed commands.
