@@ -72,7 +72,6 @@ static struct clan_endpoint_object *endpoint_alloc(struct uln_file *file,
 	struct clan_endpoint_object *endpoint __free(endpoint_put) =
 		kzalloc(sizeof(*endpoint), GFP_KERNEL_ACCOUNT);
 	struct clan_engine *engine;
-	struct uln_pages *memory;
 	int ret;
 
 	if (!endpoint)
@@ -82,12 +81,8 @@ static struct clan_endpoint_object *endpoint_alloc(struct uln_file *file,
 	endpoint->tripwires = argument->tripwires;
 	endpoint->requests = argument->requests;
 	endpoint->events = argument->events;
-	memory = uln_pages_alloc(file,
-				 CLAN_STATE_SIZE + (u64)argument->requests * CLAN_REQUEST_SIZE);
-	if (IS_ERR(memory))
-		return ERR_CAST(memory);
-	endpoint->memory = memory;
-	ret = uln_pages_map(memory, file->card);
+	ret = uln_pages_make(file, CLAN_STATE_SIZE + (u64)argument->requests * CLAN_REQUEST_SIZE,
+			     &endpoint->memory);
 	if (ret)
 		return ERR_PTR(ret);
 	if (argument->flags & CLAN_DRIVERS_DMA) {

@@ -96,7 +96,6 @@ static struct clan_events_object *events_alloc(struct uln_file *file, u32 record
 {
 	struct clan_events_object *events __free(events_put) =
 		kzalloc(sizeof(*events), GFP_KERNEL_ACCOUNT);
-	struct uln_pages *memory;
 	int ret;
 
 	if (!events)
@@ -104,14 +103,9 @@ static struct clan_events_object *events_alloc(struct uln_file *file, u32 record
 	uln_object_init(&events->object, file, &clan_events_kind);
 	uln_waiters_init(&events->sleepers, file, &events_news);
 	events->records = records;
-	memory = uln_pages_alloc(file, CLAN_EVENTS_HEAD + (u64)records * CLAN_EVENT_SIZE);
-	if (IS_ERR(memory))
-		return ERR_CAST(memory);
-	events->memory = memory;
-	ret = uln_pages_map(memory, file->card);
-	if (ret)
-		return ERR_PTR(ret);
-	return_ptr(events);
+	ret = uln_pages_make(file, CLAN_EVENTS_HEAD + (u64)records * CLAN_EVENT_SIZE,
+			     &events->memory);
+	return ret ? ERR_PTR(ret) : no_free_ptr(events);
 }
 
 /* Returns its part of a share, as there are fewer queues than endpoints. */

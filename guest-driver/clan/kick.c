@@ -51,19 +51,13 @@ struct clan_engine *clan_engine_alloc(struct clan_endpoint_object *endpoint)
 {
 	struct uln_file *file = endpoint->object.file;
 	struct clan_engine *engine = kzalloc(sizeof(*engine), GFP_KERNEL_ACCOUNT);
-	struct uln_pages *memory;
 	int ret;
 
 	if (!engine)
 		return ERR_PTR(-ENOMEM);
 	engine->endpoint = endpoint;
-	memory = uln_pages_alloc(file, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE);
-	if (IS_ERR(memory)) {
-		kfree(engine);
-		return ERR_CAST(memory);
-	}
-	engine->memory = memory;
-	ret = uln_pages_map(memory, file->card);
+	ret = uln_pages_make(file, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE,
+			     &engine->memory);
 	if (ret) {
 		clan_engine_free(engine);
 		return ERR_PTR(ret);

@@ -81,11 +81,7 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 
 static bool own_link(struct peer_transport *transport, u32 *host)
 {
-	struct uln_card *card = own_of(transport)->card;
-
-	uln_link_report(card);
-	*host = card->host;
-	return card->link;
+	return uln_link_host(own_of(transport)->card, host);
 }
 
 static const struct peer_transport_ops own_transport = {
@@ -165,17 +161,6 @@ int clan_own_init(struct uln_card *card)
 void clan_own_free(struct uln_card *card)
 {
 	kvfree(clan_parts(card)->own);
-}
-
-/* Allocates memory of the driver's own that the card can reach. */
-static int own_memory(struct clan_own *own, u64 length, struct uln_pages **memory)
-{
-	struct uln_pages *made = uln_pages_alloc(&own->file, length);
-
-	if (IS_ERR(made))
-		return PTR_ERR(made);
-	*memory = made;
-	return uln_pages_map(made, own->card);
 }
 
 static int own_open_fifo(struct clan_own *own)
@@ -266,14 +251,15 @@ static int own_open(struct clan_own *own)
 /* Allocates all memory that the card is told of. */
 static int own_prepare(struct clan_own *own)
 {
+	struct uln_file *file = &own->file;
 	const struct clan_limits *limits = clan_limits(own->card);
 	u32 most = limits->query.endpoints + limits->event_queues + limits->query.tripwires;
 
 	own->fifo.records = roundup_pow_of_two(most);
-	return own_memory(own, (u64)own->fifo.records * CLAN_FIFO_SIZE, &own->fifo.memory) ?:
-	       own_memory(own, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE, &own->memory) ?:
-	       own_memory(own, CLAN_HOSTS * CLAN_PART, &own->in) ?:
-	       own_memory(own, REQUESTS * ULN_RECORD_PLACE_SIZE, &own->out);
+	return uln_pages_make(file, (u64)own->fifo.records * CLAN_FIFO_SIZE, &own->fifo.memory) ?:
+	       uln_pages_make(file, CLAN_STATE_SIZE + REQUESTS * CLAN_REQUEST_SIZE, &own->memory) ?:
+	       uln_pages_make(file, CLAN_HOSTS * CLAN_PART, &own->in) ?:
+	       uln_pages_make(file, REQUESTS * ULN_RECORD_PLACE_SIZE, &own->out);
 }
 
 /* Called when the card has started. Without this no thread can sleep, and no host is reached. */
@@ -291,12 +277,6 @@ void clan_own_start(struct uln_card *card)
 	clan_own_stop(card, NULL);
 }
 
-static void own_give_back(struct uln_pages **memory)
-{
-	uln_pages_free(*memory);
-	*memory = NULL;
-}
-
 /* Ends what is arranged with others, and releases everything; the card's lock is held. */
 void clan_own_stop(struct uln_card *card, struct uln_closed *closed)
 {
@@ -306,8 +286,8 @@ void clan_own_stop(struct uln_card *card, struct uln_closed *closed)
 	uln_system_stop(card->system);
 	for (host = 0; host < CLAN_HOSTS; host++)
 		clan_farewells_lost(card, host);
-	own_give_back(&own->fifo.memory);
-	own_give_back(&own->memory);
-	own_give_back(&own->in);
-	own_give_back(&own->out);
+	uln_pages_give_back(&own->fifo.memory);
+	uln_pages_give_back(&own->memory);
+	uln_pages_give_back(&own->in);
+	uln_pages_give_back(&own->out);
 }

@@ -66,3 +66,11 @@ void uln_link_report(struct uln_card *card)
 	trace_hamlyn_link(card->number, card->link, host);
 	link_notify(card);
 }
+
+/* Returns whether the link is up, and this host's id then, for struct peer_transport_ops. */
+bool uln_link_host(struct uln_card *card, u32 *host)
+{
+	uln_link_report(card);
+	*host = card->host;
+	return card->link;
+}

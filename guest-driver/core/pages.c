@@ -158,6 +158,13 @@ struct uln_pages *uln_pages_pin(u64 address, u64 length, enum dma_data_direction
 	return_ptr(pages);
 }
 
+/* Releases pages, and forgets them. */
+void uln_pages_give_back(struct uln_pages **pages)
+{
+	uln_pages_free(*pages);
+	*pages = NULL;
+}
+
 /**
  * uln_pages_alloc() - allocate zeroed memory that card and process share
  * @file: its owner: memory of a process is charged to the caller, the driver's own is not charged
@@ -350,6 +357,27 @@ int uln_pages_map(struct uln_pages *pages, struct uln_card *card)
 		ret = pages_map_lists(pages, &card->pdev->dev);
 	if (ret)
 		uln_pages_unmap(pages);
+	return ret;
+}
+
+/**
+ * uln_pages_make() - allocate zeroed memory that the card can reach
+ * @file: its owner, as for uln_pages_alloc()
+ * @length: its length
+ * @made: gets the pages; unchanged if this fails
+ *
+ * Return: 0, or an error as of uln_pages_alloc() and uln_pages_map().
+ */
+int uln_pages_make(struct uln_file *file, u64 length, struct uln_pages **made)
+{
+	struct uln_pages *pages __free(uln_pages) = uln_pages_alloc(file, length);
+	int ret;
+
+	if (IS_ERR(pages))
+		return PTR_ERR(pages);
+	ret = uln_pages_map(pages, file->card);
+	if (!ret)
+		*made = no_free_ptr(pages);
 	return ret;
 }
 

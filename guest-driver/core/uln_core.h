@@ -456,6 +456,7 @@ int uln_card_statistics(struct uln_file *file, void *argument);
 
 /* link.c */
 void uln_link_report(struct uln_card *card);
+bool uln_link_host(struct uln_card *card, u32 *host);
 
 /* stop.c */
 void uln_card_stop(struct uln_card *card);
@@ -593,6 +594,7 @@ u32 uln_fifo_take(struct uln_card *card, struct uln_fifo *fifo, u32 taken_regist
 /* pages.c */
 struct uln_pages *uln_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
 struct uln_pages *uln_pages_alloc(struct uln_file *file, u64 length);
+int uln_pages_make(struct uln_file *file, u64 length, struct uln_pages **made);
 int uln_page_map(struct uln_card *card, struct page *page, enum dma_data_direction direction,
 		 dma_addr_t *dma);
 void uln_page_unmap(struct uln_card *card, dma_addr_t dma,
@@ -605,6 +607,7 @@ void uln_pages_unmap(struct uln_pages *pages);
 struct page *uln_pages_give_up(struct uln_pages *pages, unsigned long i);
 int uln_pages_take_back(struct uln_pages *pages, unsigned long i, struct page *page);
 void uln_pages_free(struct uln_pages *pages);
+void uln_pages_give_back(struct uln_pages **pages);
 DEFINE_FREE(uln_pages, struct uln_pages *, if (!IS_ERR_OR_NULL(_T)) uln_pages_free(_T))
 
 /* connectfile.c */

@@ -99,7 +99,6 @@ static struct dart_connection_object *connection_alloc(struct uln_file *file, u3
 {
 	struct dart_connection_object *connection __free(connection_put) =
 		kzalloc(sizeof(*connection), GFP_KERNEL_ACCOUNT);
-	struct uln_pages *state;
 	int ret;
 
 	if (!connection)
@@ -111,14 +110,8 @@ static struct dart_connection_object *connection_alloc(struct uln_file *file, u3
 	connection->card = file->card;
 	connection->host = host;
 	connection->key = get_random_u64();
-	state = uln_pages_alloc(file, ULN_PAGE_SIZE);
-	if (IS_ERR(state))
-		return ERR_CAST(state);
-	connection->state = state;
-	ret = uln_pages_map(state, file->card);
-	if (ret)
-		return ERR_PTR(ret);
-	return_ptr(connection);
+	ret = uln_pages_make(file, ULN_PAGE_SIZE, &connection->state);
+	return ret ? ERR_PTR(ret) : no_free_ptr(connection);
 }
 
 static int connection_tell(const struct dart_connection_object *connection,

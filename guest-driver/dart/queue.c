@@ -77,7 +77,6 @@ static struct dart_queue_object *queue_alloc(struct uln_file *file,
 {
 	struct dart_queue_object *queue __free(queue_put) =
 		kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
-	struct uln_pages *memory;
 	int ret;
 
 	if (!queue)
@@ -86,14 +85,9 @@ static struct dart_queue_object *queue_alloc(struct uln_file *file,
 	uln_waiters_init(&queue->sleepers, file, &queue_news);
 	queue->records = argument->records;
 	queue->flags = argument->flags;
-	memory = uln_pages_alloc(file, DART_QUEUE_HEAD + (u64)queue->records * DART_RECORD_SIZE);
-	if (IS_ERR(memory))
-		return ERR_CAST(memory);
-	queue->memory = memory;
-	ret = uln_pages_map(memory, file->card);
-	if (ret)
-		return ERR_PTR(ret);
-	return_ptr(queue);
+	ret = uln_pages_make(file, DART_QUEUE_HEAD + (u64)queue->records * DART_RECORD_SIZE,
+			     &queue->memory);
+	return ret ? ERR_PTR(ret) : no_free_ptr(queue);
 }
 
 /* Allots a number, and has the card open the queue. */

@@ -72,11 +72,7 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 
 static bool own_link(struct peer_transport *transport, u32 *host)
 {
-	struct uln_card *card = own_of(transport)->card;
-
-	uln_link_report(card);
-	*host = card->host;
-	return card->link;
+	return uln_link_host(own_of(transport)->card, host);
 }
 
 static const struct peer_transport_ops own_transport = {
@@ -145,17 +141,6 @@ int dart_own_init(struct uln_card *card)
 void dart_own_free(struct uln_card *card)
 {
 	kvfree(dart_parts(card)->own);
-}
-
-/* Allocates memory of the driver's own that the card can reach. */
-static int own_memory(struct dart_own *own, u64 length, struct uln_pages **memory)
-{
-	struct uln_pages *made = uln_pages_alloc(&own->file, length);
-
-	if (IS_ERR(made))
-		return PTR_ERR(made);
-	*memory = made;
-	return uln_pages_map(made, own->card);
 }
 
 static int own_open_fifo(struct dart_own *own)
@@ -228,12 +213,13 @@ static int own_open(struct dart_own *own)
 /* Allocates all memory that the card is told of. */
 static int own_prepare(struct dart_own *own)
 {
+	struct uln_file *file = &own->file;
 	const struct dart_query *limits = dart_limits(own->card);
 
 	own->fifo.records = roundup_pow_of_two(3 * limits->connections + limits->queues);
-	return own_memory(own, (u64)own->fifo.records * DART_FIFO_SIZE, &own->fifo.memory) ?:
-	       own_memory(own, ULN_PAGE_SIZE, &own->states) ?:
-	       own_memory(own, 2 * DART_HOSTS * ULN_PAGE_SIZE, &own->memory);
+	return uln_pages_make(file, (u64)own->fifo.records * DART_FIFO_SIZE, &own->fifo.memory) ?:
+	       uln_pages_make(file, ULN_PAGE_SIZE, &own->states) ?:
+	       uln_pages_make(file, 2 * DART_HOSTS * ULN_PAGE_SIZE, &own->memory);
 }
 
 /*
@@ -254,12 +240,6 @@ void dart_own_start(struct uln_card *card)
 	dart_own_stop(card, NULL);
 }
 
-static void own_give_back(struct uln_pages **memory)
-{
-	uln_pages_free(*memory);
-	*memory = NULL;
-}
-
 /* Ends what is arranged with others, and releases everything; the card's lock is held. */
 void dart_own_stop(struct uln_card *card, struct uln_closed *closed)
 {
@@ -269,7 +249,7 @@ void dart_own_stop(struct uln_card *card, struct uln_closed *closed)
 	uln_system_stop(card->system);
 	for (host = 0; host < DART_HOSTS; host++)
 		dart_farewells_lost(card, host);
-	own_give_back(&own->fifo.memory);
-	own_give_back(&own->states);
-	own_give_back(&own->memory);
+	uln_pages_give_back(&own->fifo.memory);
+	uln_pages_give_back(&own->states);
+	uln_pages_give_back(&own->memory);
 }

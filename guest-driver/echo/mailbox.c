@@ -62,7 +62,6 @@ static struct echo_mailbox_object *mailbox_alloc(struct uln_file *file, u32 reco
 {
 	struct echo_mailbox_object *mailbox __free(mailbox_put) =
 		kzalloc(sizeof(*mailbox), GFP_KERNEL_ACCOUNT);
-	struct uln_pages *inbox;
 	int ret;
 
 	if (!mailbox)
@@ -70,14 +69,8 @@ static struct echo_mailbox_object *mailbox_alloc(struct uln_file *file, u32 reco
 	uln_object_init(&mailbox->object, file, &echo_mailbox_kind);
 	uln_sleepers_init(&mailbox->sleepers, file, &mailbox_news);
 	mailbox->records = records;
-	inbox = uln_pages_alloc(file, (u64)records * ECHO_RECORD_SIZE);
-	if (IS_ERR(inbox))
-		return ERR_CAST(inbox);
-	mailbox->inbox = inbox;
-	ret = uln_pages_map(inbox, file->card);
-	if (ret)
-		return ERR_PTR(ret);
-	return_ptr(mailbox);
+	ret = uln_pages_make(file, (u64)records * ECHO_RECORD_SIZE, &mailbox->inbox);
+	return ret ? ERR_PTR(ret) : no_free_ptr(mailbox);
 }
 
 /* Clears the outbox, so that its next owner does not see the last owner's data. */

@@ -49,11 +49,7 @@ static struct echo_own *own_of(struct peer_transport *transport)
 
 static bool own_link(struct peer_transport *transport, u32 *host)
 {
-	struct uln_card *card = own_of(transport)->card;
-
-	uln_link_report(card);
-	*host = card->host;
-	return card->link;
+	return uln_link_host(own_of(transport)->card, host);
 }
 
 static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
@@ -215,6 +211,5 @@ void echo_own_stop(struct uln_card *card, struct uln_closed *closed)
 	if (own->doorbell)
 		iounmap(own->doorbell);
 	own->doorbell = NULL;
-	uln_pages_free(own->places);
-	own->places = NULL;
+	uln_pages_give_back(&own->places);
 }

@@ -67,7 +67,6 @@ void hamlyn_queue_put(struct hamlyn_queue *queue)
 static struct hamlyn_queue *queue_alloc(struct uln_file *file, u32 entries)
 {
 	struct hamlyn_queue *queue __free(queue_put) = kzalloc(sizeof(*queue), GFP_KERNEL_ACCOUNT);
-	struct uln_pages *pages;
 	int ret;
 
 	if (!queue)
@@ -75,14 +74,8 @@ static struct hamlyn_queue *queue_alloc(struct uln_file *file, u32 entries)
 	uln_object_init(&queue->object, file, &hamlyn_queue_kind);
 	queue->entries = entries;
 	uln_sleepers_init(&queue->sleepers, file, &queue_news);
-	pages = uln_pages_alloc(file, (u64)entries * HAMLYN_NOTIFICATION_SIZE);
-	if (IS_ERR(pages))
-		return ERR_CAST(pages);
-	queue->pages = pages;
-	ret = uln_pages_map(pages, file->card);
-	if (ret)
-		return ERR_PTR(ret);
-	return_ptr(queue);
+	ret = uln_pages_make(file, (u64)entries * HAMLYN_NOTIFICATION_SIZE, &queue->pages);
+	return ret ? ERR_PTR(ret) : no_free_ptr(queue);
 }
 
 static int queue_open(struct hamlyn_queue *queue)

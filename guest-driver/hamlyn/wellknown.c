@@ -134,11 +134,7 @@ static void wellknown_reopen(struct peer_transport *transport, u32 host, u32 ent
 
 static bool wellknown_link(struct peer_transport *transport, u32 *host)
 {
-	struct uln_card *card = wellknown_of(transport)->card;
-
-	uln_link_report(card);
-	*host = card->host;
-	return card->link;
+	return uln_link_host(wellknown_of(transport)->card, host);
 }
 
 static const struct peer_transport_ops wellknown_transport = {

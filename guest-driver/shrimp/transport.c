@@ -57,11 +57,7 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 
 static bool own_link(struct peer_transport *transport, u32 *host)
 {
-	struct uln_card *card = own_of(transport)->card;
-
-	uln_link_report(card);
-	*host = card->host;
-	return card->link;
+	return uln_link_host(own_of(transport)->card, host);
 }
 
 static const struct peer_transport_ops own_transport = {
@@ -139,12 +135,8 @@ void shrimp_own_free(struct uln_card *card)
 /* Allocates memory of the driver's own that the card can reach, under the same addresses. */
 static int own_memory(struct shrimp_own *own, u32 pages, struct uln_pages **memory)
 {
-	struct uln_pages *made = uln_pages_alloc(&own->file, (u64)pages * ULN_PAGE_SIZE);
-
-	if (IS_ERR(made))
-		return PTR_ERR(made);
-	*memory = made;
-	return uln_pages_map(made, own->card) ?: shrimp_memory_check(own->card, made);
+	return uln_pages_make(&own->file, (u64)pages * ULN_PAGE_SIZE, memory) ?:
+	       shrimp_memory_check(own->card, *memory);
 }
 
 /* Opens the pages for messages to and from a host. */
@@ -207,12 +199,6 @@ void shrimp_own_start(struct uln_card *card)
 	shrimp_own_stop(card, NULL);
 }
 
-static void own_give_back(struct uln_pages **memory)
-{
-	uln_pages_free(*memory);
-	*memory = NULL;
-}
-
 /* Ends what is arranged with others, and releases everything; the card's lock is held. */
 void shrimp_own_stop(struct uln_card *card, struct uln_closed *closed)
 {
@@ -226,7 +212,7 @@ void shrimp_own_stop(struct uln_card *card, struct uln_closed *closed)
 		if (own->in)
 			shrimp_disclaim_system(card, shrimp_pfn(own->in, host));
 	}
-	own_give_back(&own->out);
-	own_give_back(&own->in);
-	own_give_back(&own->ring);
+	uln_pages_give_back(&own->out);
+	uln_pages_give_back(&own->in);
+	uln_pages_give_back(&own->ring);
 }
