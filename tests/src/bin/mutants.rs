@@ -1,7 +1,6 @@
-//! `./scripts/mutants`: checks that a test detects each wrong line of the card.
+//! `./scripts/mutants`: checks that a test detects each deliberate break of the code.
 
 use std::env;
-use std::fs;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use hamlyn_tests::mutants::{Interrupted, Machines, Mutant, Suites, Tree, Verdict, parse};
+use hamlyn_tests::mutants::{Interrupted, Machines, Mutant, Suites, Tree, Verdict, load};
 
 #[derive(Debug, Parser)]
 struct Args {
@@ -30,10 +29,8 @@ struct Args {
 
 fn main() -> Result<ExitCode> {
     let args = Args::parse();
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let list = tests.join("mutants.txt");
-    let text = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
-    let mut mutants = parse(&text).with_context(|| list.display().to_string())?;
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the tests' folder")?;
+    let mut mutants = load(repository)?;
     mutants.retain(|mutant| mutant.test.is_some() == args.driver);
     if let Some(wanted) = &args.only {
         mutants
@@ -45,7 +42,6 @@ fn main() -> Result<ExitCode> {
         print_list(&mutants)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let repository = tests.parent().context("the tests have no folder above")?;
     let caught = check(repository, &mutants)?;
     say(&format!("caught {caught} of {}\n", mutants.len()))?;
     Ok(if caught == mutants.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,19 +1,25 @@
-//! The list of breaks.
+//! The lists of breaks: a file `mutants.txt` in the folder of each package.
 //!
 //! ```text
 //! # a comment
-//! == a file, from the root of the repository
+//! == a file, from the folder of the list
 //!
 //! a name
 //! ? a test with machines that must detect it; if missing, the tests of the file's packages
 //! - a piece of one line, which occurs exactly once in the file
 //! + the text that replaces it; may be empty
 //! ```
+//!
+//! A list holds breaks that concern the protocol or protection. Those that only replace an
+//! operator, a condition or a function's body are not in it: cargo-mutants makes them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+
+/// The name of a list.
+const FILE_NAME: &str = "mutants.txt";
 
 /// A break of one line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,8 +56,43 @@ impl Mutant {
     }
 }
 
+/// Reads all lists of a repository, sorted by path.
+pub fn load(root: &Path) -> Result<Vec<Mutant>> {
+    let mut lists = Vec::new();
+    find_lists(root, &mut lists)?;
+    lists.sort();
+    let mut all: Vec<Mutant> = Vec::new();
+    for list in lists {
+        let text = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+        let folder = list.strip_prefix(root)?.parent().context("the list is not in a folder")?;
+        for mut mutant in parse(&text).with_context(|| list.display().to_string())? {
+            let Mutant { name, file, .. } = &mut mutant;
+            ensure!(all.iter().all(|other| other.name != *name), "{}: '{name}' again", list.display());
+            *file = folder.join(&*file).display().to_string();
+            all.push(mutant);
+        }
+    }
+    Ok(all)
+}
+
+/// Collects the lists below a folder. Hidden folders and cargo's output hold copies of lists.
+fn find_lists(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        if entry.file_type()?.is_dir() {
+            if name != "target" && !name.as_encoded_bytes().starts_with(b".") {
+                find_lists(&path, found)?;
+            }
+        } else if name == FILE_NAME {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
 /// Reads a list. Errors contain the line.
-pub fn parse(text: &str) -> Result<Vec<Mutant>> {
+fn parse(text: &str) -> Result<Vec<Mutant>> {
     let mut all: Vec<Mutant> = Vec::new();
     let mut next = Mutant::default();
     for (number, line) in (1..).zip(text.lines()) {
@@ -121,6 +162,26 @@ mod tests {
                 mutant("forget it", "keep(it);", "", Some("a::test"))
             ]
         );
+    }
+
+    #[test]
+    fn lists_of_all_packages_are_read_in_order() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |folder: &str, text: &str| {
+            let folder = root.path().join(folder);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(FILE_NAME), text).unwrap();
+        };
+        write("b/part", "== src/b.rs\nlast\n- b\n+\n");
+        write("a", "== src/a.rs\nfirst\n- a\n+\n");
+        for copy in [".hidden", "a/target"] {
+            write(copy, "not a list");
+        }
+        let all = load(root.path()).unwrap();
+        let files: Vec<_> = all.iter().map(|mutant| mutant.file.as_str()).collect();
+        assert_eq!(files, ["a/src/a.rs", "b/part/src/b.rs"]);
+        write("c", "== src/c.rs\nfirst\n- c\n+\n");
+        assert!(load(root.path()).unwrap_err().to_string().ends_with("c/mutants.txt: 'first' again"));
     }
 
     #[test]

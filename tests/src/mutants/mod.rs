@@ -3,7 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `list` | the breaks, in the format in which they are written |
+//! | `list` | the lists of breaks, in the format in which they are written |
 //! | `tree` | the copy of the repository in which they are made |
 //! | `packages` | the packages whose tests can detect a break |
 //! | `suite` | the test programs: building, running, and the verdict |
@@ -21,7 +21,7 @@ mod suite;
 mod tree;
 
 pub use group::Interrupted;
-pub use list::{Mutant, parse};
+pub use list::{Mutant, load};
 pub use machines::Machines;
 pub use suite::{Suites, Verdict};
 pub use tree::Tree;
