@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use hamlyn_tests::mutants::{Interrupted, Machines, Mutant, Suites, Tree, Verdict, load};
+use hamlyn_tests::mutants::{Interrupted, Machines, Mechanical, Mutant, Suites, Tree, Verdict, load};
 
 #[derive(Debug, Parser)]
 struct Args {
@@ -25,11 +25,22 @@ struct Args {
     /// The breaks of the driver that only tests with machines detect, instead of the others
     #[arg(long)]
     driver: bool,
+    /// The breaks that cargo-mutants makes, instead of those of the lists
+    #[arg(long, conflicts_with_all = ["list", "only", "every", "driver"])]
+    mechanical: bool,
+    #[command(flatten)]
+    which: Mechanical,
 }
 
 fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the tests' folder")?;
+    if args.mechanical {
+        let (tree, folder) = copy(repository)?;
+        let status = args.which.run(&tree, repository, &folder)?;
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+    }
     let mut mutants = load(repository)?;
     mutants.retain(|mutant| mutant.test.is_some() == args.driver);
     if let Some(wanted) = &args.only {
@@ -58,22 +69,27 @@ fn print_list(mutants: &[Mutant]) -> io::Result<()> {
     Ok(())
 }
 
+/// Copies the repository to a folder of the cache. Returns the copy and that folder.
+fn copy(repository: &Path) -> Result<(Tree, PathBuf)> {
+    let cache = env::var_os("HAMLYN_CACHE").map_or(repository.join(".hamlyn"), PathBuf::from);
+    let target = env::var_os("CARGO_TARGET_DIR").map_or(repository.join("target"), PathBuf::from);
+    let folder = cache.join("mutants");
+    Ok((Tree::copy(repository, &folder, target)?, folder))
+}
+
 /// Makes a break, and runs its tests.
 type Judge<'a> = Box<dyn FnMut(&Mutant) -> Result<Verdict> + 'a>;
 
 /// Makes the breaks one by one. Returns how many were caught.
 fn check(repository: &Path, mutants: &[Mutant]) -> Result<usize> {
-    let cache = env::var_os("HAMLYN_CACHE").map_or(repository.join(".hamlyn"), PathBuf::from);
-    let target = env::var_os("CARGO_TARGET_DIR").map_or(repository.join("target"), PathBuf::from);
-    let tree = Tree::copy(repository, &cache.join("mutants"), target)?;
+    let (tree, folder) = copy(repository)?;
     for mutant in mutants {
         mutant.texts(&tree.root)?;
     }
     let interrupted = Interrupted::watch()?;
     say("tests are built and run with nothing broken before the first break that they are to notice\n")?;
     let mut judge: Judge<'_> = if mutants.iter().any(|mutant| mutant.test.is_some()) {
-        let folder = cache.join("mutants/driver");
-        let machines = Machines::new(&tree, repository, &folder, interrupted, mutants)?;
+        let machines = Machines::new(&tree, repository, &folder.join("driver"), interrupted, mutants)?;
         Box::new(move |mutant| machines.judge(mutant))
     } else {
         let mut suites = Suites::new(&tree, interrupted)?;

@@ -28,7 +28,7 @@ impl Interrupted {
         Ok(Self(flag))
     }
 
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
             bail!("interrupted");
         }

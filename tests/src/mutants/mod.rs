@@ -8,6 +8,7 @@
 //! | `packages` | the packages whose tests can detect a break |
 //! | `suite` | the test programs: building, running, and the verdict |
 //! | `machines` | the same for the driver, whose breaks only machines detect |
+//! | `mechanical` | the breaks that cargo-mutants makes |
 //! | `group` | a child program that is killed together with all its own children |
 //!
 //! A break is made in the copy and built there, so the checkout never contains one. Third-party
@@ -16,6 +17,7 @@
 mod group;
 mod list;
 mod machines;
+mod mechanical;
 mod packages;
 mod suite;
 mod tree;
@@ -23,5 +25,6 @@ mod tree;
 pub use group::Interrupted;
 pub use list::{Mutant, load};
 pub use machines::Machines;
+pub use mechanical::Mechanical;
 pub use suite::{Suites, Verdict};
 pub use tree::Tree;

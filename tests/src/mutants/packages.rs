@@ -27,6 +27,9 @@ const PACKAGES: [&str; 13] = [
     "hamlyn-sim",
 ];
 
+/// The packages, besides the cards, in which cargo-mutants makes breaks unless others are named.
+const MECHANICAL: [&str; 5] = ["hamlyn-card", "hamlyn-bus", "hamlyn-fabric", "hamlyn-switch", "hamlyn"];
+
 /// Files outside its own folder that a package, or its tests, compile.
 const COMPILED: [(&str, &str); 2] =
     [("guest-driver/kernel", "hamlyn-driver-host"), ("guest-driver/core/records.c", "hamlyn-driver-host")];
@@ -53,6 +56,12 @@ impl Packages {
         let said: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
         let all = said["packages"].as_array().context("cargo metadata names no packages")?;
         Ok(Self(all.iter().filter_map(|package| read(package, root)).collect()))
+    }
+
+    /// Returns the packages in which cargo-mutants makes breaks unless others are named.
+    pub(super) fn mechanical(&self) -> impl Iterator<Item = &str> {
+        let names = self.0.keys().map(String::as_str);
+        names.filter(|name| name.starts_with(CARDS) || MECHANICAL.contains(name))
     }
 
     /// Returns the packages whose tests can detect a break in a file: its own package first, then

@@ -158,13 +158,7 @@ impl<'a> Suites<'a> {
         let Program { name, executable, folder, .. } = program;
         let mut command = Command::new(executable);
         command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder).stderr(Stdio::null());
-        // The verdict is the same each time, and one failure is enough.
-        for (setting, value) in
-            [("RNG_SEED", "1"), ("MAX_SHRINK_ITERS", "0"), ("DISABLE_FAILURE_PERSISTENCE", "1")]
-        {
-            command.env(format!("PROPTEST_{setting}"), value);
-        }
-        command.env("RUST_BACKTRACE", "0");
+        set_up_tests(&mut command);
         let deadline = Instant::now() + limit;
         let mut tests = Group::start(&mut command, &self.interrupted)?;
         loop {
@@ -180,6 +174,16 @@ impl<'a> Suites<'a> {
             return Ok(Some(fault));
         }
     }
+}
+
+/// Makes the verdict of tests the same each time; one failure is enough.
+pub(super) fn set_up_tests(command: &mut Command) {
+    for (setting, value) in
+        [("RNG_SEED", "1"), ("MAX_SHRINK_ITERS", "0"), ("DISABLE_FAILURE_PERSISTENCE", "1")]
+    {
+        command.env(format!("PROPTEST_{setting}"), value);
+    }
+    command.env("RUST_BACKTRACE", "0");
 }
 
 /// Returns the test that has failed if this line of a test program reports a failure.
