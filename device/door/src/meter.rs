@@ -205,6 +205,32 @@ mod tests {
         assert!(!meter.is_over());
     }
 
+    /// Takes CPU time of this thread, by its own clock: a busy host changes nothing.
+    fn work() {
+        let start = read(ClockId::ThreadCPUTime);
+        while read(ClockId::ThreadCPUTime) - start < STOLEN {}
+    }
+
+    #[test]
+    fn cpu_time_of_wake_ups_is_measured() {
+        let meter = Meter::new();
+        for _ in 0..5 {
+            assert!(!meter.is_over());
+            meter.measure(1, work);
+        }
+        assert!(meter.is_over());
+    }
+
+    #[test]
+    fn long_wake_up_makes_the_meter_suspicious() {
+        let meter = Meter::new();
+        charge(&meter, USUAL);
+        assert!(!meter.suspicious.load(Ordering::Relaxed));
+        // Longer than a tick of the coarse clock.
+        meter.measure(1, work);
+        assert!(meter.suspicious.load(Ordering::Relaxed));
+    }
+
     #[test]
     fn large_messages_may_take_longer() {
         assert_eq!(per_chunk(10 * FAIR, 256), 10 * FAIR);
