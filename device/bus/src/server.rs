@@ -62,6 +62,9 @@ const TIMER: u64 = 1;
 const LISTENER: u64 = 2;
 const BELL: u64 = 3;
 
+/// How long a client waits for the end of another one before it is turned away.
+const SECOND_CLIENT: Duration = Duration::from_secs(1);
+
 /// Why a server cannot start or continue.
 #[derive(Debug, Error)]
 pub enum ServerError {
@@ -123,6 +126,8 @@ pub struct Server {
     read_deadline: Duration,
     access_deadline: Duration,
     version_deadline: Duration,
+    /// When a client that has come beside another one is turned away.
+    second_waits_until: Option<Instant>,
     /// Events that the client's socket is polled for. `None` while its porter is busy.
     watched: Option<epoll::EventFlags>,
     /// When the timer expires.
@@ -170,6 +175,7 @@ impl Server {
             read_deadline: READ_DEADLINE,
             access_deadline: ACCESS_DEADLINE,
             version_deadline: VERSION_DEADLINE,
+            second_waits_until: None,
             watched: None,
             alarm: None,
             bell: Arc::new(bell),
@@ -335,7 +341,11 @@ impl Server {
                 Some(session) if session.has_left() => break,
                 _ => {}
             }
+            if self.session.is_some() && self.second_waits() {
+                break;
+            }
             let Some(client) = self.gate.accept(self.session.is_none()) else { break };
+            self.second_waits_until = None;
             if self.session.is_some() {
                 self.endpoint.counters.clients_refused += 1;
                 if let Some(unsaid) = self.gate.log.turn() {
@@ -349,11 +359,24 @@ impl Server {
             }
             self.endpoint.counters.clients += 1;
             self.session = Some(Session::new(client, self.version_deadline));
+            break;
         }
         if self.gate.rests_until.is_some() {
             self.watch_listener(epoll::EventFlags::empty())?;
         }
         Ok(())
+    }
+
+    /// Returns whether the next client still has to wait for the end of the present one. The kernel
+    /// may close the socket of a process a while after its end, and a restarted machine must not be
+    /// turned away meanwhile.
+    fn second_waits(&mut self) -> bool {
+        let now = Instant::now();
+        let until = *self.second_waits_until.get_or_insert(now + SECOND_CLIENT);
+        if now < until {
+            self.gate.rests_until = Some(until.min(now + SECOND_CLIENT / 20));
+        }
+        now < until
     }
 
     fn watch_listener(&self, wanted: epoll::EventFlags) -> Result<(), ServerError> {

@@ -226,10 +226,29 @@ fn descriptors_belong_to_the_message_they_came_with() {
 fn second_client_is_refused_and_first_stays() {
     let mut harness = Harness::ready();
     let mut second = Client::connect(&harness.server);
-    harness.pump();
-    eventually(|| second.is_closed());
+    eventually(|| {
+        harness.pump();
+        second.is_closed()
+    });
     assert_eq!(harness.server.counters().clients_refused, 1);
     harness.call(GET_INFO, &u32s(&INFO)).ok();
+}
+
+/// The kernel may close the socket of a machine that was killed after the next one has connected.
+#[test]
+fn second_client_waits_for_the_end_of_the_first() {
+    let mut harness = Harness::ready();
+    let second = Client::connect(&harness.server);
+    harness.pump();
+    assert_eq!((harness.server.counters().clients, harness.server.counters().clients_refused), (1, 0));
+    harness.client = second;
+    eventually(|| {
+        harness.pump();
+        harness.server.counters().clients == 2
+    });
+    harness.negotiate();
+    harness.call(GET_INFO, &u32s(&INFO)).ok();
+    assert_eq!(harness.server.counters().clients_refused, 0);
 }
 
 #[test]
