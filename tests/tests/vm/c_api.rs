@@ -6,7 +6,7 @@ use hamlyn_lab::{Exit, Lab, Snoop};
 use serde_json::json;
 
 use crate::shrimp::{all_were_seen, sees_stores};
-use crate::{lab_of, shared, text};
+use crate::{lab_of, shared, shared_reordering, text};
 
 #[test]
 fn c_programs_connect_by_name_with_every_protocol() -> Result<()> {
@@ -53,7 +53,7 @@ fn host(lab: &Lab, vm: usize) -> Result<String> {
 
 #[test]
 fn c_and_rust_interoperate_on_a_reordering_fabric() -> Result<()> {
-    let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
+    let lab = shared_reordering();
     let bytes = "1000003";
 
     let mut receiver = lab.vm(1).run(["stream", "receive"])?;

@@ -57,7 +57,7 @@ pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
 
 #[test]
 fn driver_passes_self_test_and_refuses_forbidden_calls() -> Result<()> {
-    let lab = clan_lab(1)?;
+    let lab = shared_of("clan")?;
     let tested = lab.vm(0).run_as(0, ["clan-driver", "self-test"])?.finish()?;
     ensure!(tested == [json!({ "passed": true })], "{tested:?}");
     let said = lab.vm(0).run(["clan-driver", "trespass"])?.finish()?;

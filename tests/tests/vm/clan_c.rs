@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use hamlyn_lab::Lab;
 use serde_json::{Value, json};
 
-use crate::clan::{aperture, clan_lab, desk, endpoint};
+use crate::clan::{aperture, desk, endpoint};
 use crate::shared_of;
 
 /// Starts the listener in the second machine and the other program in the first. Returns the output
@@ -30,7 +30,7 @@ fn pairs<'a>(listener: &'a str, other: &'a str) -> [(Vec<&'a str>, Vec<&'a str>)
 
 #[test]
 fn each_call_returns_the_expected_result() -> Result<()> {
-    let lab = clan_lab(1)?;
+    let lab = shared_of("clan")?;
     let checked = lab.vm(0).run(["c-clan-check"])?.finish()?;
     ensure!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
     Ok(())

@@ -3,12 +3,12 @@
 use anyhow::{Result, ensure};
 use hamlyn_lab::Lab;
 
-use crate::clan::clan_lab;
 use crate::tool::{number, refused, said, server};
+use crate::{Turn, shared_of};
 
 #[test]
 fn tools_find_the_clan_card_by_themselves() -> Result<()> {
-    let lab = clan_lab(2)?;
+    let lab = shared_of("clan")?;
     info(&lab)?;
     ping(&lab)?;
     perf(&lab)
@@ -44,7 +44,7 @@ fn ping(lab: &Lab) -> Result<()> {
     refused(lab, &["hamlyn-ping", "1", "--name", "absent"], "no listener has that name")
 }
 
-fn perf(lab: &Lab) -> Result<()> {
+fn perf(lab: &Turn) -> Result<()> {
     let _server = server(lab, "hamlyn-perf")?;
     for more in [&["-s", "64", "-n", "20"][..], &["-n", "5", "-e"], &["-s", "4096", "-n", "20"]] {
         let row = said(lab, &[&["hamlyn-perf", "1", "--json"], more].concat())?;

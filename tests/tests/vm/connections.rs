@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::desk::{self, end};
 use crate::program::Program;
-use crate::{Turn, eventually, if_long, lab, lab_of, shared};
+use crate::{Turn, eventually, if_long, lab, lab_of, shared, shared_three};
 
 type Desk = crate::desk::Desk<Run>;
 
@@ -45,7 +45,7 @@ fn impatient(vms: usize) -> Result<Turn> {
 
 #[test]
 fn names_requests_and_answers() -> Result<()> {
-    let lab = lab(2);
+    let lab = shared();
     let (mut server, mut client) = connected(&lab, 1, 0)?;
     // No listener, a name in use, a rejection, a full backlog.
     let refused = |reason: &str, text: &str| json!({ "refused": reason, "private": text });
@@ -80,7 +80,7 @@ fn names_requests_and_answers() -> Result<()> {
 
 #[test]
 fn find_returns_every_host_with_the_name() -> Result<()> {
-    let lab = lab(3);
+    let lab = shared_three();
     let (mut first, mut second) = (Desk::open(&lab, 1)?, Desk::open(&lab, 2)?);
     let mut client = Desk::open(&lab, 0)?;
     // The switch has 64 ports. Most hosts are absent, and the client waits for them only once.

@@ -8,7 +8,12 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::{Turn, eventually, lab_of, shared_of, text};
+use crate::{Turn, eventually, lab_of, shared_as, shared_of, text};
+
+/// Returns the shared lab of three machines with DART cards.
+pub(crate) fn shared_three_dart() -> Result<Turn> {
+    Ok(shared_as("three dart", Lab::builder().models(&[catalogue::find("dart")?]).vms(3)))
+}
 
 pub(crate) fn dart_lab(vms: usize) -> Result<Turn> {
     Ok(lab_of(Lab::builder().models(&[catalogue::find("dart")?]).vms(vms)))
@@ -137,7 +142,7 @@ impl End {
 
 #[test]
 fn driver_passes_self_test_and_refuses_forbidden_calls() -> Result<()> {
-    let lab = dart_lab(1)?;
+    let lab = shared_of("dart")?;
     let tested = lab.vm(0).run_as(0, ["dart-driver", "self-test"])?.finish()?;
     ensure!(tested == [json!({ "passed": true })], "{tested:?}");
     let said = lab.vm(0).run(["dart-driver", "trespass"])?.finish()?;
@@ -151,7 +156,7 @@ fn driver_passes_self_test_and_refuses_forbidden_calls() -> Result<()> {
 /// again within 100 ms.
 #[test]
 fn each_message_wakes_a_process_sleeping_in_driver() -> Result<()> {
-    let lab = dart_lab(1)?;
+    let lab = shared_of("dart")?;
     let said = lab.vm(0).run(["dart-driver", "wakes"])?.finish()?;
     ensure!(said == [json!({ "rounds": 500 })], "{said:?}");
     nothing_is_left(&lab, 0)

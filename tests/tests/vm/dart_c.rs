@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
+use crate::dart::{log_is_clean, nothing_is_left, shared_three_dart};
 use crate::dart_programs::{RUST, are_whole};
 use crate::shared_of;
 
@@ -12,7 +12,7 @@ const C: &str = "c-dart-programs";
 
 #[test]
 fn each_call_returns_the_expected_result() -> Result<()> {
-    let lab = dart_lab(1)?;
+    let lab = shared_of("dart")?;
     let checked = lab.vm(0).run(["c-dart-check"])?.finish()?;
     ensure!(checked.len() == 1 && checked[0]["wrong"] == 0, "{checked:?}");
     nothing_is_left(&lab, 0)?;
@@ -44,7 +44,7 @@ fn messages_from_c_write_read_and_compute_remotely() -> Result<()> {
 
 #[test]
 fn compound_operations_are_atomic_between_c_and_rust() -> Result<()> {
-    let lab = dart_lab(3)?;
+    let lab = shared_three_dart()?;
     are_whole(&lab, C, [C, RUST])?;
     are_whole(&lab, RUST, [C, C])
 }

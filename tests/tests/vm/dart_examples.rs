@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, SELDOM_PROBES, SWAP};
 use serde_json::{Value, json};
 
-use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
+use crate::dart::{log_is_clean, nothing_is_left, shared_three_dart};
 use crate::shared_of;
 use crate::shrimp_paging::shell;
 
@@ -48,7 +48,7 @@ const SILENT: [(&str, usize, u64, &str, u64); 8] = [
 
 #[test]
 fn each_example_works_and_interrupts_only_when_needed() -> Result<()> {
-    let lab = dart_lab(3)?;
+    let lab = shared_three_dart()?;
     [0, 1, 2].into_iter().try_for_each(|vm| shell(&lab, vm, SELDOM_PROBES).map(drop))?;
     for (operation, others, count, field, expected) in SILENT {
         let (home, _) = once(&lab, operation, others, count)?;

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run, SELDOM_PROBES};
 use serde_json::{Value, json};
 
-use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
+use crate::dart::{log_is_clean, nothing_is_left, shared_three_dart};
 use crate::desk::Desk;
 use crate::shrimp_paging::shell;
 use crate::{if_long, shared_of};
@@ -38,7 +38,7 @@ fn all(clients: &mut [Desk<Run>], line: &str) -> Result<Vec<Value>> {
 
 #[test]
 fn compound_operations_of_several_hosts_are_atomic() -> Result<()> {
-    let lab = dart_lab(3)?;
+    let lab = shared_three_dart()?;
     are_whole(&lab, RUST, [RUST; 2])
 }
 

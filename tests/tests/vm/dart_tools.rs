@@ -3,12 +3,13 @@
 use anyhow::{Result, ensure};
 use hamlyn_lab::Lab;
 
-use crate::dart::{dart_lab, log_is_clean, nothing_is_left};
+use crate::dart::{log_is_clean, nothing_is_left};
 use crate::tool::{number, refused, said, server};
+use crate::{Turn, shared_of};
 
 #[test]
 fn tools_find_the_dart_card_by_themselves() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     info(&lab)?;
     ping(&lab)?;
     perf(&lab)?;
@@ -42,7 +43,7 @@ fn ping(lab: &Lab) -> Result<()> {
     refused(lab, &["hamlyn-ping", "1", "--name", "absent"], "no listener has that name")
 }
 
-fn perf(lab: &Lab) -> Result<()> {
+fn perf(lab: &Turn) -> Result<()> {
     let _server = server(lab, "hamlyn-perf")?;
     for more in [&["-s", "32", "-n", "20"][..], &["-n", "5", "-e"], &["-s", "100000", "-n", "5"]] {
         let row = said(lab, &[&["hamlyn-perf", "1", "--json"], more].concat())?;
@@ -65,7 +66,7 @@ fn perf(lab: &Lab) -> Result<()> {
 
 #[test]
 fn perf_table_has_all_sizes() -> Result<()> {
-    let lab = dart_lab(2)?;
+    let lab = shared_of("dart")?;
     let _server = server(&lab, "hamlyn-perf")?;
     let rows = said(&lab, &["hamlyn-perf", "1", "-a", "-n", "2", "--timeout", "300", "--json"])?;
     let sizes: Vec<u64> = rows.iter().filter_map(|row| row["bytes"].as_u64()).collect();

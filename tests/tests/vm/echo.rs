@@ -6,19 +6,19 @@ use hamlyn_host::catalogue;
 use hamlyn_lab::{Exit, Lab};
 
 use crate::lies::driver_survives_lies;
-use crate::{Turn, lab_of};
+use crate::{Turn, lab_of, shared_of};
 
 fn echo_lab(vms: usize) -> Result<Turn> {
     Ok(lab_of(Lab::builder().models(&[catalogue::find("echo")?]).vms(vms)))
 }
 
-fn counter(lab: &Lab, card: usize, name: &str) -> Result<u64> {
+fn counter(lab: &Turn, card: usize, name: &str) -> Result<u64> {
     lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
 }
 
 #[test]
 fn messages_of_all_lengths_are_echoed_back() -> Result<()> {
-    let lab = echo_lab(2)?;
+    let lab = shared_of("echo")?;
     let mut server = lab.vm(0).run(["echo-card", "serve", "--count", "1100"])?;
     let place = server.answer()?;
     let [host, mailbox] = ["host", "mailbox"].map(|word| place[word].to_string());
@@ -55,7 +55,7 @@ fn messages_of_all_lengths_are_echoed_back() -> Result<()> {
 
 #[test]
 fn mailboxes_of_a_killed_owner_are_freed() -> Result<()> {
-    let lab = echo_lab(1)?;
+    let lab = shared_of("echo")?;
     for _ in 0..40 {
         // More than there are mailboxes.
         let mut owner = lab.vm(0).run(["echo-card", "serve"])?;

@@ -1,7 +1,8 @@
 //! Access to pages of express memory: by processes of a machine, by other users, and by a hostile
 //! operating system.
 
-use std::thread::scope;
+use std::thread::{scope, sleep};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
@@ -252,7 +253,8 @@ fn rooms(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
     Ok(Desk(lab.vm(vm).run(["express-desk", "--capacity", "8192"])?))
 }
 
-/// Runs traffic between two desks for as long as `meanwhile` runs.
+/// Runs traffic between two desks for as long as `meanwhile` runs, with pauses that leave it the
+/// host's processors.
 fn talking<T: Send>(
     talker: &mut Desk<Run>,
     talk: u64,
@@ -264,6 +266,7 @@ fn talking<T: Send>(
         let third = threads.spawn(meanwhile);
         while !third.is_finished() {
             rounds(talker, talk, other, echo)?;
+            sleep(Duration::from_millis(100));
         }
         third.join().expect("it does not panic")
     })

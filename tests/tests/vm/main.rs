@@ -72,7 +72,9 @@ use hamlyn_tests::{desk, instructions, program};
 use serde_json::{Value, json};
 
 pub(crate) use hamlyn_tests::eventually::eventually;
-pub(crate) use turn::{Right, Turn, lab, lab_of, shared, shared_as, shared_of, turn};
+pub(crate) use turn::{
+    Right, Turn, lab, lab_of, shared, shared_as, shared_of, shared_reordering, shared_three, turn,
+};
 
 /// Returns the amount of work for a long test: `all` for `./scripts/test --long`, else `part`.
 pub(crate) fn if_long(all: u32, part: u32) -> u32 {

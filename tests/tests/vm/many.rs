@@ -11,12 +11,7 @@ use crate::flow::backlog;
 use crate::groups::{barrier, gather};
 use crate::mailbox::suspicious_clients;
 use crate::messages::{all_to_all, ping_pong, transfer};
-use crate::{Turn, lab_of};
-
-/// Starts small machines whose switch has several paths.
-fn reordering(vms: usize) -> Turn {
-    lab_of(Lab::builder().vms(vms).switch_args(["--paths", "4"]))
-}
+use crate::{lab_of, shared_reordering, shared_three};
 
 /// Returns how many packets have been overtaken on the switch's paths.
 fn overtaken(lab: &Lab) -> Result<u64> {
@@ -27,7 +22,7 @@ fn overtaken(lab: &Lab) -> Result<u64> {
 
 #[test]
 fn three_machines_use_every_mode() -> Result<()> {
-    let lab = lab_of(Lab::builder().vms(3));
+    let lab = shared_three();
     for one_shot in [false, true] {
         suspicious_clients(&lab, 0, &[1, 2], one_shot)?;
         gather(&lab, 1, &[0, 2, 2], one_shot)?;
@@ -40,7 +35,7 @@ fn three_machines_use_every_mode() -> Result<()> {
 
 #[test]
 fn six_machines_use_every_mode_with_reordering() -> Result<()> {
-    let lab = reordering(6);
+    let lab = lab_of(Lab::builder().vms(6).switch_args(["--paths", "4"]));
     suspicious_clients(&lab, 0, &[1, 2, 3, 4, 5], true)?;
     gather(&lab, 5, &[0, 1, 2, 3, 4], true)?;
     barrier(&lab, &[0, 1, 2, 3, 4, 5], 50)?;
@@ -52,7 +47,7 @@ fn six_machines_use_every_mode_with_reordering() -> Result<()> {
 
 #[test]
 fn everything_works_on_a_fabric_that_reorders() -> Result<()> {
-    let lab = reordering(2);
+    let lab = shared_reordering();
     ping_pong(&lab, 0, 1, 500)?;
     for (from, to) in [(0, 1), (1, 0)] {
         transfer(&lab, from, to, 4 << 20)?;

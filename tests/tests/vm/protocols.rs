@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use hamlyn_lab::{Lab, Run};
 use serde_json::Value;
 
-use crate::{lab, lab_of, shared, text};
+use crate::{lab, shared, shared_reordering, text};
 
 /// Sends a stream from one machine to the other. Returns the receiver's result.
 fn stream(lab: &Lab, (from, to): (usize, usize), receive: &[&str], send: &[&str]) -> Result<Value> {
@@ -70,7 +70,7 @@ fn streams_and_datagrams_between_two_machines() -> Result<()> {
 
 #[test]
 fn streams_arrive_in_order_through_a_reordering_switch() -> Result<()> {
-    let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
+    let lab = shared_reordering();
     streams(&lab)?;
     datagrams(&lab, 1, 0)
 }

@@ -12,7 +12,7 @@ use crate::shrimp::{
     arrives, both_are_usable, counter, desk, export, map, nothing_is_left, sees_stores, shrimp_lab,
 };
 use crate::shrimp_paging::shell;
-use crate::{eventually, lab_of, text};
+use crate::{eventually, lab_of, shared_of, text};
 
 const VMS: usize = 4;
 
@@ -149,7 +149,7 @@ fn memory_behind_an_iommu_is_not_exported() -> Result<()> {
 /// they can. Stores to an ended mapping change nothing, although its memory is reused for the next.
 #[test]
 fn remapped_memory_gets_no_stores_of_old_mappings() -> Result<()> {
-    let lab = shrimp_lab(2)?;
+    let lab = shared_of("shrimp")?;
     let (mut receiver, mut sender) = (desk(&lab, 0)?, desk(&lab, 1)?);
     let (calm, calm_handle) = export(&mut receiver, 4096)?;
     let steady = map(&mut sender, &calm_handle, "0 4096", "single")?;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::Value;
 
-use crate::{lab_of, shared};
+use crate::{shared, shared_reordering};
 
 /// Starts the server side of a tool. Returns it and the host that clients need.
 fn server(lab: &Lab, vm: usize, tool: &str) -> Result<(Run, String)> {
@@ -137,7 +137,7 @@ fn bandwidth(lab: &Lab) -> Result<()> {
 
 #[test]
 fn tools_work_on_a_reordering_fabric() -> Result<()> {
-    let lab = lab_of(Lab::builder().vms(2).switch_args(["--paths", "4"]));
+    let lab = shared_reordering();
     let (mut answers, host) = server(&lab, 1, "hamlyn-ping")?;
     for size in ["10", "50000"] {
         let ping = one(&lab, 0, &["hamlyn-ping", &host, "-c", "20", "-i", "0", "-s", size, "--json"])?;

@@ -1,14 +1,15 @@
 //! Scheduling of tests, and the lab that each test gets.
 //!
 //! Booting two machines would take most of the time of a short test. Tests that restore everything
-//! share a lab. Tests that kill, restart or reset parts of a lab, or count from zero, have labs of
-//! their own. Tests take turns, because a machine without hardware virtualisation needs a core. One
-//! test runs with the shared lab, and a few others with their own run beside it.
+//! share a lab of their kind, which waits idle for its next test. Tests that kill, restart or
+//! reset parts of a lab, or count from zero, have labs of their own. Tests take turns, because a
+//! machine without hardware virtualisation needs a core.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{panicking, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use hamlyn_host::catalogue;
@@ -17,12 +18,18 @@ use serde_json::Value;
 
 use crate::eventually;
 
-/// The shared lab, as the last test left it, and its kind. Holding the lock is the turn.
-static SHARED: Mutex<Option<(&'static str, Lab)>> = Mutex::new(None);
+/// A shared lab, as the last test left it, and when that was. Holding the lock is the turn.
+type Place = Mutex<Option<(Instant, Lab)>>;
+
+/// The place of each kind of shared lab.
+static SHARED: Mutex<BTreeMap<&'static str, &'static Place>> = Mutex::new(BTreeMap::new());
+
+/// Maximum number of idle shared labs. A machine that waits takes 1.5 % of a core.
+const IDLE_LABS: usize = 3;
 
 /// Maximum number of machines at a time in all labs that belong to single tests. Such tests wait
 /// more than they compute.
-const MACHINES: usize = 4;
+const MACHINES: usize = 6;
 
 /// Number of machines in those labs now.
 static OWN: Mutex<usize> = Mutex::new(0);
@@ -51,8 +58,7 @@ enum Kind {
         _right: Right,
     },
     Shared {
-        place: MutexGuard<'static, Option<(&'static str, Lab)>>,
-        kind: &'static str,
+        place: MutexGuard<'static, Option<(Instant, Lab)>>,
         /// The cards' counters when this turn began.
         before: Vec<Value>,
     },
@@ -79,16 +85,43 @@ pub(crate) fn shared_of(model: &'static str) -> Result<Turn> {
     Ok(shared_as(model, Lab::builder().models(&[catalogue::find(model)?]).vms(2)))
 }
 
+/// Returns the shared lab of two machines whose switch has several paths, so that packets overtake
+/// each other.
+pub(crate) fn shared_reordering() -> Turn {
+    shared_as("reordering", Lab::builder().vms(2).switch_args(["--paths", "4"]))
+}
+
+/// Returns the shared lab of three machines with Hamlyn cards.
+pub(crate) fn shared_three() -> Turn {
+    shared_as("three", Lab::builder().vms(3))
+}
+
 /// Returns the shared lab of a kind, which `builder` describes. A test must have returned
-/// everything within a minute after it drops the lab. Otherwise the next test gets a fresh lab. The
-/// same happens if the last test used another kind, because only one shared lab runs at a time.
+/// everything within a minute after it drops the lab. Otherwise the next test gets a fresh lab.
 pub(crate) fn shared_as(kind: &'static str, builder: Builder) -> Turn {
-    let mut place = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    let lab = place.take().filter(|(last, lab)| *last == kind && lab.check().is_ok());
-    let lab = lab.map_or_else(|| start(builder), |(_, lab)| lab);
+    let place = *SHARED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .entry(kind)
+        .or_insert_with(|| Box::leak(Box::default()));
+    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    let lab = place.take().map(|(_, lab)| lab).filter(|lab| lab.check().is_ok());
+    let lab = lab.unwrap_or_else(|| start(builder));
     let before: Result<_> = (0..lab.vms().len()).map(|card| lab.card_counters(card)).collect();
     let before = before.unwrap_or_else(|error| panic!("no counters: {error:#}"));
-    Turn { lab: Some(lab), kind: Kind::Shared { place, kind, before } }
+    Turn { lab: Some(lab), kind: Kind::Shared { place, before } }
+}
+
+/// Ends the shared labs that have waited longest, beyond the number that may wait. The caller's own
+/// place is locked, so its lab stays.
+fn end_idle_labs() {
+    let places: Vec<&Place> =
+        SHARED.lock().unwrap_or_else(PoisonError::into_inner).values().copied().collect();
+    let idle = places.iter().filter_map(|place| place.try_lock().ok().filter(|place| place.is_some()));
+    let mut idle: Vec<_> = idle.collect();
+    idle.sort_by_key(|place| place.as_ref().map(|(since, _)| *since));
+    let more = idle.len().saturating_sub(IDLE_LABS - 1);
+    idle.iter_mut().take(more).for_each(|place| drop(place.take()));
 }
 
 /// Waits for permission to start a separate lab.
@@ -165,10 +198,13 @@ impl Drop for Turn {
         if has_debug_kernel() {
             kernels_are_content(&lab);
         }
-        let Kind::Shared { place, kind, .. } = &mut self.kind else { return };
+        let Kind::Shared { place, .. } = &mut self.kind else { return };
         match is_as_it_was(&lab) {
-            Ok(()) => **place = Some((kind, lab)),
-            Err(error) => println!("this lab is not as it was, and nobody else gets it: {error:#}"),
+            Ok(()) => {
+                **place = Some((Instant::now(), lab));
+                end_idle_labs();
+            }
+            Err(error) => println!("this lab is not as it was, and no other test gets it: {error:#}"),
         }
     }
 }
@@ -215,8 +251,9 @@ fn refusals(counters: &Value) -> u64 {
 
 /// Prints every difference to a freshly started machine: processes that have the card open or hold
 /// its objects, running programs of users, and kernel complaints. Clears the kernel's log, so that
-/// the next test does not see complaints of this one.
+/// the next test does not see complaints of this one, and restores the time-out that tests change.
 const LOOK: &str = r#"
+echo 8000 > /sys/module/hamlyn/parameters/peer_timeout
 users=$(cat /sys/module/hamlyn/refcnt)
 [ "$users" = 0 ] || echo "the card is open $users times"
 for holders in /sys/class/*/*/holders; do sed 1d $holders; done
