@@ -236,7 +236,7 @@ fn second_client_is_refused_and_first_stays() {
 
 /// The kernel may close the socket of a machine that was killed after the next one has connected.
 #[test]
-fn second_client_waits_for_the_end_of_the_first() {
+fn second_client_waits_until_the_first_leaves() {
     let mut harness = Harness::ready();
     let second = Client::connect(&harness.server);
     harness.pump();
