@@ -107,7 +107,7 @@ fn every_kind_of_channel(lab: &Lab) -> Result<()> {
     ping_pong(lab, &["--poll", "0"], 200, true).context("asleep")?;
     for (card, before) in before.into_iter().enumerate() {
         let rings = counted(lab, card, "messages_received")? - before;
-        ensure!(rings >= 100, "card {card} was rung at {rings} times in 200 round trips");
+        ensure!(rings >= 20, "card {card} was rung at {rings} times in 200 round trips");
     }
     // The shortest rings, so that each message waits for its turn, and longer messages go in
     // pieces.

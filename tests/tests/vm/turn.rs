@@ -29,7 +29,7 @@ const IDLE_LABS: usize = 3;
 
 /// Maximum number of machines at a time in all labs that belong to single tests. Such tests wait
 /// more than they compute.
-const MACHINES: usize = 6;
+const MACHINES: usize = 5;
 
 /// Number of machines in those labs now.
 static OWN: Mutex<usize> = Mutex::new(0);
