@@ -13,7 +13,7 @@ use crate::late::LateReadError;
 use crate::memory::GuestMemory;
 use crate::session::{Session, Step, Turn};
 use crate::socket::Received;
-use hamlyn_door::{HireError, ListenError, part};
+use hamlyn_door::{HireError, Kept, ListenError, part};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::time::{
@@ -30,9 +30,6 @@ use tracing::{debug, info, warn};
 /// Maximum number of messages handled in one call of [`Server::process`], so that a busy client
 /// cannot starve others.
 const MESSAGES_PER_TURN: usize = 64;
-
-/// Maximum number of clients accepted in one call.
-const CLIENTS_PER_TURN: usize = 8;
 
 /// New clients and deadlines are checked once in this many turns while the client sends messages.
 const TURNS_OF_THE_CLIENT: u32 = 16;
@@ -330,41 +327,42 @@ impl Server {
         self.endpoint.disconnect(function);
     }
 
+    /// Accepts the next client, or turns it away. The listener stays readable while more wait.
     fn accept(&mut self, function: &mut dyn Function) -> Result<(), ServerError> {
-        for _ in 0..CLIENTS_PER_TURN {
-            // Remaining requests of a client that has left are carried out first, so the next
-            // client waits. A request that has to wait is dropped, because nothing reads its reply.
-            match &self.session {
-                Some(session) if session.has_left() && session.waits() => {
-                    self.disconnect(function, "it left")
-                }
-                Some(session) if session.has_left() => break,
-                _ => {}
-            }
-            if self.session.is_some() && self.second_waits() {
-                break;
-            }
-            let Some(client) = self.gate.accept(self.session.is_none()) else { break };
+        // Remaining requests of a client that has left are carried out first, so the next client
+        // waits. A request that has to wait is dropped, because nothing reads its reply.
+        match &self.session {
+            Some(session) if session.has_left() && session.waits() => self.disconnect(function, "it left"),
+            Some(session) if session.has_left() => return Ok(()),
+            _ => {}
+        }
+        if self.session.is_none() || !self.second_waits() {
             self.second_waits_until = None;
-            if self.session.is_some() {
-                self.endpoint.counters.clients_refused += 1;
-                if let Some(unsaid) = self.gate.log.turn() {
-                    warn!("a second client of {} is turned away{unsaid}", self.path().display());
-                }
-                part(&client, |_| {});
-                continue;
+            if let Some(client) = self.gate.accept(self.session.is_none()) {
+                self.admit(client);
             }
-            if let Some(unsaid) = self.gate.log.turn() {
-                info!("client of {} has come{unsaid}", self.path().display());
-            }
-            self.endpoint.counters.clients += 1;
-            self.session = Some(Session::new(client, self.version_deadline));
-            break;
         }
         if self.gate.rests_until.is_some() {
             self.watch_listener(epoll::EventFlags::empty())?;
         }
         Ok(())
+    }
+
+    /// Serves a client from now on, or turns it away if there is one already.
+    fn admit(&mut self, client: Kept<OwnedFd>) {
+        if self.session.is_some() {
+            self.endpoint.counters.clients_refused += 1;
+            if let Some(unsaid) = self.gate.log.turn() {
+                warn!("a second client of {} is turned away{unsaid}", self.path().display());
+            }
+            part(&client, |_| {});
+            return;
+        }
+        if let Some(unsaid) = self.gate.log.turn() {
+            info!("client of {} has come{unsaid}", self.path().display());
+        }
+        self.endpoint.counters.clients += 1;
+        self.session = Some(Session::new(client, self.version_deadline));
     }
 
     /// Returns whether the next client still has to wait for the end of the present one. The kernel

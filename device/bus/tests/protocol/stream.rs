@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 const INFO: [u32; 4] = [16, 0, 0, 0];
 
@@ -232,6 +233,16 @@ fn second_client_is_refused_and_first_stays() {
     });
     assert_eq!(harness.server.counters().clients_refused, 1);
     harness.call(GET_INFO, &u32s(&INFO)).ok();
+    // Each has its own time to wait, also if it comes long after the one before.
+    std::thread::sleep(Duration::from_millis(1100));
+    let third = Client::connect(&harness.server);
+    harness.pump();
+    assert_eq!(harness.server.counters().clients_refused, 1);
+    harness.client = third;
+    eventually(|| {
+        harness.pump();
+        harness.server.counters().clients == 2
+    });
 }
 
 /// The kernel may close the socket of a machine that was killed after the next one has connected.
