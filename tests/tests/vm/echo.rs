@@ -1,16 +1,10 @@
 //! The echo card in real machines: the same driver, bus and fabric, another model.
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_host::catalogue;
-
-use hamlyn_lab::{Exit, Lab};
+use hamlyn_lab::Exit;
 
 use crate::lies::driver_survives_lies;
-use crate::{Turn, lab_of, shared_of};
-
-fn echo_lab(vms: usize) -> Result<Turn> {
-    Ok(lab_of(Lab::builder().models(&[catalogue::find("echo")?]).vms(vms)))
-}
+use crate::{Turn, shared_of};
 
 fn counter(lab: &Turn, card: usize, name: &str) -> Result<u64> {
     lab.card_counters(card)?["card"][name].as_u64().with_context(|| format!("no counter {name}"))
@@ -80,7 +74,7 @@ fn mailboxes_of_a_killed_owner_are_freed() -> Result<()> {
 
 #[test]
 fn the_driver_passes_its_tests() -> Result<()> {
-    let lab = echo_lab(1)?;
+    let lab = shared_of("echo")?;
     let said = lab.vm(0).run_as(0, ["echo-card", "self-test"])?.finish()?;
     ensure!(said.len() == 1 && said[0]["passed"] == true, "{said:?}");
     let refused = lab.vm(0).run(["echo-card", "self-test"])?.finish();

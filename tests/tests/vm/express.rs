@@ -100,15 +100,29 @@ fn channels_between_two_machines() -> Result<()> {
     (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
 }
 
+/// Returns how often each card was rung in 200 round trips of processes that do not poll.
+fn rings_asleep(lab: &Lab) -> Result<[u64; 2]> {
+    let count = || {
+        Ok::<_, anyhow::Error>([counted(lab, 0, "messages_received")?, counted(lab, 1, "messages_received")?])
+    };
+    let before = count()?;
+    ping_pong(lab, &["--poll", "0"], 200, true).context("asleep")?;
+    let after = count()?;
+    Ok([after[0] - before[0], after[1] - before[1]])
+}
+
 fn every_kind_of_channel(lab: &Lab) -> Result<()> {
     ping_pong(lab, &[], 400, true).context("looking")?;
-    // A process that goes to sleep at once is woken each time, and only by the card.
-    let before = [counted(lab, 0, "messages_received")?, counted(lab, 1, "messages_received")?];
-    ping_pong(lab, &["--poll", "0"], 200, true).context("asleep")?;
-    for (card, before) in before.into_iter().enumerate() {
-        let rings = counted(lab, card, "messages_received")? - before;
-        ensure!(rings >= 20, "card {card} was rung at {rings} times in 200 round trips");
+    // A process that goes to sleep at once is woken each time, and only by the card. On a busy host
+    // a message may come before its receiver sleeps, so there are five tries.
+    let are_enough = |rings: [u64; 2]| rings.iter().all(|rings| *rings >= 100);
+    let mut rings = rings_asleep(lab)?;
+    for _ in 1..5 {
+        if !are_enough(rings) {
+            rings = rings_asleep(lab)?;
+        }
     }
+    ensure!(are_enough(rings), "the cards were rung at {rings:?} times in 200 round trips");
     // The shortest rings, so that each message waits for its turn, and longer messages go in
     // pieces.
     ping_pong(lab, &["--capacity", "4096"], 200, true).context("a page")?;

@@ -36,8 +36,9 @@ pub(crate) fn table(tracks: &[Track]) -> Table {
     let trip = |own: &Track, peer: &str| to(own, is_trip(own).then(|| peer.to_owned()));
     let note = "Two pinned machines. The ring in ivshmem's memory is the library's own, barriers and all, with nothing around it: it \
         has no protection, reports no end of a peer, and wakes no sleeper. Messages one way go in laps. Copied messages have \
-        buffers of their own at both ends, as memcpy's do. The host's cores hand over what two threads of its own write and read in turn, and only writing is timed: \
-        where that is slow, so is what is copied through memory that both have. Ratios are of the same round: of times for round trips, of rates for the others.";
+        buffers of their own at both ends, as memcpy's do. The host's cores hand over what two threads of its own write and read in \
+        turn, and only writing is timed: where that is slow, so is what is copied through memory that both have. Ratios are of the \
+        same round: of times for round trips, of rates for the others.";
     Table::new(
         "Express memory",
         note,
