@@ -12,8 +12,12 @@
 #include "uln_connect.h"
 #include "uln_core.h"
 
-/* Names with this prefix are for services that the machine's administrator has started. */
+/*
+ * Names with these prefixes are for services that the machine's administrator has started, and for
+ * those of operating systems (channel.c).
+ */
 #define RESERVED_PREFIX "system/"
+#define KERNEL_PREFIX "kernel/"
 
 union argument {
 	struct uln_object object;
@@ -150,6 +154,11 @@ static struct file *connection_file(void)
 	return anon_inode_getfile("[hamlyn-connection]", &connection_fops, NULL, O_RDWR);
 }
 
+static bool name_begins(const u8 *name, u32 length, const char *prefix)
+{
+	return length >= strlen(prefix) && !memcmp(name, prefix, strlen(prefix));
+}
+
 static int connection_request(struct uln_file *file, const struct uln_connect *connect,
 			      struct uln_connection *connection)
 {
@@ -170,6 +179,8 @@ static int connection_open(struct uln_file *file, const struct uln_connect *conn
 	    !private_is_sound(connect->name, connect->name_length, 1, ULN_MAX_NAME) ||
 	    !private_is_sound(connect->data, connect->private_length, 0, ULN_MAX_PRIVATE))
 		return -EINVAL;
+	if (!question && name_begins(connect->name, connect->name_length, KERNEL_PREFIX))
+		return -EACCES;
 	made = connection_file();
 	if (IS_ERR(made))
 		return PTR_ERR(made);
@@ -313,13 +324,6 @@ static struct uln_listener *listener_alloc(struct uln_file *file)
 	return listener;
 }
 
-static bool name_is_reserved(const struct uln_listen *listen)
-{
-	u32 length = strlen(RESERVED_PREFIX);
-
-	return listen->name_length >= length && !memcmp(listen->name, RESERVED_PREFIX, length);
-}
-
 int uln_listen(struct uln_file *file, void *argument)
 {
 	const struct uln_listen *listen = argument;
@@ -331,7 +335,9 @@ int uln_listen(struct uln_file *file, void *argument)
 	    !private_is_sound(listen->name, listen->name_length, 1, ULN_MAX_NAME) ||
 	    !listen->backlog || listen->backlog > ULN_MAX_BACKLOG)
 		return -EINVAL;
-	if (name_is_reserved(listen) && !capable(CAP_NET_BIND_SERVICE))
+	if (name_begins(listen->name, listen->name_length, KERNEL_PREFIX) ||
+	    (name_begins(listen->name, listen->name_length, RESERVED_PREFIX) &&
+	     !capable(CAP_NET_BIND_SERVICE)))
 		return -EACCES;
 	made = anon_inode_getfile("[hamlyn-listener]", &listener_fops, NULL, O_RDWR);
 	if (IS_ERR(made))

@@ -64,7 +64,7 @@ static int file_open(struct inode *inode, struct file *filp)
  * Ends objects one by one, so that other threads can take the lock in between. A reset of the card
  * may end objects meanwhile, so the lists are read again each time.
  */
-static void file_end(struct uln_file *file)
+void uln_file_end(struct uln_file *file)
 {
 	struct uln_closed closed;
 	bool more;
@@ -84,7 +84,7 @@ static int file_release(struct inode *inode, struct file *filp)
 	struct uln_file *file = filp->private_data;
 	struct uln_card *card = file->card;
 
-	file_end(file);
+	uln_file_end(file);
 	filp->f_mapping = inode->i_mapping;
 	scoped_guard(mutex, &card->lock) {
 		list_del(&file->on_card);

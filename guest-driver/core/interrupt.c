@@ -62,6 +62,9 @@ static irqreturn_t interrupt_raised(int irq, void *data)
 
 	interrupt_yield();
 	vector->card->ops->raised(vector->card, vector->number);
+	/* Users of channels in the kernel may have raised softirqs, which run now. */
+	local_bh_disable();
+	local_bh_enable();
 	return IRQ_HANDLED;
 }
 

@@ -85,6 +85,7 @@ struct uln_closed;
 struct uln_express_memory;
 struct uln_express_ops;
 struct uln_file;
+struct uln_lane_ops;
 
 /* Maximum number of kinds of objects of a card. */
 #define ULN_CARD_KINDS 5
@@ -206,6 +207,7 @@ struct card_call {
  *	be NULL, with @end
  * @stop: wakes all sleepers after the card's DMA has been stopped, with the card's lock held
  * @end: closes the driver's own objects, after @stop, with the card's lock held
+ * @lanes: how channels of the kernel are carried. NULL: the model has none
  */
 struct card_ops {
 	u32 model;
@@ -239,6 +241,7 @@ struct card_ops {
 	void (*start)(struct uln_card *card);
 	void (*stop)(struct uln_card *card);
 	void (*end)(struct uln_card *card, struct uln_closed *closed);
+	const struct uln_lane_ops *lanes;
 };
 
 struct uln_vector {
@@ -311,6 +314,9 @@ struct uln_card {
 	struct uln_system *system;
 	/* Memory that hosts share, in PCI functions beside the card. */
 	struct uln_express_memory *express;
+	/* Services of clients in the kernel (channel.c). */
+	struct list_head services;
+	struct list_head on_cards;
 };
 
 /* Number of the driver's own file; other files have larger numbers. */
@@ -493,6 +499,7 @@ int uln_interrupts_request(struct uln_card *card);
 
 /* file.c */
 extern const struct file_operations uln_fops;
+void uln_file_end(struct uln_file *file);
 
 /* object.c */
 void uln_file_init(struct uln_file *file, struct uln_card *card);
@@ -614,6 +621,13 @@ DEFINE_FREE(uln_pages, struct uln_pages *, if (!IS_ERR_OR_NULL(_T)) uln_pages_fr
 int uln_listen(struct uln_file *file, void *argument);
 int uln_connect(struct uln_file *file, void *argument);
 int uln_ask(struct uln_file *file, void *argument);
+
+/* channel.c */
+void uln_services_add(struct uln_card *card);
+void uln_services_remove(struct uln_card *card);
+void uln_services_pause(struct uln_card *card);
+void uln_services_resume(struct uln_card *card);
+void uln_services_look(struct uln_card *card);
 
 /* expressmemory.c */
 int uln_express_load(void);

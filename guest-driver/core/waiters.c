@@ -5,6 +5,8 @@
  * whenever it writes something. It answers with one record in the FIFO, so there is no lost
  * wake-up. (Cards with armed words have sleepers.c.)
  *
+ * Channels of the kernel wait here too, in softirqs, so the lock keeps these off.
+ *
  * Several threads may wait on an object, for different things. A record wakes all; those that must
  * still wait arm again.
  */
@@ -23,14 +25,14 @@ void uln_waiters_init(struct uln_waiters *waiters, struct uln_file *file,
 
 void uln_waiters_open(struct uln_waiters *waiters)
 {
-	guard(spinlock)(&waiters->lock);
+	guard(spinlock_bh)(&waiters->lock);
 	WRITE_ONCE(waiters->open, true);
 }
 
 /* Wakes all waiters: there is nothing left to wait for. */
 void uln_waiters_close(struct uln_waiters *waiters)
 {
-	scoped_guard(spinlock, &waiters->lock)
+	scoped_guard(spinlock_bh, &waiters->lock)
 		WRITE_ONCE(waiters->open, false);
 	wake_up_all(&waiters->wait);
 	wake_up_all(&waiters->file->wait);
@@ -47,7 +49,7 @@ bool uln_waiters_ready(struct uln_waiters *waiters, u64 what)
 {
 	if (waiters->expected->arrived(waiters, what))
 		return true;
-	scoped_guard(spinlock, &waiters->lock)
+	scoped_guard(spinlock_bh, &waiters->lock)
 		if (waiters->open)
 			waiters->expected->arm(waiters, what);
 	return false;
@@ -61,7 +63,7 @@ bool uln_waiters_ready(struct uln_waiters *waiters, u64 what)
  */
 void uln_waiters_wake(struct uln_waiters *waiters)
 {
-	scoped_guard(spinlock, &waiters->lock)
+	scoped_guard(spinlock_bh, &waiters->lock)
 		waiters->armed = 0;
 	wake_up_all(&waiters->wait);
 	wake_up_all(&waiters->file->wait);

@@ -12,6 +12,7 @@
  *   farewell.c    messages to other ends when an end here closes
  *   fifo.c        what the card reports, and the sleepers that it wakes
  *   transport.c   how operating systems reach each other
+ *   lane.c        channels of the kernel
  *
  * The card's lock guards all of it, except what the card is told of pages. That has a lock of its
  * own, dart_parts.translations, below the card's lock and processes' mmap_lock. The kernel may
@@ -78,6 +79,8 @@ static inline const struct dart_query *dart_limits(const struct uln_card *card)
 struct dart_endpoint_object {
 	struct card_object object;
 	struct uln_card *card;
+	/* Memory of the driver's own, which is pinned; NULL: a region of a process. */
+	struct uln_pages *pinned;
 	struct mmu_interval_notifier notifier;
 	u64 address;
 	u64 length;
@@ -144,6 +147,7 @@ extern const struct card_kind dart_endpoint_kind;
 int dart_endpoint_open(struct uln_file *file, void *argument);
 int dart_endpoint_close(struct uln_file *file, void *argument);
 void dart_endpoint_undo(struct uln_file *file, void *argument);
+int dart_endpoint_pin(struct uln_file *file, struct uln_pages *memory, u32 *index);
 struct dart_endpoint_object *dart_endpoint_find(struct uln_file *file, u32 index);
 
 /* pages.c */
@@ -176,6 +180,8 @@ int dart_queue_close(struct uln_file *file, void *argument);
 void dart_queue_undo(struct uln_file *file, void *argument);
 int dart_queue_wait(struct uln_file *file, void *argument);
 bool dart_queue_is(struct uln_file *file, u32 index);
+const struct dart_record *dart_queue_record(const struct dart_queue_object *queue, u32 n);
+void dart_queue_taken(const struct dart_queue_object *queue, u32 taken);
 
 /* connection.c */
 extern const struct card_kind dart_connection_kind;
@@ -206,6 +212,9 @@ void dart_own_start(struct uln_card *card);
 void dart_own_stop(struct uln_card *card, struct uln_closed *closed);
 void dart_own_arrived(struct uln_card *card, u32 connection);
 struct uln_fifo *dart_own_fifo(struct uln_card *card);
+
+/* lane.c */
+extern const struct uln_lane_ops dart_lane_ops;
 
 /* ops.c */
 extern const struct card_ops dart_card_ops;

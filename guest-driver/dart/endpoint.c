@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Endpoints (section 3): regions of a process's virtual memory. They are not pinned, and need not
- * be present. The card asks where the pages are (miss.c).
+ * be present. The card asks where the pages are (miss.c). Endpoints of the driver's own memory
+ * (lane.c) are pinned.
  */
 #include "dart.h"
 
@@ -21,7 +22,8 @@ static void endpoint_free(struct kref *users)
 	struct dart_endpoint_object *endpoint =
 		container_of(users, struct dart_endpoint_object, object.users);
 
-	dart_pages_forget(endpoint);
+	if (!endpoint->pinned)
+		dart_pages_forget(endpoint);
 	kfree(endpoint);
 }
 
@@ -79,8 +81,13 @@ static int endpoint_open(struct dart_endpoint_object *endpoint)
 		ret = ret == -EBUSY ? -ENOSPC : ret;
 		goto give_back;
 	}
-	/* It has an address space of its own: two endpoints of a process may be taken apart. */
-	body.space = endpoint->object.index;
+	if (endpoint->pinned) {
+		body.flags = DART_ENDPOINT_PINNED;
+		uln_pages_describe(endpoint->pinned, &body.area);
+	} else {
+		/* An address space of its own: two endpoints of a process may be taken apart. */
+		body.space = endpoint->object.index;
+	}
 	ret = uln_command(file->card, DART_COMMAND_OPEN_ENDPOINT, endpoint->object.index, &body,
 			  sizeof(body));
 	if (!ret)
@@ -123,6 +130,30 @@ int dart_endpoint_open(struct uln_file *file, void *argument)
 	return 0;
 }
 
+/* Opens an endpoint of the driver's own memory, which is there until the file has ended. */
+int dart_endpoint_pin(struct uln_file *file, struct uln_pages *memory, u32 *index)
+{
+	struct dart_endpoint_object *endpoint __free(endpoint_put) =
+		kzalloc(sizeof(*endpoint), GFP_KERNEL);
+	int ret;
+
+	if (!endpoint)
+		return -ENOMEM;
+	uln_object_init(&endpoint->object, file, &dart_endpoint_kind);
+	endpoint->card = file->card;
+	endpoint->pinned = memory;
+	CLASS(uln_entry, entry)(file);
+	if (entry.error)
+		return entry.error;
+	ret = endpoint_open(endpoint);
+	if (ret)
+		return ret;
+	uln_object_join(&endpoint->object, DART_KIND_ENDPOINT);
+	*index = endpoint->object.index;
+	retain_and_null_ptr(endpoint);
+	return 0;
+}
+
 static void endpoint_close(struct card_object *object)
 {
 	struct dart_endpoint_object *endpoint = endpoint_of(object);
@@ -130,7 +161,8 @@ static void endpoint_close(struct card_object *object)
 
 	object->open = false;
 	uln_command_close(card, DART_COMMAND_CLOSE_ENDPOINT, object->index, NULL, 0);
-	dart_pages_end(endpoint);
+	if (!endpoint->pinned)
+		dart_pages_end(endpoint);
 	xa_erase(&dart_parts(card)->endpoints, object->index);
 	uln_share_give_some(object->file->share, DART_SHARE_CONNECTIONS, endpoint_count(card));
 	uln_object_leave(object);
@@ -138,7 +170,8 @@ static void endpoint_close(struct card_object *object)
 
 static void endpoint_release(struct card_object *object)
 {
-	dart_pages_drop(endpoint_of(object));
+	if (!endpoint_of(object)->pinned)
+		dart_pages_drop(endpoint_of(object));
 	uln_object_put(object);
 }
 

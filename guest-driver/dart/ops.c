@@ -216,4 +216,5 @@ const struct card_ops dart_card_ops = {
 	.start = dart_own_start,
 	.stop = ops_stop,
 	.end = dart_own_stop,
+	.lanes = &dart_lane_ops,
 };

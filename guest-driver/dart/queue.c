@@ -14,12 +14,21 @@ static_assert(sizeof(struct dart_record) == DART_RECORD_SIZE);
 
 #define queue_of(of) container_of(of, struct dart_queue_object, object)
 
-static const struct dart_record *queue_record(const struct dart_queue_object *queue, u32 n)
+/* Returns the place of record @n, whether or not it has been written. */
+const struct dart_record *dart_queue_record(const struct dart_queue_object *queue, u32 n)
 {
 	u32 place = (n & (queue->records - 1)) * DART_RECORD_SIZE;
 
 	return page_address(queue->memory->page[1 + place / ULN_PAGE_SIZE]) +
 	       place % ULN_PAGE_SIZE;
+}
+
+/* Reports how many records the owner has taken, if that is the driver itself. */
+void dart_queue_taken(const struct dart_queue_object *queue, u32 taken)
+{
+	u32 *word = page_address(queue->memory->page[0]) + DART_QUEUE_TAKEN;
+
+	smp_store_release(word, taken);
 }
 
 /* Returns whether there are more records than were taken: it has this number, or a later one. */
@@ -29,7 +38,7 @@ static bool queue_arrived(const struct uln_waiters *sleepers, u64 what)
 		container_of_const(sleepers, struct dart_queue_object, sleepers);
 	u32 taken = what;
 
-	return (s32)(READ_ONCE(queue_record(queue, taken)->number) - taken) > 0;
+	return (s32)(READ_ONCE(dart_queue_record(queue, taken)->number) - taken) > 0;
 }
 
 static void queue_arm(struct uln_waiters *sleepers, u64 what)

@@ -168,10 +168,18 @@ void uln_system_set_hosts(struct uln_system *system, u32 hosts)
 	system->hosts = hosts;
 }
 
-/* Returns whether there can be such a host. The switch may report how many there can be. */
+/* The switch may report how many there can be. */
+u32 uln_system_hosts(const struct uln_system *system)
+{
+	u32 most = ARRAY_SIZE(system->peers), hosts = READ_ONCE(system->hosts);
+
+	return hosts && hosts < most ? hosts : most;
+}
+
+/* Returns whether there can be such a host. */
 bool uln_system_has_host(const struct uln_system *system, u32 host)
 {
-	return host < ARRAY_SIZE(system->peers) && (!system->hosts || host < system->hosts);
+	return host < uln_system_hosts(system);
 }
 
 void uln_system_lose(struct uln_system *system, u32 host)

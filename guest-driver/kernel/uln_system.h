@@ -52,6 +52,8 @@ void uln_system_stop(struct uln_system *system);
  * @hosts: number of the switch's ports, which host ids are below; 0: unknown
  */
 void uln_system_set_hosts(struct uln_system *system, u32 hosts);
+/* Returns how many hosts there can be; ids are below it. */
+u32 uln_system_hosts(const struct uln_system *system);
 bool uln_system_has_host(const struct uln_system *system, u32 host);
 bool uln_system_is_open(const struct uln_system *system);
 struct uln_card *uln_system_card(const struct uln_system *system);

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The rings of a lane (uln_lane.h). A frame is a head and its bytes, and begins at a multiple of
+ * FRAME_ALIGN. It lies in one piece: one that does not fit at the ring's end begins at its start,
+ * behind a head that says so.
+ *
+ * Positions count bytes since the lane was opened, modulo 2^32. The other host may write to ring and
+ * control block at any time, and announce what it likes. So all of it is read once and checked; a
+ * host that breaks the rules breaks the lane.
+ */
+#include <linux/vmalloc.h>
+
+#include "uln_channel.h"
+#include "uln_core.h"
+#include "uln_lane.h"
+
+struct frame_head {
+	__le32 length;
+	__le32 reserved;
+};
+
+#define FRAME_ALIGN 16
+/* Instead of a length: the next frame is at the ring's start. */
+#define FRAME_SKIP U32_MAX
+/* A receiver reports what it has released in this many steps for each turn of the ring. */
+#define REPORTS 4
+/* Announcements that are taken in a row. */
+#define TAKEN_AT_ONCE 64
+
+#define RING ULN_PAGE_SIZE
+
+static u32 lane_mirror(const struct uln_lane *lane)
+{
+	return RING + lane->size;
+}
+
+static void *lane_ring(const struct uln_lane *lane, u32 position)
+{
+	return lane->base + RING + (position & (lane->size - 1));
+}
+
+static u32 lane_rest(const struct uln_lane *lane, u32 position)
+{
+	return lane->size - (position & (lane->size - 1));
+}
+
+/* Two frames fit into the ring, wherever the first begins. */
+u32 uln_lane_longest(const struct uln_lane *lane)
+{
+	return lane->size / 2 - FRAME_ALIGN;
+}
+
+static u32 frame_size(u32 length)
+{
+	return ALIGN(sizeof(struct frame_head) + length, FRAME_ALIGN);
+}
+
+/* Allocates the memory, and has the model open the lane. */
+int uln_lane_open(struct uln_lane *lane, u32 size)
+{
+	int ret;
+
+	spin_lock_init(&lane->lock);
+	lane->size = size;
+	ret = uln_pages_make(&lane->file, 2 * (RING + (u64)size), &lane->memory);
+	if (ret)
+		return ret;
+	lane->base = vmap(lane->memory->page, lane->memory->count, VM_MAP, PAGE_KERNEL);
+	ret = lane->base ? lane->ops->open(lane) : -ENOMEM;
+	if (ret)
+		uln_lane_close(lane);
+	return ret;
+}
+
+void uln_lane_close(struct uln_lane *lane)
+{
+	if (lane->base)
+		lane->ops->close(lane);
+	vunmap(lane->base);
+	lane->base = NULL;
+	uln_pages_give_back(&lane->memory);
+}
+
+void *uln_lane_reserve(struct uln_lane *lane, u32 length)
+{
+	u32 rest = lane_rest(lane, lane->appended), size = frame_size(length);
+
+	lane->skipped = size > rest ? rest : 0;
+	if (lane->appended - READ_ONCE(lane->released) + lane->skipped + size > lane->size)
+		return NULL;
+	return lane_ring(lane, lane->appended + lane->skipped) + lane_mirror(lane) +
+	       sizeof(struct frame_head);
+}
+
+static void lane_put_head(struct uln_lane *lane, u32 length, u32 size)
+{
+	struct frame_head *head = lane_ring(lane, lane->appended) + lane_mirror(lane);
+
+	*head = (struct frame_head) { .length = cpu_to_le32(length) };
+	lane->appended += size;
+}
+
+void uln_lane_commit(struct uln_lane *lane, u32 length)
+{
+	if (lane->skipped)
+		lane_put_head(lane, FRAME_SKIP, lane->skipped);
+	lane_put_head(lane, length, frame_size(length));
+}
+
+bool uln_lane_flush(struct uln_lane *lane)
+{
+	u32 at, length;
+
+	guard(spinlock_bh)(&lane->lock);
+	while (lane->passed != lane->appended) {
+		at = lane->passed & (lane->size - 1);
+		length = min3(lane->appended - lane->passed, lane->size - at,
+			      round_down(lane->ops->longest, FRAME_ALIGN));
+		if (lane->broken ||
+		    !lane->ops->send(lane, lane_mirror(lane) + RING + at, RING + at, length))
+			return false;
+		lane->passed += length;
+	}
+	return true;
+}
+
+/* Breaks the lane: the other host does not obey the rules. */
+static void lane_breach(struct uln_lane *lane, const char *what)
+{
+	if (lane->broken)
+		return;
+	dev_warn_ratelimited(&lane->file.card->dev, "host %u: %s: the channel ends\n", lane->host,
+			     what);
+	uln_lane_broke(lane);
+}
+
+/* The other host has released what this one has sent. */
+static void lane_take_report(struct uln_lane *lane)
+{
+	u32 released = le32_to_cpu(READ_ONCE(*(__le32 *)lane->base));
+
+	if (released - lane->released > READ_ONCE(lane->passed) - lane->released)
+		lane_breach(lane, "releases more than was sent");
+	else
+		WRITE_ONCE(lane->released, released);
+}
+
+/* Takes announcements. Whatever they say, it ends. */
+static void lane_pull(struct uln_lane *lane)
+{
+	unsigned int left = TAKEN_AT_ONCE;
+	u32 to, length;
+
+	while (left-- && !lane->broken && lane->ops->take(lane, &to, &length)) {
+		if (!to && length == sizeof(__le32)) {
+			lane_take_report(lane);
+			continue;
+		}
+		if (to != RING + (lane->arrived & (lane->size - 1)) || length % FRAME_ALIGN ||
+		    length > lane_rest(lane, lane->arrived) ||
+		    lane->arrived + length - lane->reported > lane->size) {
+			lane_breach(lane, "writes where it may not");
+			return;
+		}
+		lane->arrived += length;
+	}
+}
+
+/* Reports what was released, if that is due. */
+static void lane_report(struct uln_lane *lane)
+{
+	__le32 *word = lane->base + lane_mirror(lane);
+
+	if (lane->taken - lane->reported >= lane->size / REPORTS) {
+		/* The card may read it for an earlier report: from now on it may have arrived. */
+		WRITE_ONCE(*word, cpu_to_le32(lane->taken));
+		lane->reported = lane->taken;
+		lane->owes_report = true;
+	}
+	if (!lane->owes_report)
+		return;
+	guard(spinlock_bh)(&lane->lock);
+	if (!lane->broken && lane->ops->send(lane, lane_mirror(lane), 0, sizeof(*word)))
+		lane->owes_report = false;
+}
+
+/* Returns the head of the next frame, once it lies at the next position. */
+static const struct frame_head *lane_head(struct uln_lane *lane, u32 *length)
+{
+	const struct frame_head *head;
+
+	while (lane->taken != lane->arrived) {
+		head = lane_ring(lane, lane->taken);
+		*length = le32_to_cpu(READ_ONCE(head->length));
+		if (*length != FRAME_SKIP)
+			return head;
+		if (lane_rest(lane, lane->taken) == lane->size ||
+		    lane_rest(lane, lane->taken) > lane->arrived - lane->taken) {
+			lane_breach(lane, "skips what is not there");
+			return NULL;
+		}
+		lane->taken += lane_rest(lane, lane->taken);
+	}
+	return NULL;
+}
+
+const void *uln_lane_next(struct uln_lane *lane, u32 *length)
+{
+	const struct frame_head *head;
+
+	lane_pull(lane);
+	lane_report(lane);
+	head = lane->broken ? NULL : lane_head(lane, length);
+	if (!head)
+		return NULL;
+	if (*length > uln_lane_longest(lane) ||
+	    frame_size(*length) > lane_rest(lane, lane->taken)) {
+		lane_breach(lane, "sends a frame that is too long");
+		return NULL;
+	}
+	/* The rest is on its way. */
+	if (frame_size(*length) > lane->arrived - lane->taken)
+		return NULL;
+	lane->lent = frame_size(*length);
+	return head + 1;
+}
+
+void uln_lane_release(struct uln_lane *lane)
+{
+	lane->taken += lane->lent;
+	lane->lent = 0;
+	lane_report(lane);
+}
+
+bool uln_lane_arm(struct uln_lane *lane)
+{
+	return lane->broken || lane->ops->arm(lane);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Lanes: what a model provides for channels of the kernel (uln_channel.h).
+ *
+ * A lane is a path to one host in both directions. It has memory at each end, with the same layout:
+ *
+ *   0              control block, written by the other host: what it has released
+ *   page           ring, written by the other host
+ *   page + size    this host's control block, and ring, as the other host will have them (mirror)
+ *
+ * A sender builds frames in the mirror, and has the card deposit them at the same place of the other
+ * host's ring. The card announces each deposit to the receiver, in order.
+ */
+#ifndef _ULN_LANE_H
+#define _ULN_LANE_H
+
+#include "uln_core.h"
+
+struct uln_lane;
+
+/* Maximum bytes by which one end of a lane describes itself to the other. */
+#define ULN_LANE_ADDRESS 32
+
+/**
+ * struct uln_lane_ops - how a model carries lanes. The card's lock is not held in any of them
+ * @longest: maximum bytes of a deposit
+ * @open: opens a lane to uln_lane.host: uln_lane.memory exists and is mapped. Sets uln_lane.model
+ *	and .address
+ * @connect: the other end has this address: deposits may be made from now on
+ * @close: reverts @open. Nothing reaches the memory afterwards
+ * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the other's.
+ *	The bytes are announced there when they have arrived. False: there is no room now, and
+ *	uln_lane_woken() is called when there is; or the lane is broken, and uln_lane_broke() has
+ *	been called. Called with uln_lane.lock held
+ * @take: takes the next announcement: where bytes have arrived, and how many, both unchecked.
+ *	False: there is none
+ * @arm: has uln_lane_woken() called at the next announcement. False: there is one now
+ */
+struct uln_lane_ops {
+	u32 longest;
+	int (*open)(struct uln_lane *lane);
+	int (*connect)(struct uln_lane *lane, const u8 *address);
+	void (*close)(struct uln_lane *lane);
+	bool (*send)(struct uln_lane *lane, u32 from, u32 to, u32 length);
+	bool (*take)(struct uln_lane *lane, u32 *to, u32 *length);
+	bool (*arm)(struct uln_lane *lane);
+};
+
+struct uln_lane {
+	const struct uln_lane_ops *ops;
+	/* Owns the model's objects. */
+	struct uln_file file;
+	u32 host;
+	/* The model's own structure, and by what the other end reaches this one. */
+	void *model;
+	u8 address[ULN_LANE_ADDRESS];
+
+	struct uln_pages *memory;
+	void *base;
+	u32 size;
+	/* Nothing can be sent or received. */
+	bool broken;
+
+	/* The sender's: bytes appended, passed to the card, and released by the other host. */
+	u32 appended;
+	u32 passed;
+	u32 released;
+	/* The bytes that were reserved before the frame, to begin at the ring's start. */
+	u32 skipped;
+	/* The receiver's: bytes that have arrived, were released, and were reported as released. */
+	u32 arrived;
+	u32 taken;
+	u32 reported;
+	/* The last report has not been passed to the card. */
+	bool owes_report;
+	/* Bytes of the frame that is lent. */
+	u32 lent;
+	/* Guards @send, which both use, and @passed. */
+	spinlock_t lock;
+};
+
+/* channel.c: a lane has news for its client, or is broken. Any context without hard interrupts. */
+void uln_lane_woken(struct uln_lane *lane);
+void uln_lane_broke(struct uln_lane *lane);
+
+/* lane.c */
+int uln_lane_open(struct uln_lane *lane, u32 size);
+void uln_lane_close(struct uln_lane *lane);
+u32 uln_lane_longest(const struct uln_lane *lane);
+void *uln_lane_reserve(struct uln_lane *lane, u32 length);
+void uln_lane_commit(struct uln_lane *lane, u32 length);
+bool uln_lane_flush(struct uln_lane *lane);
+const void *uln_lane_next(struct uln_lane *lane, u32 *length);
+void uln_lane_release(struct uln_lane *lane);
+bool uln_lane_arm(struct uln_lane *lane);
+
+#endif /* _ULN_LANE_H */
