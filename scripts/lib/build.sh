@@ -117,6 +117,8 @@ make_c_example() {
 }
 
 MODULE=$GUEST/hamlyn.ko
+# The network device over it. It is built and replaced with the module, and before it.
+NET_MODULE=$GUEST/hamlyn-net.ko
 # Files that change with the guests' kernel: what is older than one of them is built again.
 KERNEL_STAMPS=("$ROOT/packages")
 if [[ $HAMLYN_KERNEL == debug ]]; then KERNEL_STAMPS+=("$ROOT/debug-kernel"); fi
@@ -148,6 +150,7 @@ make_module() {
     touch "$objects/started"
     copy_module "$objects"
     in_kernel "$objects"
+    if [[ -e $objects/hamlyn-net.ko ]]; then cp "$objects/hamlyn-net.ko" "$NET_MODULE"; fi
     cp "$objects/hamlyn.ko" "$MODULE.partial"
     # The module gets the time at which the build began: a source that was edited meanwhile is newer.
     touch -r "$objects/started" "$MODULE.partial"

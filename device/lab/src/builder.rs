@@ -12,6 +12,7 @@ use super::processes::Directory;
 use super::qemu::{CARD_SLOT, Functions, Machine};
 use super::service::{Recipe, Service};
 use super::stores::{self, Snoop, Stores};
+use super::subnet::Subnet;
 use super::{Accel, Accelerator, Added, Card, Host, Kit, Lab, Memory, Vm, image};
 
 /// Returns more arguments for a machine's QEMU, given its index and the lab's directory.
@@ -41,6 +42,7 @@ pub struct Builder {
     switch_args: Vec<String>,
     qemu_args: Box<QemuArgs>,
     network: bool,
+    ip: Option<Subnet>,
     patience: Duration,
     wait_for_guests: bool,
     progress: Box<dyn Fn(&str)>,
@@ -67,6 +69,7 @@ impl Default for Builder {
             switch_args: Vec::new(),
             qemu_args: Box::new(|_, _| Vec::new()),
             network: false,
+            ip: None,
             patience: Duration::from_secs(120),
             wait_for_guests: true,
             progress: Box::new(|_| {}),
@@ -203,6 +206,12 @@ impl Builder {
         self
     }
 
+    /// Gives the machines IP addresses of this range, for a network over their cards.
+    pub fn ip(mut self, range: Option<Subnet>) -> Builder {
+        self.ip = range;
+        self
+    }
+
     /// Sets how long to wait for a guest to become ready, and for each output of a program in it.
     pub fn patience(mut self, patience: Duration) -> Builder {
         self.patience = patience;
@@ -232,6 +241,9 @@ impl Builder {
         self.adapt(&kit.host);
         let accelerator = self.accel.decide()?;
         ensure!(!self.network || self.vms == 2, "the network links two machines, not {}", self.vms);
+        if let Some(most) = self.ip.map(Subnet::machines) {
+            ensure!(self.vms <= most, "the range of addresses is for {most} machines, not {}", self.vms);
+        }
         let cards = self.vms + self.spare_cards;
         if let Some((card, program, _)) = &self.card_program {
             let program = program.display();
@@ -367,10 +379,9 @@ impl Builder {
 
     /// Returns the words for a machine's kernel command line.
     fn words(&self, index: usize) -> String {
-        match self.network {
-            true => format!("hamlyn.net={} {}", network::address(index), self.append),
-            false => self.append.clone(),
-        }
+        let network = self.network.then(|| format!("hamlyn.net={}", network::address(index)));
+        let ip = self.ip.map(|range| range.words(index, self.vms));
+        network.into_iter().chain(ip).chain([self.append.clone()]).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the arguments for a machine's other devices.

@@ -32,6 +32,7 @@ mod remote;
 mod run;
 mod service;
 mod stores;
+mod subnet;
 mod vm;
 
 pub use accel::{Accel, Accelerator};
@@ -46,6 +47,7 @@ pub use qemu::{CARD_SLOT, Functions, Memory, card_arguments, snoop_arguments};
 pub use remote::{Input, Remote};
 pub use run::Run;
 pub use stores::{Snoop, Stores, plugin};
+pub use subnet::Subnet;
 pub use vm::{MODULE, SELDOM_PROBES, SWAP, Vm};
 
 use std::path::{Path, PathBuf};

@@ -45,6 +45,7 @@ mod many;
 mod messages;
 mod middleware;
 mod neighbours;
+mod network;
 mod notifications;
 mod own_program;
 mod plug;

@@ -18,7 +18,7 @@ use super::demo::stage::Stage;
 use super::layout::Layout;
 use super::{MachineArgs, tell};
 use hamlyn_lab::plain::plain;
-use hamlyn_lab::{Added, Kit, Lab, Vm};
+use hamlyn_lab::{Added, Kit, Lab, Subnet, Vm};
 
 /// Start virtual machines with cards, to use by hand, until Ctrl-C or until all have powered off
 #[derive(Debug, Args)]
@@ -28,6 +28,7 @@ Examples:
   hamlyn up -n 4 --memory 512M
   hamlyn up --isolate                     a process for each card, to be limited or killed by itself
   hamlyn up --add target/x86_64-unknown-linux-musl/release/hello    a program of yours: hamlyn exec vm0 -- hello
+  hamlyn up --model dart --ip 10.7.0.0/24   a network over the cards, for any program: ping vm1
   hamlyn up --net                         two machines that can also speak TCP, to compare
   hamlyn up --paths 4                     packets of a message overtake each other in the switch
   hamlyn up -- --packet-size 1024         what follows -- is for the cards: see hamlyn card --help
@@ -43,6 +44,9 @@ pub(super) struct UpArgs {
     /// (docs/your-program.md). May be repeated
     #[arg(long, value_name = "FILE[:NAME]")]
     add: Vec<Added>,
+    /// Give the machines a network over their cards, with addresses of this range: vm0 has the first
+    #[arg(long, value_name = "RANGE")]
+    ip: Option<Subnet>,
     /// Also link two machines by a virtio-net network: vm0 is 192.0.2.1 there, vm1 192.0.2.2
     #[arg(long)]
     net: bool,
@@ -143,7 +147,11 @@ fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyho
         .kit(kit)
         .kernel_args(&args.append);
     let words = args.qemu_args.clone();
-    let lab = lab.programs(args.add.iter().cloned()).network(args.net).qemu_args(move |_, _| words.clone());
+    let lab = lab
+        .programs(args.add.iter().cloned())
+        .network(args.net)
+        .ip(args.ip)
+        .qemu_args(move |_, _| words.clone());
     lab.wait_for_guests(args.initrd.is_none()).progress(tell).start()
 }
 
