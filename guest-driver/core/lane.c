@@ -113,13 +113,16 @@ bool uln_lane_flush(struct uln_lane *lane)
 
 	guard(spinlock_bh)(&lane->lock);
 	while (lane->passed != lane->appended) {
+		if (lane->deposits - READ_ONCE(lane->deposits_taken) >= lane->ops->most)
+			return false;
 		at = lane->passed & (lane->size - 1);
 		length = min3(lane->appended - lane->passed, lane->size - at,
 			      round_down(lane->ops->longest, FRAME_ALIGN));
 		if (lane->broken ||
 		    !lane->ops->send(lane, lane_mirror(lane) + RING + at, RING + at, length))
 			return false;
-		lane->passed += length;
+		lane->deposits++;
+		WRITE_ONCE(lane->passed, lane->passed + length);
 	}
 	return true;
 }
@@ -137,12 +140,17 @@ static void lane_breach(struct uln_lane *lane, const char *what)
 /* The other host has released what this one has sent. */
 static void lane_take_report(struct uln_lane *lane)
 {
-	u32 released = le32_to_cpu(READ_ONCE(*(__le32 *)lane->base));
+	const struct uln_lane_report *report = lane->base;
+	u32 released = le32_to_cpu(READ_ONCE(report->bytes));
+	u32 taken = le32_to_cpu(READ_ONCE(report->deposits));
 
-	if (released - lane->released > READ_ONCE(lane->passed) - lane->released)
+	if (released - lane->released > READ_ONCE(lane->passed) - lane->released ||
+	    taken - lane->deposits_taken > READ_ONCE(lane->deposits) - lane->deposits_taken) {
 		lane_breach(lane, "releases more than was sent");
-	else
-		WRITE_ONCE(lane->released, released);
+		return;
+	}
+	WRITE_ONCE(lane->released, released);
+	WRITE_ONCE(lane->deposits_taken, taken);
 }
 
 /* Takes announcements. Whatever they say, it ends. */
@@ -152,7 +160,7 @@ static void lane_pull(struct uln_lane *lane)
 	u32 to, length;
 
 	while (left-- && !lane->broken && lane->ops->take(lane, &to, &length)) {
-		if (!to && length == sizeof(__le32)) {
+		if (!to && length == sizeof(struct uln_lane_report)) {
 			lane_take_report(lane);
 			continue;
 		}
@@ -162,6 +170,7 @@ static void lane_pull(struct uln_lane *lane)
 			lane_breach(lane, "writes where it may not");
 			return;
 		}
+		lane->announced++;
 		lane->arrived += length;
 	}
 }
@@ -169,18 +178,21 @@ static void lane_pull(struct uln_lane *lane)
 /* Reports what was released, if that is due. */
 static void lane_report(struct uln_lane *lane)
 {
-	__le32 *word = lane->base + lane_mirror(lane);
+	struct uln_lane_report *report = lane->base + lane_mirror(lane);
 
-	if (lane->taken - lane->reported >= lane->size / REPORTS) {
+	if (lane->taken - lane->reported >= lane->size / REPORTS ||
+	    lane->announced - lane->announced_reported >= lane->ops->most / REPORTS) {
 		/* The card may read it for an earlier report: from now on it may have arrived. */
-		WRITE_ONCE(*word, cpu_to_le32(lane->taken));
+		WRITE_ONCE(report->bytes, cpu_to_le32(lane->taken));
+		WRITE_ONCE(report->deposits, cpu_to_le32(lane->announced));
 		lane->reported = lane->taken;
+		lane->announced_reported = lane->announced;
 		lane->owes_report = true;
 	}
 	if (!lane->owes_report)
 		return;
 	guard(spinlock_bh)(&lane->lock);
-	if (!lane->broken && lane->ops->send(lane, lane_mirror(lane), 0, sizeof(*word)))
+	if (!lane->broken && lane->ops->send(lane, lane_mirror(lane), 0, sizeof(*report)))
 		lane->owes_report = false;
 }
 

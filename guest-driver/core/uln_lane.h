@@ -4,7 +4,7 @@
  *
  * A lane is a path to one host in both directions. It has memory at each end, with the same layout:
  *
- *   0              control block, written by the other host: what it has released
+ *   0              control block, written by the other host: what it has released (uln_lane_report)
  *   page           ring, written by the other host
  *   page + size    this host's control block, and ring, as the other host will have them (mirror)
  *
@@ -24,11 +24,13 @@ struct uln_lane;
 /**
  * struct uln_lane_ops - how a model carries lanes. The card's lock is not held in any of them
  * @longest: maximum bytes of a deposit
+ * @most: maximum number of deposits in the ring that the other end has not taken
  * @open: opens a lane to uln_lane.host: uln_lane.memory exists and is mapped. Sets uln_lane.model
  *	and .address
  * @connect: the other end has this address: deposits may be made from now on
  * @close: reverts @open. Nothing reaches the memory afterwards
- * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the other's.
+ * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the other's:
+ *	in the ring, as number uln_lane.deposits, or (0) the control block.
  *	The bytes are announced there when they have arrived. False: there is no room now, and
  *	uln_lane_woken() is called when there is; or the lane is broken, and uln_lane_broke() has
  *	been called. Called with uln_lane.lock held
@@ -38,12 +40,19 @@ struct uln_lane;
  */
 struct uln_lane_ops {
 	u32 longest;
+	u32 most;
 	int (*open)(struct uln_lane *lane);
 	int (*connect)(struct uln_lane *lane, const u8 *address);
 	void (*close)(struct uln_lane *lane);
 	bool (*send)(struct uln_lane *lane, u32 from, u32 to, u32 length);
 	bool (*take)(struct uln_lane *lane, u32 *to, u32 *length);
 	bool (*arm)(struct uln_lane *lane);
+};
+
+/* The control block: what a receiver has released since the lane was opened, modulo 2^32. */
+struct uln_lane_report {
+	__le32 bytes;
+	__le32 deposits;
 };
 
 struct uln_lane {
@@ -65,12 +74,18 @@ struct uln_lane {
 	u32 appended;
 	u32 passed;
 	u32 released;
+	/* The same of deposits: passed to the card, and taken by the other host. */
+	u32 deposits;
+	u32 deposits_taken;
 	/* The bytes that were reserved before the frame, to begin at the ring's start. */
 	u32 skipped;
 	/* The receiver's: bytes that have arrived, were released, and were reported as released. */
 	u32 arrived;
 	u32 taken;
 	u32 reported;
+	/* Deposits that have arrived, and that were reported. */
+	u32 announced;
+	u32 announced_reported;
 	/* The last report has not been passed to the card. */
 	bool owes_report;
 	/* Bytes of the frame that is lent. */

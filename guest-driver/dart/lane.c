@@ -7,8 +7,9 @@
 #include "dart.h"
 #include "uln_lane.h"
 
-/* Records of the queue. Further deposits wait at the card until some have been taken. */
+/* Records of the queue: there is one for each deposit, and for reports. */
 #define RECORDS 1024
+#define MOST (RECORDS - 16)
 
 #define DEPOSIT (DART_MAIN_WRITE_MULTIPLE | DART_COMPARE_ALWAYS << DART_COMPARE_SHIFT)
 
@@ -205,6 +206,7 @@ static bool lane_arm(struct uln_lane *lane)
 
 const struct uln_lane_ops dart_lane_ops = {
 	.longest = DART_LONGEST,
+	.most = MOST,
 	.open = lane_open,
 	.connect = lane_connect,
 	.close = lane_close,

@@ -37,9 +37,11 @@ static void bell_move(struct uln_card *card, resource_size_t start, bool posted)
 	lockdep_assert_held(&card->lock);
 	parts->doorbells = start;
 	parts->posted = posted;
-	xa_for_each(&parts->termini, index, terminus)
+	xa_for_each(&parts->termini, index, terminus) {
 		uln_withdraw(&terminus->object, HAMLYN_MAP_DOORBELL, HAMLYN_DOORBELL_SIZE);
-	hamlyn_wellknown_doorbell(card);
+		if (hamlyn_post_move(terminus))
+			uln_card_fail(card);
+	}
 }
 
 /* Returns whether two functions are neighbours: those of one card. */

@@ -66,6 +66,10 @@ struct hamlyn_terminus {
 	/* What poll waits for, if anything. */
 	bool polled;
 	struct hamlyn_terminus_wait poll;
+	/* Only of the driver's own: its doorbell, and the number of requests posted (post.c). */
+	void __iomem *bell;
+	spinlock_t bell_lock;
+	u32 tail;
 };
 
 struct hamlyn_slot {
@@ -110,6 +114,14 @@ int hamlyn_terminus_arm(struct uln_file *file, void *argument);
 int hamlyn_send_buffer_set(struct uln_file *file, void *argument);
 int hamlyn_send_buffer_clear(struct uln_file *file, void *argument);
 
+/* post.c */
+int hamlyn_post_open(struct hamlyn_terminus *terminus);
+int hamlyn_post_move(struct hamlyn_terminus *terminus);
+void hamlyn_post_close(struct hamlyn_terminus *terminus);
+bool hamlyn_post_ready(struct hamlyn_terminus *terminus);
+bool hamlyn_post(struct hamlyn_terminus *terminus, const struct hamlyn_request *request,
+		 const void *metadata, u32 metadata_length, const void *body, u32 length);
+
 /* window.c */
 int hamlyn_terminus_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
 			 u64 size);
@@ -120,6 +132,9 @@ extern const struct card_kind hamlyn_slot_kind;
 int hamlyn_slot_create(struct uln_file *file, void *argument);
 int hamlyn_slot_destroy(struct uln_file *file, void *argument);
 void hamlyn_slot_undo(struct uln_file *file, void *argument);
+struct hamlyn_slot *hamlyn_slot_lend(struct uln_file *file, const struct uln_area *area,
+				     struct uln_pages *metadata, struct hamlyn_queue *queue,
+				     u64 *key);
 struct hamlyn_slot *hamlyn_slot_open_page(struct uln_file *file, u32 source,
 					  struct hamlyn_queue *queue,
 					  const struct hamlyn_open_slot *like, u32 metadata);
@@ -147,7 +162,9 @@ int hamlyn_wellknown_init(struct uln_card *card);
 void hamlyn_wellknown_free(struct uln_card *card);
 void hamlyn_wellknown_start(struct uln_card *card);
 void hamlyn_wellknown_stop(struct uln_card *card, struct uln_closed *closed);
-void hamlyn_wellknown_doorbell(struct uln_card *card);
+
+/* lane.c */
+extern const struct uln_lane_ops hamlyn_lane_ops;
 
 /* ops.c */
 extern const struct card_ops hamlyn_card_ops;

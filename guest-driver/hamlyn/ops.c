@@ -222,4 +222,5 @@ const struct card_ops hamlyn_card_ops = {
 	.start = hamlyn_wellknown_start,
 	.stop = ops_stop,
 	.end = hamlyn_wellknown_stop,
+	.lanes = &hamlyn_lane_ops,
 };

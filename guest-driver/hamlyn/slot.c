@@ -153,6 +153,39 @@ int hamlyn_slot_create(struct uln_file *file, void *argument)
 }
 
 /*
+ * Opens a slot over memory of the driver's own, with a new key: @area is lent, and stays until the
+ * slot is closed; @metadata then goes with it. The card's lock is held.
+ */
+struct hamlyn_slot *hamlyn_slot_lend(struct uln_file *file, const struct uln_area *area,
+				     struct uln_pages *metadata, struct hamlyn_queue *queue,
+				     u64 *key)
+{
+	struct hamlyn_slot *slot __free(slot_free) = kzalloc(sizeof(*slot), GFP_KERNEL);
+	struct hamlyn_open_slot body = {
+		.area = *area,
+		.key = slot_make_key(),
+		.metadata_entries = metadata->length / HAMLYN_METADATA_SIZE,
+		.mode = HAMLYN_MODE_NORMAL,
+		.queue = queue->object.index,
+	};
+	int ret;
+
+	if (!slot)
+		return ERR_PTR(-ENOMEM);
+	uln_object_init(&slot->object, file, &hamlyn_slot_kind);
+	uln_pages_describe(metadata, &body.metadata);
+	ret = slot_open(slot, &body);
+	if (ret)
+		return ERR_PTR(ret);
+	slot->metadata = metadata;
+	slot->queue = queue;
+	queue->slots++;
+	uln_object_join(&slot->object, HAMLYN_KIND_SLOT);
+	*key = body.key;
+	return_ptr(slot);
+}
+
+/*
  * Opens slot @source, which takes messages from the operating system of host @source alone. Its
  * memory is a page of the driver's own; the metadata area begins @metadata bytes into it. The
  * card's lock is held.

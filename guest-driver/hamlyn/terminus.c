@@ -198,6 +198,7 @@ static void terminus_release(struct card_object *object)
 
 	for (tag = 0; tag < HAMLYN_SEND_BUFFERS; tag++)
 		uln_pages_free(terminus->buffers[tag]);
+	hamlyn_post_close(terminus);
 	terminus_unmap_status(terminus);
 	hamlyn_terminus_put(terminus);
 }

@@ -29,9 +29,6 @@ struct hamlyn_wellknown {
 	/* The owner of the objects that are opened. */
 	struct uln_file file;
 	struct hamlyn_terminus *terminus;
-	void __iomem *window;
-	void __iomem *doorbell;
-	u32 tail;
 
 	struct hamlyn_queue *queue;
 	u32 cursor;
@@ -52,7 +49,6 @@ static bool wellknown_post(struct peer_transport *transport, u32 host, u32 entry
 			   const struct uln_wire *wire, const void *data, u32 length)
 {
 	struct hamlyn_wellknown *own = wellknown_of(transport);
-	struct hamlyn_terminus_status *status = page_address(own->terminus->status);
 	struct hamlyn_request request = {
 		.destination = host,
 		.slot = own->card->host,
@@ -63,21 +59,8 @@ static bool wellknown_post(struct peer_transport *transport, u32 host, u32 entry
 		.length = length,
 		.metadata_length = sizeof(*wire),
 	};
-	void __iomem *to;
 
-	if (own->tail - READ_ONCE(status->completed) >= HAMLYN_WORK_QUEUE_USABLE)
-		return false;
-	to = own->window + HAMLYN_WINDOW_WORK_QUEUE +
-	     own->tail % HAMLYN_WORK_QUEUE_ENTRIES * HAMLYN_ENTRY_SIZE;
-	memcpy_toio(to, &request, sizeof(request));
-	memcpy_toio(to + sizeof(request), wire, sizeof(*wire));
-	memcpy_toio(to + sizeof(request) + sizeof(*wire), data, length);
-	wmb(); /* The whole request is visible before the tail. */
-	writel(++own->tail, own->window + HAMLYN_WINDOW_TAIL);
-	mb(); /* The card sees the tail before it sleeps, or the driver sees it asleep. */
-	if (!readl(own->window + HAMLYN_WINDOW_AWAKE))
-		writel(1, own->doorbell);
-	return true;
+	return hamlyn_post(own->terminus, &request, wire, sizeof(*wire), data, length);
 }
 
 /* Returns the next notification's host and entry; false if there is none. */
@@ -176,29 +159,6 @@ void hamlyn_wellknown_free(struct uln_card *card)
 	kfree(hamlyn_parts(card)->wellknown);
 }
 
-static void __iomem *wellknown_map_doorbell(struct uln_card *card, u32 terminus)
-{
-	return ioremap(hamlyn_parts(card)->doorbells + (u64)terminus * HAMLYN_DOORBELL_SIZE,
-		       HAMLYN_DOORBELL_SIZE);
-}
-
-/* Follows doorbells that have moved; the card's lock is held. */
-void hamlyn_wellknown_doorbell(struct uln_card *card)
-{
-	struct hamlyn_wellknown *own = hamlyn_parts(card)->wellknown;
-	void __iomem *doorbell;
-
-	if (!own || !own->doorbell)
-		return;
-	doorbell = wellknown_map_doorbell(card, own->terminus->object.index);
-	if (!doorbell) {
-		uln_card_fail(card);
-		return;
-	}
-	iounmap(own->doorbell);
-	own->doorbell = doorbell;
-}
-
 /* Each entry of a slot takes messages of a place, or of none. */
 static void wellknown_lay_out(struct hamlyn_wellknown *own, u32 host, void *page)
 {
@@ -254,15 +214,10 @@ static int wellknown_open(struct hamlyn_wellknown *own)
 	if (!card->live)
 		return -ENODEV;
 	own->terminus = xa_load(&parts->termini, terminus.terminus);
-	own->window = hamlyn_window(card, terminus.terminus);
-	own->doorbell = wellknown_map_doorbell(card, terminus.terminus);
-	if (!own->doorbell)
-		return -ENOMEM;
 	own->queue = xa_load(&parts->queues, queue.queue);
-	own->tail = 0;
 	own->cursor = 0;
 	own->pass = 0;
-	ret = wellknown_open_slots(own);
+	ret = hamlyn_post_open(own->terminus) ?: wellknown_open_slots(own);
 	if (ret)
 		return ret;
 	uln_system_open(card->system, &own->transport);
@@ -295,8 +250,4 @@ void hamlyn_wellknown_stop(struct uln_card *card, struct uln_closed *closed)
 	uln_system_stop(card->system);
 	while (uln_file_close_next(&own->file, closed))
 		;
-	if (own->doorbell)
-		iounmap(own->doorbell);
-	own->window = NULL;
-	own->doorbell = NULL;
 }
