@@ -92,6 +92,21 @@ static int service_requested(struct wait_queue_entry *entry, unsigned int mode, 
 	return 1;
 }
 
+static void lane_woken(struct uln_lane *lane)
+{
+	struct uln_channel *channel = container_of(lane, struct uln_channel, lane);
+
+	if (READ_ONCE(channel->told))
+		channel->service->client->woken(channel);
+}
+
+static void lane_broke(struct uln_lane *lane)
+{
+	service_look_soon(container_of(lane, struct uln_channel, lane)->service);
+}
+
+static const struct uln_lane_user lane_user = { .woken = lane_woken, .broke = lane_broke };
+
 static u32 service_name(const struct uln_service *service, u8 *name)
 {
 	return snprintf(name, ULN_MAX_NAME, NAME_PREFIX "%s", service->client->name);
@@ -106,6 +121,7 @@ static struct uln_channel *channel_create(struct uln_service *service, u32 host)
 		return NULL;
 	channel->service = service;
 	channel->lane.ops = service->card->ops->lanes;
+	channel->lane.user = &lane_user;
 	channel->lane.host = host;
 	uln_file_init(&channel->lane.file, service->card);
 	channel->lane.file.number = ULN_OWN_NUMBER;
@@ -652,17 +668,3 @@ bool uln_channel_arm(struct uln_channel *channel)
 	return uln_lane_arm(&channel->lane);
 }
 EXPORT_SYMBOL_GPL(uln_channel_arm);
-
-void uln_lane_woken(struct uln_lane *lane)
-{
-	struct uln_channel *channel = container_of(lane, struct uln_channel, lane);
-
-	if (READ_ONCE(channel->told))
-		channel->service->client->woken(channel);
-}
-
-void uln_lane_broke(struct uln_lane *lane)
-{
-	WRITE_ONCE(lane->broken, true);
-	service_look_soon(container_of(lane, struct uln_channel, lane)->service);
-}

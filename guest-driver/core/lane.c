@@ -44,6 +44,17 @@ static u32 lane_rest(const struct uln_lane *lane, u32 position)
 	return lane->size - (position & (lane->size - 1));
 }
 
+void uln_lane_woken(struct uln_lane *lane)
+{
+	lane->user->woken(lane);
+}
+
+void uln_lane_broke(struct uln_lane *lane)
+{
+	WRITE_ONCE(lane->broken, true);
+	lane->user->broke(lane);
+}
+
 /* Two frames fit into the ring, wherever the first begins. */
 u32 uln_lane_longest(const struct uln_lane *lane)
 {

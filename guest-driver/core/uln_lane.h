@@ -49,6 +49,14 @@ struct uln_lane_ops {
 	bool (*arm)(struct uln_lane *lane);
 };
 
+/* The owner of a lane, whom the model tells of news. Any context; interrupts may be off. */
+struct uln_lane_user {
+	/* Bytes, or room for more, may have come. */
+	void (*woken)(struct uln_lane *lane);
+	/* Nothing more can be sent or received. */
+	void (*broke)(struct uln_lane *lane);
+};
+
 /* The control block: what a receiver has released since the lane was opened, modulo 2^32. */
 struct uln_lane_report {
 	__le32 bytes;
@@ -57,6 +65,7 @@ struct uln_lane_report {
 
 struct uln_lane {
 	const struct uln_lane_ops *ops;
+	const struct uln_lane_user *user;
 	/* Owns the model's objects. */
 	struct uln_file file;
 	u32 host;
@@ -94,11 +103,9 @@ struct uln_lane {
 	spinlock_t lock;
 };
 
-/* channel.c: a lane has news for its client, or is broken. Any context without hard interrupts. */
+/* lane.c */
 void uln_lane_woken(struct uln_lane *lane);
 void uln_lane_broke(struct uln_lane *lane);
-
-/* lane.c */
 int uln_lane_open(struct uln_lane *lane, u32 size);
 void uln_lane_close(struct uln_lane *lane);
 u32 uln_lane_longest(const struct uln_lane *lane);

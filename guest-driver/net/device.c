@@ -12,9 +12,9 @@
 /* A local address, "uln", and the host's id. */
 static const u8 prefix[4] = { 0x02, 'u', 'l', 'n' };
 
-/* Bytes of the ring in each direction: at least twice the longest packet. */
+/* Bytes of the ring in each direction: at least twice the longest packet and what it leaves. */
 #define RING (256U << 10)
-static_assert(RING / 2 > NET_LONGEST + 64);
+static_assert(RING / 2 > NET_LONGEST + (17U << 10));
 
 static void address_of(u32 host, u8 *address)
 {
@@ -32,14 +32,6 @@ static u32 net_host_of(const struct sk_buff *skb)
 	return !memcmp(to, prefix, sizeof(prefix)) && host < NET_HOSTS ? host : NET_HOSTS;
 }
 
-/* Hosts that were not expected when the device was made share a queue. */
-u16 net_queue_of(const struct net_device *dev, u32 host)
-{
-	u32 queue = NET_FLOOD + 1 + host;
-
-	return queue < dev->real_num_tx_queues ? queue : NET_FLOOD;
-}
-
 static u16 net_select_queue(struct net_device *dev, struct sk_buff *skb,
 			    struct net_device *subordinate)
 {
@@ -51,7 +43,7 @@ static void net_flood(struct net_card *card, const struct sk_buff *skb)
 	struct net_port *port;
 
 	for (port = card->ports; port < card->ports + NET_HOSTS; port++)
-		if (READ_ONCE(port->channel) && net_port_send(port, skb, false) == NET_FULL)
+		if (READ_ONCE(port->channel) && net_port_send(port, skb, true, false) == NET_FULL)
 			net_count(port, NET_TX_NO_ROOM, 1);
 }
 
@@ -68,7 +60,7 @@ static netdev_tx_t net_start_xmit(struct sk_buff *skb, struct net_device *dev)
 		return NETDEV_TX_OK;
 	}
 	port = &card->ports[host];
-	switch (net_port_send(port, skb, netdev_xmit_more())) {
+	switch (net_port_send(port, skb, false, netdev_xmit_more())) {
 	case NET_FULL:
 		netif_tx_stop_queue(queue);
 		smp_mb__after_atomic(); /* Room that came meanwhile may not have woken the queue. */

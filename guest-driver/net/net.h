@@ -80,14 +80,13 @@ enum net_sent {
 	NET_NO_PEER,
 };
 
-/* device.c */
-u16 net_queue_of(const struct net_device *dev, u32 host);
-
 /* port.c */
+u16 net_queue_of(const struct net_device *dev, u32 host);
 void net_port_init(struct net_card *card, u32 host);
 void net_port_open(struct net_port *port, struct uln_channel *channel);
 void net_port_close(struct net_port *port);
-enum net_sent net_port_send(struct net_port *port, const struct sk_buff *skb, bool more);
+enum net_sent net_port_send(struct net_port *port, const struct sk_buff *skb, bool flood,
+			    bool more);
 bool net_port_has_room(struct net_port *port);
 
 #endif /* _NET_H */

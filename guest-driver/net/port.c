@@ -9,16 +9,35 @@
 #define SMALL 2048
 /* Bytes of the others that are: heads of all usual protocols. */
 #define LINEAR 256
+/* Bytes of a ring that packets for one host leave to those for all hosts, which cannot wait. */
+#define FLOOD_ROOM (16U << 10)
+
+/* Hosts that were not expected when the device was made share a queue. */
+u16 net_queue_of(const struct net_device *dev, u32 host)
+{
+	u32 queue = NET_FLOOD + 1 + host;
+
+	return queue < dev->real_num_tx_queues ? queue : NET_FLOOD;
+}
 
 static struct netdev_queue *port_queue(const struct net_port *port)
 {
 	return netdev_get_tx_queue(port->dev, net_queue_of(port->dev, port->host));
 }
 
+/* Reserves room for a packet of a length; the lock is held. */
+static struct net_head *port_reserve(const struct net_port *port, u32 length, bool flood)
+{
+	length += sizeof(struct net_head);
+	if (!flood && !uln_channel_reserve(port->channel, length + FLOOD_ROOM))
+		return NULL;
+	return uln_channel_reserve(port->channel, length);
+}
+
 /* The lock is held. */
 static bool port_has_room(const struct net_port *port)
 {
-	return uln_channel_reserve(port->channel, sizeof(struct net_head) + NET_LONGEST);
+	return port_reserve(port, NET_LONGEST, false);
 }
 
 bool net_port_has_room(struct net_port *port)
@@ -27,14 +46,14 @@ bool net_port_has_room(struct net_port *port)
 	return !port->channel || port_has_room(port);
 }
 
-enum net_sent net_port_send(struct net_port *port, const struct sk_buff *skb, bool more)
+enum net_sent net_port_send(struct net_port *port, const struct sk_buff *skb, bool flood, bool more)
 {
 	struct net_head *head;
 
 	guard(spinlock_bh)(&port->lock);
 	if (!port->channel)
 		return NET_NO_PEER;
-	head = uln_channel_reserve(port->channel, sizeof(*head) + skb->len);
+	head = port_reserve(port, skb->len, flood);
 	if (!head) {
 		uln_channel_flush(port->channel);
 		return NET_FULL;

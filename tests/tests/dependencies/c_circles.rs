@@ -18,6 +18,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("clan", &["base", "core", "kernel"]),
     ("dart", &["base", "core", "kernel"]),
     ("echo", &["base", "core", "kernel"]),
+    ("net", &["core"]),
 ];
 
 /// Circles that are left: a folder, and the files of each of its circles.

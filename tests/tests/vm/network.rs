@@ -23,36 +23,98 @@ fn wait_for_carrier(vm: &Vm) -> Result<()> {
     root(vm, up).map(drop)
 }
 
-/// Sends pings of sizes that take one packet, several, and the longest there is.
-fn ping(model: &str) -> Result<()> {
-    let lab = lab(model, 2)?;
-    wait_for_carrier(lab.vm(0))?;
-    for size in [1, 56, 1472, 1473, 8000, 65507] {
-        let told = root(lab.vm(0), &format!("ping -c 3 -i 0.2 -s {size} vm1"))?;
-        ensure!(told.contains("3 packets received"), "{size} bytes: {told}");
-    }
-    println!("{}", root(lab.vm(0), "ping -c 20 -i 0.05 vm1 | tail -n 1")?);
-    stream(&lab)
+/// Pings until the other machine answers.
+fn wait_for_answer(vm: &Vm, to: &str) -> Result<()> {
+    let ping =
+        format!("for i in $(seq 60); do ping -c 1 -W 1 {to} >/dev/null && exit; sleep 0.2; done; false");
+    root(vm, &ping).map(drop)
 }
 
-/// Sends 64 MiB by TCP, and compares sums.
-fn stream(lab: &Turn) -> Result<()> {
-    let take = "nc -l -p 5000 | md5sum";
-    let give = "head -c 67108864 /dev/zero | tr '\\0' x > /tmp/x; sleep 1; time nc -w 20 vm1 5000 < /tmp/x; md5sum < /tmp/x";
-    let mut taking = lab.vm(1).run_as(0, ["sh", "-c", take])?;
-    let given = root(lab.vm(0), give)?;
+/// Sends 16 MiB by TCP, and compares sums.
+fn stream(from: &Vm, to: &Vm) -> Result<()> {
+    let mut taking = to.run_as(0, ["sh", "-c", "echo ready; nc -l -p 5000 | md5sum"])?;
+    taking.line()?;
+    let give = format!(
+        "head -c 16777216 /dev/urandom > /tmp/x
+        for i in $(seq 50); do nc -w 20 {} 5000 < /tmp/x && break; sleep 0.1; done
+        md5sum < /tmp/x; rm /tmp/x",
+        to.name()
+    );
+    let given = root(from, &give)?;
     let taken = taking.finish_text()?.join("\n");
-    println!("{given} {}", root(lab.vm(0), "grep uln0 /proc/net/dev")?);
-    ensure!(given.contains(taken.trim()), "{given}, but {taken}");
+    ensure!(given == taken, "{given}, but {taken}");
+    Ok(())
+}
+
+/// Returns a counter of the device.
+fn counter(vm: &Vm, name: &str) -> Result<u64> {
+    Ok(root(vm, &format!("cat /sys/class/net/uln0/statistics/{name}"))?.parse()?)
+}
+
+/// Sends pings of sizes that take one packet, several, and the longest there is; then streams in
+/// both directions. Nothing may be dropped.
+fn programs_run_over(model: &str) -> Result<()> {
+    let lab = lab(model, 2)?;
+    wait_for_carrier(lab.vm(0))?;
+    for mtu in [1500, 65521] {
+        for vm in lab.vms() {
+            root(vm, &format!("ip link set uln0 mtu {mtu}"))?;
+        }
+        for size in [1, 56, 1472, 1473, 65507] {
+            let told = root(lab.vm(0), &format!("ping -c 2 -i 0.2 -s {size} vm1"))?;
+            ensure!(told.contains("2 packets received"), "{size} bytes: {told}");
+        }
+        stream(lab.vm(0), lab.vm(1))?;
+        stream(lab.vm(1), lab.vm(0))?;
+    }
+    for vm in lab.vms() {
+        for name in ["rx_errors", "rx_dropped", "tx_dropped"] {
+            ensure!(counter(vm, name)? == 0, "{}: {name}", vm.name());
+        }
+    }
+    root(lab.vm(0), "ip link set uln0 down && rmmod hamlyn_net && ! dmesg | grep -E 'BUG|WARNING|Oops'")?;
     Ok(())
 }
 
 #[test]
-fn ping_of_any_size_by_dart() -> Result<()> {
-    ping("dart")
+fn programs_run_over_hamlyn_cards() -> Result<()> {
+    programs_run_over("hamlyn")
 }
 
 #[test]
-fn ping_of_any_size_by_hamlyn() -> Result<()> {
-    ping("hamlyn")
+fn programs_run_over_dart_cards() -> Result<()> {
+    programs_run_over("dart")
+}
+
+#[test]
+fn network_survives_resets_of_its_parts() -> Result<()> {
+    let lab = lab("hamlyn", 3)?;
+    let [one, other, third] = [lab.vm(0), lab.vm(1), lab.vm(2)];
+    wait_for_answer(one, "vm1")?;
+    wait_for_answer(one, "vm2")?;
+    // A flood that each of these interrupts.
+    let mut flood =
+        one.run_as(0, ["sh", "-c", "while :; do ping -c 5 -i 0.01 -s 30000 vm1; done >/dev/null"])?;
+    root(other, "ip link set uln0 down; sleep 0.5; ip link set uln0 up")?;
+    wait_for_answer(one, "vm1")?;
+    root(
+        other,
+        "rmmod hamlyn_net; insmod /lib/hamlyn-net.ko; ip addr add 10.7.0.2/24 dev uln0; ip link set uln0 up",
+    )?;
+    wait_for_answer(one, "vm1")?;
+    root(other, "echo 1 > $(ls -d /sys/bus/pci/drivers/hamlyn/0000:*)/reset")?;
+    wait_for_answer(one, "vm1")?;
+    other.reboot()?;
+    wait_for_answer(one, "vm1")?;
+    lab.restart_switch()?;
+    for (from, to) in [(one, "vm1"), (other, "vm2"), (third, "vm0")] {
+        wait_for_answer(from, to)?;
+    }
+    flood.kill(9)?;
+    flood.wait()?;
+    stream(third, one)?;
+    for vm in lab.vms() {
+        root(vm, "! dmesg | grep -E 'BUG|WARNING|Oops|is stopped'")?;
+    }
+    Ok(())
 }
