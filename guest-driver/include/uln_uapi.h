@@ -84,15 +84,17 @@ struct uln_self_test {
 /*
  * Takes a name, under which processes of any host may connect, and returns a listener, a file of
  * its own. Argument: uln_listen. Fails with EADDRINUSE if the name is taken. EACCES: the
- * name begins with system/, and the caller lacks CAP_NET_BIND_SERVICE. EOPNOTSUPP: the
- * driver lacks ULN_CAPABILITY_CONNECTIONS.
+ * name begins with system/, and the caller lacks CAP_NET_BIND_SERVICE; or with kernel/, as
+ * those names are for operating systems. EOPNOTSUPP: the driver lacks
+ * ULN_CAPABILITY_CONNECTIONS.
  */
 #define ULN_IOC_LISTEN _IOWR('H', 14, struct uln_listen)
 
 /*
  * Requests a connection, and returns it at once, as a file of its own. Argument:
  * uln_connect. Fails with EHOSTUNREACH if the host id is 64 or more, or the switch has no
- * port for it. Fails with EOPNOTSUPP without ULN_CAPABILITY_CONNECTIONS.
+ * port for it, with EACCES if the name begins with kernel/, and with EOPNOTSUPP without
+ * ULN_CAPABILITY_CONNECTIONS.
  */
 #define ULN_IOC_CONNECT _IOWR('H', 15, struct uln_connect)
 

@@ -366,6 +366,9 @@ fn reserved_names_need_a_capability() -> Result<()> {
     user.expect("listen system", &json!({ "listening": "system" }))?;
     let mut root = Desk::from(lab.vm(0).run_as(0, ["connections"])?);
     root.expect("listen system/clock", &json!({ "listening": "system/clock" }))?;
+    // These are for operating systems alone.
+    root.fails("listen kernel/net", "ermission denied")?;
+    root.fails("connect 1 kernel/net", "ermission denied")?;
     // Any user may connect to the name.
     user.expect("ask 0 system/clock", &json!({ "asked": "system/clock" }))?;
     root.expect("accept system/clock", &json!({ "connection": 1, "host": 0, "private": "" }))

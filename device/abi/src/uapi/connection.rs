@@ -7,12 +7,14 @@ use super::object::UlnObject;
 
 /// Takes a name, under which processes of any host may connect, and returns a listener, a file of
 /// its own. Argument: [`UlnListen`]. Fails with `EADDRINUSE` if the name is taken. `EACCES`: the
-/// name begins with `system/`, and the caller lacks `CAP_NET_BIND_SERVICE`. `EOPNOTSUPP`: the
-/// driver lacks [`super::query::ULN_CAPABILITY_CONNECTIONS`].
+/// name begins with `system/`, and the caller lacks `CAP_NET_BIND_SERVICE`; or with `kernel/`, as
+/// those names are for operating systems. `EOPNOTSUPP`: the driver lacks
+/// [`super::query::ULN_CAPABILITY_CONNECTIONS`].
 pub const ULN_IOC_LISTEN: u32 = iowr::<UlnListen>(14);
 /// Requests a connection, and returns it at once, as a file of its own. Argument:
 /// [`UlnConnect`]. Fails with `EHOSTUNREACH` if the host id is 64 or more, or the switch has no
-/// port for it. Fails with `EOPNOTSUPP` without [`super::query::ULN_CAPABILITY_CONNECTIONS`].
+/// port for it, with `EACCES` if the name begins with `kernel/`, and with `EOPNOTSUPP` without
+/// [`super::query::ULN_CAPABILITY_CONNECTIONS`].
 pub const ULN_IOC_CONNECT: u32 = iowr::<UlnConnect>(15);
 /// On a listener: returns the next requested connection, as a file of its own. Argument:
 /// [`UlnObject`], zero. Fails with `EAGAIN` if there is none.
