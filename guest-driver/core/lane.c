@@ -4,9 +4,9 @@
  * FRAME_ALIGN. It lies in one piece: one that does not fit at the ring's end begins at its start,
  * behind a head that says so.
  *
- * Positions count bytes since the lane was opened, modulo 2^32. The other host may write to ring and
- * control block at any time, and announce what it likes. So all of it is read once and checked; a
- * host that breaks the rules breaks the lane.
+ * Positions count bytes since the lane was opened, modulo 2^32. The other host may write to ring
+ * and control block at any time, and announce what it likes. So all of it is read once and checked;
+ * a host that breaks the rules breaks the lane.
  */
 #include <linux/vmalloc.h>
 

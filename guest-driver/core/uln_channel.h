@@ -35,9 +35,10 @@ struct uln_service;
  * @remove: the card goes; all channels have ended
  * @link: the link is up, and this host has this id; or the link is down. May have changed again
  * @opened: a channel can be used from now on. An error ends it at once, without @ended
- * @woken: a frame or room may have come for a channel that was armed or full. Called in any context,
- *	interrupts may be off; from @opened on until @ended has returned
- * @ended: a channel has ended, for a reason ULN_END_*. Nobody uses it when this returns
+ * @woken: a frame or room may have come for a channel that was armed or full. Called in any
+ *	context, interrupts may be off; from @opened on until @ended has returned
+ * @ended: a channel has ended, for a reason ULN_END_*. The client does not use it any longer when
+ *	this returns
  *
  * All but @woken are called in a process's context, one at a time for each service.
  */

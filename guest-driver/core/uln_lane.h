@@ -2,14 +2,14 @@
 /*
  * Lanes: what a model provides for channels of the kernel (uln_channel.h).
  *
- * A lane is a path to one host in both directions. It has memory at each end, with the same layout:
+ * A lane is a path to one host in both directions. Both ends have memory with the same layout:
  *
- *   0              control block, written by the other host: what it has released (uln_lane_report)
+ *   0              control block (uln_lane_report), written by the other host
  *   page           ring, written by the other host
  *   page + size    this host's control block, and ring, as the other host will have them (mirror)
  *
- * A sender builds frames in the mirror, and has the card deposit them at the same place of the other
- * host's ring. The card announces each deposit to the receiver, in order.
+ * A sender builds frames in the mirror, and has the card deposit them at the same place of the
+ * other host's ring. The card announces each deposit to the receiver, in order.
  */
 #ifndef _ULN_LANE_H
 #define _ULN_LANE_H
@@ -29,8 +29,8 @@ struct uln_lane;
  *	and .address
  * @connect: the other end has this address: deposits may be made from now on
  * @close: reverts @open. Nothing reaches the memory afterwards
- * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the other's:
- *	in the ring, as number uln_lane.deposits, or (0) the control block.
+ * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the
+ *	other's: in the ring, as number uln_lane.deposits, or (0) the control block.
  *	The bytes are announced there when they have arrived. False: there is no room now, and
  *	uln_lane_woken() is called when there is; or the lane is broken, and uln_lane_broke() has
  *	been called. Called with uln_lane.lock held

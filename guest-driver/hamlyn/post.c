@@ -49,7 +49,7 @@ static u32 post_completed(const struct hamlyn_terminus *terminus)
 	return READ_ONCE(status->completed);
 }
 
-/* Returns whether a request can be posted; if not, the terminus's wait queue is woken when it can. */
+/* Returns whether a request can be posted. If not, the terminus's wait queue is woken later. */
 bool hamlyn_post_ready(struct hamlyn_terminus *terminus)
 {
 	const struct hamlyn_terminus_wait wait = {

@@ -39,7 +39,7 @@ enum net_counter {
 	NET_TX_NO_ROOM,
 	NET_RX_PACKETS,
 	NET_RX_BYTES,
-	/* The other host sent what is no packet. */
+	/* The other host sent something that is not a packet. */
 	NET_RX_MALFORMED,
 	NET_RX_NO_MEMORY,
 	NET_COUNTERS,
