@@ -4,8 +4,8 @@
  *
  * A service listens under its client's name, and asks other hosts whether they do. If one does, it
  * requests a connection to it, whose private data is the lane's address at this end; the answer has
- * that of the other end. The channel lives as long as the connection. Both hosts may ask at the same
- * time: then the request of the lower host id counts.
+ * that of the other end. The channel lives as long as the connection. Both hosts may ask at the
+ * same time: then the request of the lower host id counts.
  *
  * A service's lock guards it and all of its channels' states. Above it is the lock of the clients,
  * below it the card's lock. Callers of the data functions need none of them.

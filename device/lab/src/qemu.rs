@@ -279,8 +279,8 @@ impl Machine {
         arguments
     }
 
-    /// Returns the parts of a PC that the machine does not have. Only a kernel that can be suspended
-    /// to memory needs the HPET, and one without its compressed shell cannot.
+    /// Returns the parts of a PC that the machine does not have. Only a kernel that can be
+    /// suspended to memory needs the HPET, and one without its compressed shell cannot.
     fn absent(&self) -> String {
         let wakes_up = self.kernel.file_name().is_none_or(|name| name != "vmlinux");
         if wakes_up { ABSENT.to_owned() } else { format!("hpet=off,{ABSENT}") }

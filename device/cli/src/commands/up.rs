@@ -44,7 +44,8 @@ pub(super) struct UpArgs {
     /// (docs/your-program.md). May be repeated
     #[arg(long, value_name = "FILE[:NAME]")]
     add: Vec<Added>,
-    /// Give the machines a network over their cards, with addresses of this range: vm0 has the first
+    /// Give the machines a network over their cards, with addresses of this range. vm0 has the
+    /// first
     #[arg(long, value_name = "RANGE")]
     ip: Option<Subnet>,
     /// Also link two machines by a virtio-net network: vm0 is 192.0.2.1 there, vm1 192.0.2.2
