@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
-use hamlyn_lab::{Kit, Lab};
+use hamlyn_lab::{Builder, Kit, Lab};
 
 use crate::{Turn, if_long, lab_of};
 
@@ -38,11 +38,15 @@ fn lies_told(lab: &Lab) -> Result<u64> {
     lab.card_counters(0)?["card"]["lies_told"].as_u64().context("a card that counts no lies")
 }
 
-/// Starts two machines with cards of a model. The first card lies as `flags` say.
-fn lying_lab(model: &str, flags: &[&str]) -> Result<Turn> {
+/// Describes two machines with cards of a model. The first card lies as `flags` say.
+fn liars(model: &str, flags: &[&str]) -> Result<Builder> {
     let program = Kit::find()?.program("examples/lying-card")?;
     let builder = Lab::builder().models(&[catalogue::find(model)?]).vms(2);
-    Ok(lab_of(builder.card_program(0, program, flags.iter().copied())))
+    Ok(builder.card_program(0, program, flags.iter().copied()))
+}
+
+fn lying_lab(model: &str, flags: &[&str]) -> Result<Turn> {
+    Ok(lab_of(liars(model, flags)?))
 }
 
 /// Runs `checks` on a lying card of a model (see its `--one-in`), and then the test `honest` on the
@@ -96,6 +100,46 @@ fn driver_survives_a_clan_card_that_lies() -> Result<()> {
 fn driver_survives_a_dart_card_that_lies() -> Result<()> {
     let checks = ["dart self-test", "dart-driver trespass", "dart-driver sparse 1"];
     driver_survives_lies("dart", 3, &checks, &["dart", "self-test"])
+}
+
+/// Uses the network over a lying card, and takes it down.
+const PING: &str = "ip link set uln0 up
+timeout -s KILL 60 ping -c 20 -i 0.1 -w 5 -s 8000 vm1
+timeout -s KILL 60 ip link set uln0 down; echo used";
+
+/// Unloads both modules and loads them again. Their probes may refuse the card.
+const RELOAD_BOTH: &str = "timeout -s KILL 60 rmmod hamlyn_net && timeout -s KILL 60 rmmod hamlyn
+for part in hamlyn hamlyn-net; do timeout -s KILL 60 insmod /lib/$part.ko; done
+ip addr add 10.7.0.1/24 dev uln0 2>/dev/null
+lsmod | grep -c ^hamlyn";
+
+fn network_survives_lies(model: &str) -> Result<()> {
+    let range = "10.7.0.0/24".parse().map_err(anyhow::Error::msg)?;
+    let lab = lab_of(liars(model, &["--one-in", "3"])?.ip(Some(range)));
+    for round in 0..if_long(20, 3) {
+        for _ in 0..2 {
+            let used = script(&lab, 0, 0, PING, &[])?;
+            ensure!(used.last().is_some_and(|line| line == "used"), "round {round}: {used:?}");
+            ensure!(script(&lab, 0, 0, RESET, &[])?.pop().as_deref() == Some("reset"), "round {round}");
+        }
+        let loaded = script(&lab, 0, 0, RELOAD_BOTH, &[])?;
+        ensure!(loaded.last().is_some_and(|line| line == "2"), "round {round}: {loaded:?}");
+        for vm in [0, 1] {
+            log_is_clean(&lab, vm).with_context(|| format!("round {round}"))?;
+        }
+    }
+    ensure!(lies_told(&lab)? > 0, "no lie was told");
+    Ok(())
+}
+
+#[test]
+fn network_survives_a_hamlyn_card_that_lies() -> Result<()> {
+    network_survives_lies("hamlyn")
+}
+
+#[test]
+fn network_survives_a_dart_card_that_lies() -> Result<()> {
+    network_survives_lies("dart")
 }
 
 /// Whatever the card asks for, the driver brings in no page outside the endpoint, and no more than
