@@ -123,7 +123,7 @@ impl Client {
             let value = self.fetch(GUARDED, FetchOp::Add(0))?;
             self.fetch(GUARDED, FetchOp::Swap(value + 1))?;
             if self.fetch(LOCK, FetchOp::Swap(0))? != own {
-                return Err("somebody else had the lock, too".into());
+                return Err("another process had the lock as well".into());
             }
         }
         print(&json!({ "locked": count, "tries": tries }))

@@ -173,7 +173,7 @@ impl Intruder {
         let map = |host, area, key| UlnExpressMap { host, area, key, ..Default::default() };
         for (what, view, errno) in [
             ("a view of area 0", map(host, 0, 0), Errno::ACCESS),
-            ("a view of an area by a key of nobody's", map(host, 1, 1), Errno::ACCESS),
+            ("a view of an area by an invalid key", map(host, 1, 1), Errno::ACCESS),
             ("a view of the last area", map(host, u32::MAX, u64::MAX), Errno::ACCESS),
             ("a view of no host's", map(64, 1, 1), Errno::HOSTUNREACH),
             ("a view of the last host's", map(u32::MAX, 1, 1), Errno::HOSTUNREACH),

@@ -141,7 +141,7 @@ fn doorbells_of_both_functions_wake_same_terminus() -> Result<()> {
         ring(&mut second, CLOSED)?;
         ring(&mut second, LAST)?;
         until(&lab, "card", "doorbells", 3)?;
-        assert_eq!(counter(&lab, "card", "refused_overrun")?, before, "nobody rang for it");
+        assert_eq!(counter(&lab, "card", "refused_overrun")?, before, "its doorbell did not ring");
         ring(&mut second, OPEN)?;
         until(&lab, "card", "refused_overrun", before + 1)?;
     }

@@ -246,6 +246,6 @@ fn full_card_refuses_client_and_names_the_option() -> Result<()> {
     assert_eq!((server.answer()?["refused"].as_str(), clients.len()), (Some(full), 20));
     assert!(rejected.to_string().contains(full), "{rejected}");
     clients[0].say(&frame(b"\x01\x01\x00k"))?;
-    assert_eq!(clients[0].answer()?, (1, vec![]), "those who are in are served");
+    assert_eq!(clients[0].answer()?, (1, vec![]), "earlier clients are still served");
     Ok(())
 }

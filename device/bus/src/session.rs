@@ -174,7 +174,7 @@ impl Session {
         if !header.is_command() {
             // The server has sent no command, so this answers nothing.
             turn.endpoint.counters.refused += 1;
-            debug!("a reply that nobody waits for (command {}) is ignored", header.command);
+            debug!("an unexpected reply (command {}) is ignored", header.command);
             return;
         }
         turn.endpoint.counters.count(header.command);

@@ -64,7 +64,7 @@ impl Setting {
         name: "handshake",
         unit: "MS",
         about: "How long the host may go without keeping the card's handshake before the card discards what \
-                arrives, in milliseconds: 100 to 600000, or 0 for ever",
+                arrives, in milliseconds: 100 to 600000, or 0 for no limit",
         default: 8000,
     };
 }

@@ -205,7 +205,7 @@ fn memories(
     };
     let Some(shape) = shape else { return Ok((rings, None)) };
     if !request.express {
-        return Err("it sent express memory that nobody asked for".into());
+        return Err("it sent express memory that was not requested".into());
     }
     let number = NonZeroU64::new(answer.memory.get()).ok_or("its express memory has number 0")?;
     let holding = Holding::adopt(shape, number, host, descriptors).map_err(|error| error.to_string())?;

@@ -86,7 +86,7 @@ pub enum HeaderError {
     #[error("packet header version {0} is not known (this is version {VERSION})")]
     Version(u8),
     /// Protocol 0, which no card has.
-    #[error("protocol 0 is no card's (must be 1 to 255)")]
+    #[error("protocol 0 belongs to no card (must be 1 to 255)")]
     Protocol,
     /// A reserved field is not zero.
     #[error("reserved packet header field is {0:#x} (must be 0)")]
@@ -168,7 +168,7 @@ mod tests {
             bytes[byte] = value;
             assert_eq!(Header::parse(bytes), Err(error));
         }
-        assert_eq!(HeaderError::Protocol.to_string(), "protocol 0 is no card's (must be 1 to 255)");
+        assert_eq!(HeaderError::Protocol.to_string(), "protocol 0 belongs to no card (must be 1 to 255)");
     }
 
     proptest! {

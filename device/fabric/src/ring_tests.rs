@@ -105,7 +105,7 @@ fn producer_sleeps_until_the_ring_is_half_empty() {
     assert_eq!(card.hear(), Heard::Ring);
     assert!(!card.sleep_for_room().unwrap());
     receive(&mut switch, 8, 240);
-    assert!(!rings(&card), "nobody sleeps");
+    assert!(!rings(&card), "the sender is awake");
 }
 
 #[test]

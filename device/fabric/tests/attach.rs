@@ -356,6 +356,6 @@ fn express_memory_that_contradicts_the_answer_is_refused() {
         let files = || (0..files).map(|_| if files == 1 { good() } else { pair() }).collect();
         assert!(take(wishes(), bytes.clone(), files()).unwrap().express.is_some());
         let error = take(request(Some(3)), bytes, files()).unwrap_err();
-        assert!(error.to_string().contains("express memory that nobody asked for"), "{error}");
+        assert!(error.to_string().contains("express memory that was not requested"), "{error}");
     }
 }

@@ -221,7 +221,7 @@ fn access_waits_for_space_and_earlier_stores() {
 fn accesses_also_wait_without_snooping() {
     let mut scene = Scene::with(Seen { has_window_alone: true, ..Seen::default() });
     assert!(!snoop_path(&scene.socket).exists());
-    assert!(scene.station.counters().get("snooped").is_none(), "nobody need be told that");
+    assert!(scene.station.counters().get("snooped").is_none(), "the counter is absent without snooping");
     let mut client = scene.client();
     let doing = thread::spawn(move || {
         store_to(&mut client, &[(WINDOW, 1); 100]);

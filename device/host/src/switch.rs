@@ -72,7 +72,7 @@ impl MutEventSubscriber for SwitchProcess {
             SWITCH => {}
             STAT => self.stat.answer(|| counters(&self.switch.counters())),
             STOP => self.stopped = true,
-            other => tracing::error!("an event of nobody: {other}"),
+            other => tracing::error!("an event with an unknown number: {other}"),
         }
     }
 }

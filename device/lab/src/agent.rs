@@ -82,7 +82,7 @@ impl Waiting {
     fn pass(&self, what: What) -> bool {
         let last = matches!(what, What::Exit(_) | What::Error(_) | What::Data(_));
         let what = if self.unread.load(Ordering::Relaxed) > UNREAD {
-            What::Error(format!("the guest said more than {UNREAD} bytes that nobody has read"))
+            What::Error(format!("the guest sent more than {UNREAD} bytes that were not read"))
         } else {
             what
         };
@@ -287,7 +287,7 @@ impl Heard {
         };
         if count.is_power_of_two() {
             let text = plain(&String::from_utf8_lossy(&line[..line.len().min(QUOTED)]));
-            tracing::warn!("{name}: what nobody asked for, {count} times now, of late: {text}");
+            tracing::warn!("{name}: {count} invalid lines so far, the latest: {text}");
         }
     }
 
@@ -375,7 +375,7 @@ mod tests {
         let agent = Agent::new("vm0", host, || None).unwrap();
         for _ in 0..1000 {
             writeln!(guest, "\x1b[2J what? {{").unwrap();
-            writeln!(guest, r#"{{"id":77,"stdout":"for nobody"}}"#).unwrap();
+            writeln!(guest, r#"{{"id":77,"stdout":"unknown id"}}"#).unwrap();
         }
         // A line longer than any event, sent in pieces.
         for _ in 0..300 {
@@ -411,7 +411,7 @@ mod tests {
             }
         };
         assert!(kept <= 4 << 20, "{kept} bytes were kept");
-        assert!(last.contains("bytes that nobody has read"), "{last}");
+        assert!(last.contains("bytes that were not read"), "{last}");
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn serve(stream: &mut UnixStream, machines: &[(String, Speaks)]) -> anyhow::Resu
     let agent = speaks.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
     let agent = agent.with_context(|| format!("{} is not running", hello.machine))?;
     let Some(Request { id: theirs, verb: Verb::Run(program) }) = heard(&mut input)? else {
-        bail!("what was asked for is no program to run")
+        bail!("the request does not name a program to run")
     };
     stream.set_read_timeout(None).context("cannot set a time-out")?;
     let (id, answers) = agent.start(program)?;
@@ -283,7 +283,7 @@ mod tests {
             }
             sleep(Duration::from_millis(10));
         }
-        panic!("the program outlives who asked for it");
+        panic!("the program outlives the client");
     }
 
     #[test]

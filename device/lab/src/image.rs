@@ -62,7 +62,7 @@ pub(super) fn extend(base: &Path, added: &[Added], image: &Path) -> anyhow::Resu
     for Added { file: from, name } in added {
         let found = fs::metadata(from).with_context(|| format!("cannot add {}", from.display()))?;
         if !found.is_file() || found.len() > LONGEST {
-            bail!("cannot add {}: it is no file of at most {LONGEST} bytes", from.display());
+            bail!("cannot add {}: it is not a file of at most {LONGEST} bytes", from.display());
         }
         let bytes = fs::read(from).with_context(|| format!("cannot add {}", from.display()))?;
         if let Some(needs) = Needs::of(&bytes).filter(|needs| !may_have(base, added, needs.path())) {

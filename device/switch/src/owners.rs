@@ -44,7 +44,7 @@ pub enum Denial {
         allowed: Vec<User>,
     },
     /// The id is reserved for another user.
-    #[error("host id {host} is kept for user {owner}, who had it last (not for user {user})")]
+    #[error("host id {host} is kept for user {owner}, its last owner (not for user {user})")]
     Kept {
         /// The id requested.
         host: HostId,
@@ -207,7 +207,7 @@ mod tests {
         owners.attached(HostId(0), ANN);
         owners.left(HostId(0), Instant::now());
         let reason = choose(&owners, BOB, Some(0)).unwrap_err();
-        assert_eq!(reason, "host id 0 is kept for user 1000, who had it last (not for user 1001)");
+        assert_eq!(reason, "host id 0 is kept for user 1000, its last owner (not for user 1001)");
         // Without a wanted id, the user gets another port.
         assert_eq!(choose(&owners, BOB, None), Ok(1));
         assert_eq!(choose(&owners, ANN, Some(0)), Ok(0));

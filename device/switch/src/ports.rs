@@ -202,8 +202,8 @@ impl Ports {
         let socket = porter.keep(socket);
         let client = Client { socket, user, deadline: Instant::now() + self.attach_timeout };
         if allowed.is_none() {
-            let who = user.map_or("a user that is not known here".into(), |user| format!("user {user}"));
-            return Ok(Some((client, format!("{who} may not attach here; see --allow-user"))));
+            let client_name = user.map_or("an unknown user".into(), |user| format!("user {user}"));
+            return Ok(Some((client, format!("{client_name} may not attach here; see --allow-user"))));
         }
         if let Some(left) = rests {
             let why = Reason::Slow;

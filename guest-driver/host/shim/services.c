@@ -108,7 +108,7 @@ void kfree(const void *memory)
 		return;
 	piece = container_of(memory, struct piece, bytes);
 	if (piece->mark != PIECE) {
-		host_complain("what is given back is no memory");
+		host_complain("memory that was not allocated here is freed");
 		return;
 	}
 	list_del(&piece->on_host);

@@ -131,7 +131,7 @@ static size_t client_of(const struct serving *serving, int part, const struct da
 		if (must(dart_connection_number(serving->connections[part][client])) == (int)record->connection)
 			return client;
 	}
-	fail("a record is nobody's");
+	fail("a record of an unknown connection");
 	return 0;
 }
 

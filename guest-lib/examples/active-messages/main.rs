@@ -165,7 +165,7 @@ fn round_trip(endpoint: &mut Endpoint<Histogram>, peer: usize, patience: Duratio
         endpoint.finish(patience)?;
         shortest = shortest.min(start.elapsed());
     }
-    endpoint.request(peer, NO_HANDLER, b"nobody reads this", patience)?;
+    endpoint.request(peer, NO_HANDLER, b"no handler reads this", patience)?;
     endpoint.finish(patience)?;
     match endpoint.failure() {
         Some(Failure::NoHandler { handler: NO_HANDLER, .. }) => Ok(shortest),

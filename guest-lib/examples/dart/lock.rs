@@ -25,7 +25,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     home.endpoint.read(0, &mut bytes)?;
     let (value, expected) = (number(bytes), u64::from(options.others) * options.count);
     if value != expected {
-        return Err(format!("the word is {value}, not {expected}: somebody was not excluded").into());
+        return Err(format!("the word is {value}, not {expected}: two processes had the lock at once").into());
     }
     home.end(&json!({ "value": value }), counted)
 }

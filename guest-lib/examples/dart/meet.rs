@@ -112,7 +112,7 @@ impl Home {
 
     /// Takes its queue of events.
     pub(crate) fn events(&mut self) -> Outcome<Queue> {
-        Ok(self.events.take().ok_or("somebody has the queue of events")?)
+        Ok(self.events.take().ok_or("the queue of events is taken")?)
     }
 
     /// Lets the others begin.

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(owners(table.request("a", 1, Shared).unwrap()), [1]);
         assert_eq!(owners(table.request("a", 2, Shared).unwrap()), [2]);
         assert!(table.request("a", 3, Exclusive).unwrap().is_empty());
-        assert!(table.request("a", 4, Shared).unwrap().is_empty(), "not before the writer who waits");
+        assert!(table.request("a", 4, Shared).unwrap().is_empty(), "not before the waiting writer");
         assert!(table.request("a", 5, Shared).unwrap().is_empty());
         assert_eq!(owners(table.request("b", 3, Exclusive).unwrap()), [3], "another lock");
         assert!(table.release("a", 1).unwrap().is_empty());

@@ -150,7 +150,7 @@ fn check(mut client: Client, rounds: u64, bytes: usize, timeout: Duration) -> Ou
         calls += 1;
     }
     let mut errors = Vec::new();
-    for (procedure, arguments) in [("fail", &[][..]), ("nobody", &[]), ("sum", &[1])] {
+    for (procedure, arguments) in [("fail", &[][..]), ("absent", &[]), ("sum", &[1])] {
         match client.call(procedure, arguments, timeout) {
             Err(CallError::Refused(reason)) => errors.push(reason),
             other => return Err(format!("{procedure} gave {other:?}, not an error").into()),

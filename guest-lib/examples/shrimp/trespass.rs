@@ -175,7 +175,7 @@ impl Ground {
             if !own.contains(&offset) {
                 let done = self.device.map(offset, 3 * PAGE, Access::ReadWrite);
                 let errors = [Errno::NXIO, Errno::INVAL, Errno::OVERFLOW];
-                attempts.must_fail("pages that nobody was given", done, &errors);
+                attempts.must_fail("pages that belong to no mapping", done, &errors);
             }
         }
     }

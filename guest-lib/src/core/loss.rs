@@ -11,7 +11,7 @@ pub enum PeerLoss {
     #[error("its process ended")]
     Process,
     /// The peer is gone or its host is lost; which one is unknown.
-    #[error("it is no more, or its host is lost")]
+    #[error("it has ended, or its host is lost")]
     Gone,
     /// The peer's host died, was reset or stopped.
     #[error("its host died, was reset or stopped")]

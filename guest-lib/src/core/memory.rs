@@ -131,7 +131,7 @@ impl Memory {
         drop(loan);
         let back = Arc::try_unwrap(mapping).and_then(|mapping| mapping.take_back().map_err(Arc::new));
         back.map_err(|mapping| {
-            let error = Error::Invalid("somebody else has the memory");
+            let error = Error::Invalid("the memory is still in use by another object");
             GivenBack::new(error, Self::lent(mapping, length, Some(card_address), None))
         })
     }
@@ -143,7 +143,7 @@ impl Memory {
         }
         match Arc::strong_count(&self.mapping) {
             1 => Ok(()),
-            _ => Err(Error::Invalid("somebody else has the memory")),
+            _ => Err(Error::Invalid("the memory is still in use by another object")),
         }
     }
 }

@@ -22,7 +22,7 @@ pub enum Trap {
     #[error("the connection may not do that to the receiver's endpoint")]
     Right,
     /// The address is not a multiple of 4.
-    #[error("the address is no multiple of 4")]
+    #[error("the address is not a multiple of 4")]
     Misaligned,
     /// A word is outside the endpoint.
     #[error("the address is not inside the receiver's endpoint")]
@@ -94,7 +94,7 @@ pub enum Broken {
     #[error("the connection is broken: its own memory cannot be reached")]
     Memory,
     /// The other end was closed, or its host is lost.
-    #[error("the connection is broken: its other end is no more")]
+    #[error("the connection is broken: its other end was closed, or its host is lost")]
     Gone,
     /// A reason that this library does not know.
     #[error("the connection is broken: reason {0}")]

@@ -167,4 +167,5 @@ pub trait Attachment: CardAttachment {
     fn destroy_slot(&self, slot: u32) -> Result<()>;
 }
 
-pub(crate) const NO_COMPLETIONS: &str = "nobody here wakes who sleeps until requests are finished";
+pub(crate) const NO_COMPLETIONS: &str =
+    "this driver or card cannot wake a process when its requests are finished";

@@ -248,6 +248,6 @@ mod tests {
         for _ in 0..SHRIMP_MAX_WAITING {
             assert!(!is_sent(900) && !is_sent(10), "it may be one that is ahead");
         }
-        assert!(is_sent(900), "there cannot be so many ahead");
+        assert!(is_sent(900), "900 cannot be ahead");
     }
 }

@@ -157,14 +157,14 @@ impl SendBuffer {
         let (commands, window, seen) = (mappings.commands()?, mappings.window()?, mappings.seen()?);
         let outlet = Outlet::new(mapped.part(first, length), seen, commands, window, mode.to_abi());
         let buffer = Self { node: node.clone(), mappings, handle: *handle, outlet };
-        buffer.look_who_sees()?;
+        buffer.detect_snooping()?;
         Ok(buffer)
     }
 
     /// Finds out where stores must go. A machine begins to report its stores when the first page is
     /// mapped for automatic update, with its next interrupt. So the check follows the mapping, and
     /// is repeated.
-    fn look_who_sees(&self) -> Result<()> {
+    fn detect_snooping(&self) -> Result<()> {
         if self.mode() == Mode::Deliberate {
             return Ok(());
         }
@@ -233,7 +233,7 @@ impl SendBuffer {
             self.outlet.set_seen(false);
         }
         self.outlet.set_mode(mode.to_abi());
-        if was == Mode::Deliberate { self.look_who_sees() } else { Ok(()) }
+        if was == Mode::Deliberate { self.detect_snooping() } else { Ok(()) }
     }
 
     /// Stores bytes in ascending order, up to 8 at a time. A receiver that sees the last of them

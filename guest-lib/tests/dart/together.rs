@@ -73,7 +73,7 @@ fn no_member_leaves_a_barrier_before_all_arrive() {
                 for round in 1..=ROUNDS {
                     came.fetch_add(1, Ordering::SeqCst);
                     assert_eq!(member.wait(PATIENCE).unwrap(), round);
-                    assert!(came.load(Ordering::SeqCst) >= round * MEMBERS, "somebody was missing");
+                    assert!(came.load(Ordering::SeqCst) >= round * MEMBERS, "a member was missing");
                 }
             });
         }

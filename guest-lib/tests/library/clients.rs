@@ -255,7 +255,7 @@ fn ready_returns_tokens_of_objects_with_news() {
     }
     stream.send(b"x").unwrap();
     stream.flush().unwrap();
-    assert!(manager.ready().is_empty(), "they are handed on by whoever asks");
+    assert!(manager.ready().is_empty(), "they are handed on by `poll_all`");
     manager.poll_all().unwrap();
     assert_eq!(manager.ready(), [0, 2, 10]);
     assert!(manager.ready().is_empty());

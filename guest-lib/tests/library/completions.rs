@@ -120,7 +120,7 @@ fn file_is_readable_once_half_queue_is_free() {
     assert!(send(&terminus, &ticket).unwrap_err().is_would_block());
     assert!(!terminus.arm_room().unwrap() && !is_readable(file.as_fd()));
     fake.take(31);
-    assert!(!is_readable(file.as_fd()), "nobody is woken for each request");
+    assert!(!is_readable(file.as_fd()), "one request wakes no sleeper");
     fake.take(1);
     assert!(is_readable(file.as_fd()) && terminus.arm_room().unwrap());
     assert!(!sent[62].arm().unwrap() && !is_readable(file.as_fd()));

@@ -74,7 +74,7 @@ fn connect_any_gives_up_on_silent_hosts() {
         other => panic!("{other}"),
     };
     // Without a time-out, both would wait forever.
-    assert_eq!(reason(0..3), EndReason::NoName, "who is there knows better");
+    assert_eq!(reason(0..3), EndReason::NoName, "the answer of a present host counts");
     assert_eq!(reason(1..3), EndReason::HostLost);
 }
 

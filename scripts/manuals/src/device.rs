@@ -20,7 +20,7 @@ const ABOUT: &[&str] = &[
 
 const MEMORY: &[&str] = &[
     "Memory of areas, send buffers and queues is pinned. It counts against the caller's RLIMIT_MEMLOCK (ulimit -l), which is \
-     compared with all that the user has pinned in all his processes, io_uring's buffers included; CAP_IPC_LOCK lifts it. A call \
+     compared with all that the user has pinned in all processes, io_uring's buffers included; CAP_IPC_LOCK lifts it. A call \
      that would pass the limit fails with ENOMEM. Raise it in limits.conf(5), or with LimitMEMLOCK= for a service of systemd.",
     "After a fork(2) windows, doorbells, status words and queues are not in the child: it is killed by SIGSEGV if it touches them. \
      Areas and send buffers that are pinned are copied for the child at once; the card goes on with the parent's. Open files are \

@@ -104,7 +104,7 @@ const EXPRESS: &[Group] = &[("express.rs", "hamlyn_express", "pages that two pro
 const ABOUT: &[&str] = &[
     "The library lets a process exchange messages with processes of other machines by a Hamlyn card. Once a terminus, a slot \
      or a queue is there, messages pass through mapped memory: no system call is made, and the sender says where in the \
-     receiver's memory each message goes. Who may write there is who holds a ticket for it.",
+     receiver's memory each message goes. Only a holder of its ticket may write there.",
     "Programs that only exchange messages need the header hamlyn/channel.h alone, with which they run on the cards of all models: \
      see uln_channel(3).",
     "A call returns 0 or more, or a negative errno; uln_error() says why the last one failed in this thread. timeout_ms is as \

@@ -499,8 +499,8 @@ static void check_names(void)
 
 	open_end(&here);
 	open_end(&there);
-	CHECK(-111, dart_reach(card, &here.options, host, "nobody", &connection, &known));
-	CHECK(-111, dart_name_connect(card, host, "nobody", NULL, 0, &known));
+	CHECK(-111, dart_reach(card, &here.options, host, "absent", &connection, &known));
+	CHECK(-111, dart_name_connect(card, host, "absent", NULL, 0, &known));
 	CHECK(0, dart_name_listen(card, "check", 4, &listener));
 	CHECK(1, dart_name_find(card, "check", &found, PATIENCE_MS));
 	/* No address is passed: there is no connection, and the requester is notified. */

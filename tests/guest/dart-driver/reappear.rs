@@ -47,7 +47,7 @@ pub(crate) fn run(path: &Path) -> Outcome {
         others.iter().for_each(Way::send_all);
         while missed() == before {
             if begun.elapsed() > PATIENCE {
-                return Err(format!("round {round}: there is no memory, and nobody is told").into());
+                return Err(format!("round {round}: memory is missing, and no exception reports it").into());
             }
             std::thread::sleep(Duration::from_micros(20));
         }

@@ -25,7 +25,7 @@ pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
     let mut bench = Bench::create(path)?;
     let other = Device::open(path)?;
     checks.refused(
-        "a code of somebody else",
+        "a code of another driver",
         rustix::termios::tcgetwinsize(&bench.device).map_err(Into::into),
         Errno::NOTTY,
     )?;
@@ -102,7 +102,7 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
 fn share_calls(checks: &mut Checks, device: &Device) -> Outcome {
     let mut share = UlnShareQuery::default();
     checks.done("share", device.share(&mut share))?;
-    checks.holds("the share is of who opened it", share.user == rustix::process::getuid().as_raw())?;
+    checks.holds("the share is its opener's", share.user == rustix::process::getuid().as_raw())?;
     checks.holds("a terminus, a slot and a queue are held", share.held == [1, 1, 1, 0])?;
     checks.holds("more may be held", (0..4).all(|kind| share.limit[kind] > share.held[kind]))?;
     let ways: [Spoil<UlnShareQuery>; 5] = [

@@ -78,9 +78,9 @@ fn two_sleep(checks: &mut Checks, bench: &mut Bench) -> Outcome {
         asleep = !sleeper.is_finished();
         Ok(())
     })?;
-    checks.holds("who waits for an absent host sleeps", asleep)?;
+    checks.holds("a waiter for an absent host sleeps", asleep)?;
     checks.done("and is woken when the card gives it up", first)?;
-    checks.done("so is who waits for the next", sleeper.join().map_err(|_| "the sleeper panicked")?)?;
+    checks.done("so is the next waiter", sleeper.join().map_err(|_| "the sleeper panicked")?)?;
     let given_up = counter(&bench.device, Statistic::RefusedUnanswered)? - unanswered;
     checks.note("it was given up", given_up == 1, &format!("{given_up} were"))?;
     let grown = counter(&bench.device, Statistic::Interrupts)? - interrupts;

@@ -92,7 +92,7 @@ fn questions(checks: &mut Checks, device: &Device) -> Outcome {
     checks.holds("a question about a name without a listener", ask(ULN_END_NOT_LISTENING)?)?;
     let listener = device.listen(&mut listen_to(b"calls"))?;
     checks.holds("a question about a name with a listener", ask(ULN_END_LISTENING)?)?;
-    checks.refused("a question is no request", listener.next_request(), Errno::AGAIN)
+    checks.refused("a question is not a request", listener.next_request(), Errno::AGAIN)
 }
 
 /// Waits until a connection is in a state.

@@ -35,7 +35,7 @@ pub(crate) fn hold(checks: &mut Checks, path: &Path) -> Outcome {
         print(&json!({ "holding": true }))?;
         common::read_line().map(drop)
     })?;
-    checks.refused("who waited", woken, Errno::NODEV)?;
+    checks.refused("the waiter", woken, Errno::NODEV)?;
     let events = poll_for(&bench.device, PATIENCE)?;
     checks.holds("poll", events == PollFlags::ERR | PollFlags::HUP)?;
 

@@ -93,7 +93,7 @@ pub(crate) fn passed(checks: &mut Checks, path: &Path) -> Outcome {
     device.share(&mut share)?;
     checks.holds("it is its opener's", share.user == 0 && share.held == [0, 1, 0, 0])?;
     let status = std::fs::read_to_string("/sys/class/hamlyn/hamlyn0/holders")?;
-    checks.holds("and nobody else's", !status.lines().any(|line| line.starts_with("1002 ")))
+    checks.holds("and no other user's", !status.lines().any(|line| line.starts_with("1002 ")))
 }
 
 /// Connects to its own listener and ends the connection; both files stay open.

@@ -40,7 +40,7 @@ pub(crate) fn sleep(checks: &mut Checks, path: &Path) -> Outcome {
             bench.send(cursor);
             Ok(())
         })?;
-        checks.done("a message wakes who waits", woken)?;
+        checks.done("a message wakes its waiter", woken)?;
     }
     checks.holds("by interrupts", counter(&device, Statistic::Interrupts)? > before)?;
     (21..=40).try_for_each(|cursor| poll_wakes(checks, bench, cursor))?;

@@ -61,12 +61,8 @@ fn beside_one_that_arms(checks: &mut Checks, bench: &mut Bench) -> Outcome<bool>
     }
     over.store(true, Ordering::Relaxed);
     arming.join().map_err(|_| "the arming thread panicked")?;
-    let found = format!("message {} woke nobody", lost.unwrap_or(0));
-    checks.note(
-        "each message wakes who waits for it, beside one who arms for another",
-        lost.is_none(),
-        &found,
-    )?;
+    let found = format!("message {} did not wake its waiter", lost.unwrap_or(0));
+    checks.note("each message wakes its waiter, while another thread arms", lost.is_none(), &found)?;
     if lost.is_none() {
         checks.done("all waits", waiting.join().map_err(|_| "the waiting thread panicked")?)?;
     }
@@ -100,10 +96,6 @@ fn poll_beside_one_that_waits(checks: &mut Checks, bench: &mut Bench) -> Outcome
     }
     over.store(true, Ordering::Relaxed);
     waiting.join().map_err(|_| "the waiting thread panicked")?;
-    let found = format!("message {} woke nobody", lost.unwrap_or(0));
-    checks.note(
-        "each message wakes who polls for it, beside one who waits for another",
-        lost.is_none(),
-        &found,
-    )
+    let found = format!("message {} did not wake its waiter", lost.unwrap_or(0));
+    checks.note("each message wakes its poller, while another thread waits", lost.is_none(), &found)
 }

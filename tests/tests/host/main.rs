@@ -216,7 +216,7 @@ fn held_card_does_not_block_other_cards_messages() -> Result<()> {
     let (sender, ticket) = (to_b.clone(), ticket_b);
     let sending = std::thread::spawn(move || sender.send(&Message::to(&ticket).word(taken), b"the last"));
     drop(held);
-    ensure!(readable(file.as_fd(), Duration::from_secs(60))? && to_b.arm_room()?, "nobody tells of room");
+    ensure!(readable(file.as_fd(), Duration::from_secs(60))? && to_b.arm_room()?, "room is not reported");
     sending.join().map_err(|_| anyhow::anyhow!("the sender panicked"))??.wait(long)?;
     all_arrive(&queue_b, taken + 1)
 }
@@ -232,12 +232,12 @@ fn file_becomes_readable_for_tags_and_requests() -> Result<()> {
     let handle = sender.send(&ticket, b"first", 0, 1)?;
     ensure!(
         handle.arm()? || readable(sender.terminus().file()?.as_fd(), long)?,
-        "nobody tells of the request"
+        "the request is not reported"
     );
-    ensure!(readable(receiver.file()?.as_fd(), long)? && receiver.arm()?, "nobody tells of the tag");
+    ensure!(readable(receiver.file()?.as_fd(), long)? && receiver.arm()?, "the tag is not reported");
     ensure!(receiver.get_tag()? == Some(1) && !receiver.arm()?, "there was one");
     sender.send(&ticket, b"second", 0, 2)?.wait(Some(long))?;
-    ensure!(receiver.arm()? || readable(receiver.file()?.as_fd(), long)?, "nobody tells of the second tag");
+    ensure!(receiver.arm()? || readable(receiver.file()?.as_fd(), long)?, "the second tag is not reported");
     ensure!(receiver.get_specific_tag(3)?.is_none() && receiver.arm()?, "it was put aside, and not taken");
     Ok(())
 }

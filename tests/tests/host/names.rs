@@ -13,7 +13,7 @@ fn two_programs_find_each_other_by_name() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(2).start()?;
     let (mut server, mut client) = connected::<Program, Program>(&lab, 1, 0)?;
     // The refusals: an unknown name, a name in use, a rejection, a full backlog.
-    client.expect("connect 1 nobody", &refused("no_name", ""))?;
+    client.expect("connect 1 absent", &refused("no_name", ""))?;
     server.fails("listen svc", "in use")?;
     client.0.say("connect 1 svc please")?;
     server.expect("reject svc not today", &json!({ "host": 0, "private": "please" }))?;
@@ -54,8 +54,8 @@ fn name_is_found_on_every_host() -> Result<()> {
     server.expect("accept svc answer", &accepted)?;
     let made = client.0.answer()?;
     ensure!(made == json!({ "connection": 1, "host": 1, "private": "answer" }), "{made}");
-    let nobody = json!({ "refused": "no_name", "private": "", "host": null });
-    client.expect("any nobody", &nobody)?;
+    let absent = json!({ "refused": "no_name", "private": "", "host": null });
+    client.expect("any absent", &absent)?;
     server.expect("find svc", &found(&[1]))
 }
 

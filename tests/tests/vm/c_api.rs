@@ -103,9 +103,9 @@ fn a_server_in_c_outlives_its_clients() -> Result<()> {
         assert_eq!(said, [text]);
         assert_eq!(server.answer_text("ended")?, "well");
     }
-    let mut nobody = lab.vm(0).run(["c-echo", &host, "nobody", "hello"])?;
-    assert_eq!(nobody.wait()?, Exit::Code(1));
-    assert!(nobody.stderr().contains("no listener has that name"), "{}", nobody.stderr());
+    let mut absent = lab.vm(0).run(["c-echo", &host, "absent", "hello"])?;
+    assert_eq!(absent.wait()?, Exit::Code(1));
+    assert!(absent.stderr().contains("no listener has that name"), "{}", absent.stderr());
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::{Value, json};
 
-use crate::express::{desk, nobody_has_any};
+use crate::express::{desk, is_all_unused};
 use crate::express_ends::settle;
 use crate::{Turn, eventually, shared_as};
 
@@ -51,7 +51,7 @@ fn c_server_survives_a_client_it_cannot_accept() -> Result<()> {
     let said = server.answer()?;
     ensure!(said["refused"].is_string(), "{said}");
     drop(hog);
-    eventually(|| nobody_has_any(&mut watcher, 0), "the pages are given back")?;
+    eventually(|| is_all_unused(&mut watcher, 0), "the pages are given back")?;
     let answers = lab.vm(0).run(["c-express", "1", "chan", "next"])?.finish()?;
     ensure!(answers == [json!({ "express": true }), json!({ "back": "next" })], "{answers:?}");
     Ok(())
@@ -106,7 +106,7 @@ fn nothing_is_left(lab: &Lab) -> Result<()> {
         // A process that has never made an area has not yet asked the peer to settle pages left by
         // an earlier driver.
         settle(&mut asking, 1 - vm)?;
-        eventually(|| nobody_has_any(&mut asking, 1 - vm), "all pages are given back")
+        eventually(|| is_all_unused(&mut asking, 1 - vm), "all pages are given back")
     })
 }
 
@@ -129,7 +129,10 @@ fn loops_in_c_carry_a_stream() -> Result<()> {
         ensure!(sent[0]["sent"] == count && sent[0]["confirmed"] == count, "{sent:?}");
         ensure!(came[0]["received"] == count && came[0]["verified"] == true, "{came:?}");
         let sleeps = [&sent[0], &came[0]].map(|said| said["sleeps"].as_u64());
-        ensure!(count == 5 || sleeps[0] > Some(0) || sleeps[1] > Some(0), "nobody has slept: {sleeps:?}");
+        ensure!(
+            count == 5 || sleeps[0] > Some(0) || sleeps[1] > Some(0),
+            "neither end has slept: {sleeps:?}"
+        );
     }
     // One end dies while the other has more to do. The survivor learns of it from poll(2).
     for dies in 0..2 {

@@ -43,7 +43,7 @@ pub(crate) fn endpoint(desk: &mut Desk<Run>, line: &str) -> Result<(Value, Strin
 /// Waits until a machine's driver holds no objects of processes.
 pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
     let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/clan/clan0/holders"])?.finish_text();
-    eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")
+    eventually(|| Ok(holders()?.is_empty()), "no process holds an object")
 }
 
 /// Checks that the kernel log has no complaints.
@@ -140,7 +140,7 @@ fn kernels_connect_by_name_over_apertures_and_tripwire() -> Result<()> {
     server.expect("admit svc answer", &json!({ "admitted": 0, "host": 0, "private": "question" }))?;
     let made = client.answer()?;
     ensure!(made == json!({ "reached": 0, "private": "answer" }), "{made}");
-    client.expect("reach 1 nobody please", &json!({ "refused": "no_name" }))?;
+    client.expect("reach 1 absent please", &json!({ "refused": "no_name" }))?;
     // Far more connections than fit into the message ring at once: acknowledged messages must free
     // their places.
     for number in 1..40 {

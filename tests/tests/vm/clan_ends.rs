@@ -170,7 +170,7 @@ fn reads_fail_and_recover_when_the_peer_stops() -> Result<()> {
     // The card is removed from its machine and plugged in again. Its old apertures are gone.
     drop(peer);
     in_machine(&lab, 1, "echo 1 > /sys/class/clan/clan0/device/remove")?;
-    eventually(|| Ok(reader.fetch()?["error"].is_string()), "who reads is told")?;
+    eventually(|| Ok(reader.fetch()?["error"].is_string()), "the reader gets an error")?;
     bystander.reads()?;
     in_machine(&lab, 1, "echo 1 > /sys/bus/pci/rescan")?;
     let refused = |answer: Value| answer["error"].as_str().is_some_and(|text| text.contains("refused"));

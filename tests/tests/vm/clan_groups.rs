@@ -79,7 +79,7 @@ fn group_write_reaches_all_current_members() -> Result<()> {
         writer.reaches(&mut [&mut one, &mut two])?;
         Ok(lab.card_counters(3)?["card"]["refused_aperture"].as_u64() > Some(0))
     };
-    eventually(refused, "who has another key refuses")?;
+    eventually(refused, "the member with another key refuses")?;
     ensure!(other.has(0)?);
     drop(other);
     nothing_is_left(&lab, 3)?;
@@ -115,7 +115,7 @@ fn members_leave(lab: &Lab, writer: &mut Writer, one: Member, mut two: Member, t
     one.desk.expect(&format!("close-aperture {}", one.memory), &json!({ "closed": true }))?;
     writer.reaches(&mut [&mut two, &mut killed])?;
     let mut anew = Member::join(lab, 1, KEY)?;
-    ensure!(anew.has(0)?, "what was written before is not his");
+    ensure!(anew.has(0)?, "a new member does not have earlier writes");
     writer.reaches(&mut [&mut two, &mut killed, &mut anew])?;
     killed.desk.0.kill(9)?;
     killed.desk.0.wait()?;

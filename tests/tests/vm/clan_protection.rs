@@ -122,7 +122,7 @@ fn forged_descriptors_are_refused_locally_and_remotely() -> Result<()> {
         victim.is_unharmed()?;
     }
     only_what_is_allowed(&lab, &mut victim, &mut intruders[1])?;
-    a_closed_one_is_nobodys(&lab, &mut victim, &mut intruders)?;
+    a_closed_aperture_is_unreachable(&lab, &mut victim, &mut intruders)?;
     drop((victim, intruders));
     for vm in 0..3 {
         nothing_is_left(&lab, vm)?;
@@ -154,7 +154,11 @@ fn only_what_is_allowed(lab: &Lab, victim: &mut Victim, intruder: &mut Desk<Run>
 
 /// Checks that a closed aperture's descriptor is stale for every holder, also when another aperture
 /// follows it.
-fn a_closed_one_is_nobodys(lab: &Lab, victim: &mut Victim, intruders: &mut [Desk<Run>]) -> Result<()> {
+fn a_closed_aperture_is_unreachable(
+    lab: &Lab,
+    victim: &mut Victim,
+    intruders: &mut [Desk<Run>],
+) -> Result<()> {
     victim.desk.expect(&format!("close-aperture {}", victim.memory), &json!({ "closed": true }))?;
     let (memory, _) = aperture(&mut victim.desk, LENGTH, "both")?;
     victim.desk.expect(&format!("fill {memory} 6"), &json!({ "filled": LENGTH }))?;

@@ -92,7 +92,7 @@ fn tripwires_fire_only_for_accesses_they_watch() -> Result<()> {
     here.expect(&format!("fetch {window} 120"), &json!({ "value": 1 }))?;
     ensure!(
         [count_of(&lab, 1, "fifo_records")?, count_of(&lab, 1, "interrupts")?] == before,
-        "nobody sleeps"
+        "no thread sleeps"
     );
     // Each identifier gets a record, although both belong to one endpoint and fire in one packet.
     made(&mut there, &format!("watch {watcher} {memory} 136 144 interrupting"), "tripwire")?;

@@ -49,7 +49,7 @@ fn names_requests_and_answers() -> Result<()> {
     let (mut server, mut client) = connected(&lab, 1, 0)?;
     // No listener, a name in use, a rejection, a full backlog.
     let refused = |reason: &str, text: &str| json!({ "refused": reason, "private": text });
-    client.expect("connect 1 nobody", &refused("no_name", ""))?;
+    client.expect("connect 1 absent", &refused("no_name", ""))?;
     server.fails("listen svc", "in use")?;
     Desk::open(&lab, 1)?.fails("listen svc", "in use")?;
     client.begin("connect 1 svc please")?;
@@ -61,7 +61,7 @@ fn names_requests_and_answers() -> Result<()> {
     // A request that is cancelled before it is accepted frees its place in the backlog.
     // Host 1 receives the cancellation before it answers the next request.
     client.expect("forget", &json!({ "forgotten": true }))?;
-    client.expect("connect 1 nobody", &refused("no_name", ""))?;
+    client.expect("connect 1 absent", &refused("no_name", ""))?;
     client.begin("connect 1 small second")?;
     server.expect("accept small", &json!({ "connection": 2, "host": 0, "private": "second" }))?;
     ensure!(client.answer()? == json!({ "connection": 2, "private": "" }));
@@ -94,7 +94,7 @@ fn find_returns_every_host_with_the_name() -> Result<()> {
     client.begin("any svc question")?;
     second.expect("accept svc answer", &json!({ "connection": 1, "host": 0, "private": "question" }))?;
     ensure!(client.answer()? == json!({ "connection": 1, "host": 2, "private": "answer" }));
-    client.expect("any nobody", &json!({ "refused": "no_name", "private": "", "host": null }))?;
+    client.expect("any absent", &json!({ "refused": "no_name", "private": "", "host": null }))?;
     // A host finds its own listener.
     second.expect("find svc", &found(&[2]))?;
     (0..3).try_for_each(|vm| log_is_clean(&lab, vm))
@@ -326,7 +326,7 @@ fn machine_and_socket_program_connect_by_name() -> Result<()> {
     there.expect("close 1 enough", &json!({ "closed": "1" }))?;
     here.expect("end 1", &end("closed", "enough"))?;
     there.expect("listen own", &json!({ "listening": "own" }))?;
-    here.expect("connect 0 nobody", &json!({ "refused": "no_name", "private": "" }))?;
+    here.expect("connect 0 absent", &json!({ "refused": "no_name", "private": "" }))?;
     here.begin("connect 0 own")?;
     there.expect("accept own", &json!({ "connection": 2, "host": 1, "private": "" }))?;
     ensure!(here.answer()? == json!({ "connection": 2, "private": "" }));
@@ -407,5 +407,5 @@ fn requests_are_charged_to_the_listener() -> Result<()> {
     for _ in 0..REQUESTS {
         client.expect("ask 0 charged", &json!({ "asked": "charged" }))?;
     }
-    eventually(|| Ok(charged()? >= before + REQUESTS * SIZE), "the requests are charged to who listens")
+    eventually(|| Ok(charged()? >= before + REQUESTS * SIZE), "the listener is charged for the requests")
 }

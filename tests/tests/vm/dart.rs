@@ -26,7 +26,7 @@ pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
 /// Waits until a machine's driver holds no objects of processes.
 pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
     let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/dart/dart0/holders"])?.finish_text();
-    eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")
+    eventually(|| Ok(holders()?.is_empty()), "no process holds an object")
 }
 
 /// Checks that the kernel log has no complaints.
@@ -239,8 +239,10 @@ fn closed_peer_is_reported_and_loses_access() -> Result<()> {
     one.settle()?;
     two.desk.expect(&format!("close connection {}", two.connection), &json!({ "closed": true }))?;
     one.desk.expect(&format!("broken {}", one.connection), &json!({ "broken": "Gone" }))?;
-    one.desk
-        .fails(&format!("send {} {} 0 0", one.connection, words(&Operation::registers(0))), "is no more")?;
+    one.desk.fails(
+        &format!("send {} {} 0 0", one.connection, words(&Operation::registers(0))),
+        "or its host is lost",
+    )?;
     drop((one, two));
     let (mut one, mut two) = pair(&lab, 0, 1, 65_536)?;
     one.settle()?;

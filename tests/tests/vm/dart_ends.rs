@@ -49,7 +49,7 @@ fn kill_during_page_waits_does_not_affect_others() -> Result<()> {
         calm.settle()?;
         if round == 0 {
             stormed.desk.0.kill(9)?;
-            is_told(&mut storming, "is no more")?;
+            is_told(&mut storming, "or its host is lost")?;
         } else {
             storming.desk.0.kill(9)?;
             stormed.desk.0.kill(9)?;
@@ -66,7 +66,7 @@ fn kill_during_page_waits_does_not_affect_others() -> Result<()> {
         let (mut storming, stormed) = storm(&lab, 0, 1)?;
         shell(&lab, vm, "echo 1 > /sys/class/dart/dart0/device/reset")?;
         if vm == 1 {
-            is_told(&mut storming, "is no more")?;
+            is_told(&mut storming, "or its host is lost")?;
         }
         drop((storming, stormed));
         both_are_usable(&lab).with_context(|| format!("after a reset of card {vm}"))?;

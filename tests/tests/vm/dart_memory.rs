@@ -122,7 +122,7 @@ fn is_taken(end: &mut End, pages: u64) -> Result<()> {
     let question = format!("pages {}", end.endpoint);
     let mut is_half =
         || -> Result<bool> { Ok(end.desk.ask(&question)?["swapped"].as_u64() >= Some(pages / 2)) };
-    eventually(&mut is_half, "the kernel takes pages of an endpoint that nobody touches")
+    eventually(&mut is_half, "the kernel evicts pages of an unused endpoint")
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(crate) fn memory(desk: &mut Desk<Run>, host: usize) -> Result<BTreeMap<Strin
 
 /// Returns whether all of the host's half is unused, as if no process had ever had any. `pages` is
 /// the whole half.
-pub(crate) fn nobody_has_any(desk: &mut Desk<Run>, host: usize) -> Result<bool> {
+pub(crate) fn is_all_unused(desk: &mut Desk<Run>, host: usize) -> Result<bool> {
     let found = memory(desk, host)?;
     Ok(["used", "leaving", "viewed", "held"].iter().all(|count| found[*count] == 0))
 }
@@ -95,7 +95,7 @@ fn counted(lab: &Lab, card: usize, name: &str) -> Result<u64> {
 fn channels_between_two_machines() -> Result<()> {
     let lab = lab_of(express(2));
     every_kind_of_channel(&lab)?;
-    an_open_channel_that_nobody_uses_costs_nothing(&lab).context("idle")?;
+    an_idle_channel_costs_nothing(&lab).context("idle")?;
     nothing_is_left_of_many(&lab).context("many")?;
     (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
 }
@@ -177,7 +177,7 @@ fn times_asleep(lab: &Lab, vm: usize) -> Result<u64> {
 
 /// Checks two channels whose receivers sleep. No packets are sent, and each sleeper checks the
 /// peer's host once a second.
-fn an_open_channel_that_nobody_uses_costs_nothing(lab: &Lab) -> Result<()> {
+fn an_idle_channel_costs_nothing(lab: &Lab) -> Result<()> {
     const SECONDS: u64 = 3;
     let (mut server, mut client) = (desk(lab, 1)?, desk(lab, 0)?);
     let ([accepted, made], by_memory) = channel((&mut server, 1), &mut client, "idle")?;
@@ -229,8 +229,8 @@ fn nothing_is_left_of_many(lab: &Lab) -> Result<()> {
     server.begin(&format!("serve {count}"))?;
     client.expect(&format!("churn 1 many {count}"), &json!({ "made": count }))?;
     ensure!(server.answer()? == json!({ "served": count }));
-    eventually(|| nobody_has_any(&mut client, 1), "all pages are back")?;
-    eventually(|| nobody_has_any(&mut server, 0), "all pages are back at the other end")?;
+    eventually(|| is_all_unused(&mut client, 1), "all pages are back")?;
+    eventually(|| is_all_unused(&mut server, 0), "all pages are back at the other end")?;
     // All of the half can be allocated. Only root may take the reserved part.
     let mut root = Desk(lab.vm(0).run_as(0, ["express-desk"])?);
     let all = memory(&mut root, 1)?["pages"] * 4096;

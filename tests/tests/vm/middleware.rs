@@ -31,7 +31,7 @@ fn procedure_calls_work_until_the_server_dies() -> Result<()> {
         let client = client.as_mut().map_err(|error| anyhow::anyhow!("{error:#}"))?;
         let checked = last(client)?;
         ensure!(checked["verified"] == true && checked["calls"] == 45, "{checked}");
-        let reasons = ["this procedure never works", "there is no procedure \"nobody\""];
+        let reasons = ["this procedure never works", "there is no procedure \"absent\""];
         for reason in reasons {
             ensure!(
                 checked["errors"].as_array().is_some_and(|errors| errors.contains(&reason.into())),
@@ -42,7 +42,7 @@ fn procedure_calls_work_until_the_server_dies() -> Result<()> {
     let mut call = lab.vm(1).run(["rpc", "call", "--host", "0", "fail"])?;
     ensure!(text(&call.answer()?, "error") == "this procedure never works");
     let mut call =
-        lab.vm(1).run(["rpc", "call", "--host", "0", "--name", "nobody is called this", "echo"])?;
+        lab.vm(1).run(["rpc", "call", "--host", "0", "--name", "a name without a listener", "echo"])?;
     ensure!(text(&call.answer()?, "error").contains("no listener has that name"));
 
     // A client dies. The server is told, and serves the others.

@@ -122,7 +122,7 @@ fn greedy_user_leaves_resources_to_other_users() -> Result<()> {
     second.go()?;
     eventually(
         || Ok(lab.vm(0).read("/sys/class/hamlyn/hamlyn0/holders")?.lines().count() == 1),
-        "nobody holds anything",
+        "no process holds an object",
     )?;
     log_is_clean(&lab, 0)
 }

@@ -412,7 +412,7 @@ fn remote_mappings_are_charged_to_the_exporter() -> Result<()> {
         impostor.await_said(SHRIMP_SAY_PAGES)?;
     }
     let most = before + u64::from(MAPPINGS) * SIZE;
-    crate::eventually(|| Ok(charged()? >= most), "the mappings are charged to who exports")?;
+    crate::eventually(|| Ok(charged()? >= most), "the exporter is charged for the mappings")?;
     drop(impostor);
     crate::eventually(|| Ok(charged()? < most), "the mappings of a host that is lost are gone")?;
     both_are_usable(&lab)

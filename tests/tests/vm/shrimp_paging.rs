@@ -107,7 +107,7 @@ impl Pair {
 fn nothing_is_left(lab: &Lab) -> Result<()> {
     for vm in [EXPORTER, MAPPER] {
         let holders = || shell(lab, vm, "sed 1d /sys/class/shrimp/shrimp0/holders");
-        eventually(|| Ok(holders()?.is_empty()), "nobody holds anything")?;
+        eventually(|| Ok(holders()?.is_empty()), "no process holds an object")?;
     }
     Ok(())
 }

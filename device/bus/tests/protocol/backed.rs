@@ -44,7 +44,7 @@ fn client_gets_the_file_and_its_areas() {
     let body = reply.ok();
     assert_eq!((u64_at(&body, 16), u64_at(&body, 24), u32_at(&body, 40)), (1 << 20, 0, 2));
     assert_eq!((u64_at(&body, 64), u64_at(&body, 72)), WINDOW_AREAS[1]);
-    assert!(harness.server.bus().pages(WINDOW as usize).is_none(), "nobody here has it mapped");
+    assert!(harness.server.bus().pages(WINDOW as usize).is_none(), "the server has not mapped it");
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub static MODEL: Model = Model {
         Setting {
             name: "credits",
             unit: "WORDS",
-            about: "How many words of 8 bytes a host may have on their way to another: 8192 to 1048576",
+            about: "How many words of 8 bytes a host may have in flight to another: 8192 to 1048576",
             default: 32768,
         },
         Setting {

@@ -258,7 +258,7 @@ fn sleeper_is_woken_once() {
     let mut host = Host::new();
     host.open(3);
     let armed = u64::from(MAILBOXES * ECHO_OUTBOX_SIZE + ECHO_CONTROL_ARMED + 3 * ULN_ARMED_STRIDE);
-    host.arrive(1, &packet(3, 0, b"nobody sleeps"));
+    host.arrive(1, &packet(3, 0, b"awake before"));
     assert!(host.interrupts.0.borrow().is_empty());
     host.window.store(armed, ULN_ARMED_YES);
     host.arrive(1, &packet(3, 0, b"wakes"));

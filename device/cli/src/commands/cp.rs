@@ -232,7 +232,7 @@ fn hear(remote: &mut Remote, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) 
             What::Exit(Exit::Code(0)) => return Ok(complaint),
             What::Exit(exit) if complaint.is_empty() => bail!("{exit}"),
             What::Exit(_) => bail!("{}", String::from_utf8_lossy(&complaint).trim_end()),
-            _ => bail!("the machine's agent said what nobody asked for"),
+            _ => bail!("the machine's agent sent an unexpected answer"),
         }
     }
 }

@@ -94,7 +94,7 @@ fn execute(args: ExecArgs) -> anyhow::Result<Exit> {
                 Ok(()) => return Ok(exit),
                 Err(error) => Err(error),
             },
-            other => bail!("the machine's agent said {other:?}, which nobody asked for"),
+            other => bail!("the machine's agent sent an unexpected answer: {other:?}"),
         };
         match shown {
             Ok(()) => {}

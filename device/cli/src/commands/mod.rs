@@ -37,7 +37,7 @@ Examples:
   hamlyn models                  which cards there are; --model NAME takes another than the first
 
   # by hand, with your own machine:
-  dir=$(mktemp -d)               of yours alone: who reaches the sockets reaches the machines' memory
+  dir=$(mktemp -d)               yours alone: access to the sockets is access to the machines' memory
   hamlyn switch --socket $dir/s.sock &
   hamlyn card --socket $dir/c0.sock --switch $dir/s.sock &
   hamlyn qemu-args --socket $dir/c0.sock --memory 1G     add these to your QEMU's arguments
@@ -211,7 +211,8 @@ mod tests {
         for command in ["switch --socket s", "up", "demo"] {
             assert!(error(&format!("hamlyn {command} --paths 17")).contains("17 is not in 1..=16"));
             assert!(
-                error(&format!("hamlyn {command} --mesh 4x0")).contains("is no mesh (wanted: columns x rows")
+                error(&format!("hamlyn {command} --mesh 4x0"))
+                    .contains("is not a mesh (wanted: columns x rows")
             );
             assert!(error(&format!("hamlyn {command} --mesh 4x4 --paths 2")).contains("cannot be used with"));
         }

@@ -38,10 +38,7 @@ fn ensemble_that(folder: &Path, cards: usize, trust_memory: bool) -> Ensemble {
     let mut ensemble = Ensemble::start(&options).unwrap();
     let start = Instant::now();
     while !ensemble.work() {
-        assert!(
-            start.elapsed() < Duration::from_secs(30),
-            "{cards} cards that nobody uses do not come to rest"
-        );
+        assert!(start.elapsed() < Duration::from_secs(30), "{cards} unused cards do not come to rest");
     }
     ensemble.next_tick();
     ensemble

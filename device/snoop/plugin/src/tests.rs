@@ -69,7 +69,7 @@ fn told(snoop: &mut Snoop) -> Vec<(u64, Vec<u8>)> {
 
 /// The running processor of a single-processor machine, which must not be queried.
 fn alone() -> usize {
-    panic!("nobody has to ask")
+    panic!("QEMU must not be asked")
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Shape {
 
 /// The text is not a shape.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0:?} is no mesh (wanted: columns x rows, each 1 to 256, as in 4x4)")]
+#[error("{0:?} is not a mesh (wanted: columns x rows, each 1 to 256, as in 4x4)")]
 pub struct NoShape(String);
 
 impl std::str::FromStr for Shape {

@@ -193,7 +193,7 @@ fn host_id_stays_with_its_last_user() {
     let running = Running::start(Options { policy, ..crate::kit::small() });
     drop(Card::attach(&running, Some(0)));
     let said = ask_as_another_user(&running);
-    assert!(said.contains("host id 0 is kept for user 0, who had it last (not for user 65534)"), "{said}");
+    assert!(said.contains("host id 0 is kept for user 0, its last owner (not for user 65534)"), "{said}");
     assert!(said.contains("got 1"), "{said}");
     // The same applies in the other direction, although root may do everything else.
     let error = connect(running.path(), request(Some(1)), PATIENCE).unwrap_err().to_string();

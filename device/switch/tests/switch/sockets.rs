@@ -241,7 +241,7 @@ fn malformed_requests_are_refused() {
         (b"HMLN\x06\x00\xff\xff\x01\x00\x00", "first message of 11 bytes"),
         (b"NOPE\x04\x00\xff\xff\x01\x00\x00\x00", "first message of 12 bytes"),
         (b"HMLN\x02\x00\xff\xff", "version 2 of attaching is not known (this switch has 6)"),
-        (b"HMLN\x06\x00\xff\xff\x00\x00\x00\x00", "protocol 0 is no card's (must be 1 to 255)"),
+        (b"HMLN\x06\x00\xff\xff\x00\x00\x00\x00", "protocol 0 belongs to no card (must be 1 to 255)"),
         (b"HMLN\x06\x00\xff\xff\x01\x02\x00\x00", "the client's need for order is 2 (limit 1)"),
         (b"HMLN\x06\x00\xff\xff\x01\x01\x02\x00", "the client's wish for express memory is 2 (limit 1)"),
         (b"HMLN\x06\x00\xff\xff\x01\x01\x00\x01", "the client's reserved field is 1 (limit 0)"),

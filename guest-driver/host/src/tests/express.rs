@@ -112,7 +112,7 @@ fn first_area_waits_for_settlement() {
     let mut two = Two::express();
     assert_eq!(two.sides[0].counts(1), [0, 16, 0]);
     assert_eq!(two.sides[0].area(1, 4, false), Err(Errno::AGAIN));
-    assert_eq!(two.sides[0].area(1, 4, true), Err(Errno::AGAIN), "nobody has answered yet");
+    assert_eq!(two.sides[0].area(1, 4, true), Err(Errno::AGAIN), "the host has not answered yet");
     two.carry();
     let area = two.sides[0].area(1, 4, true).unwrap();
     assert_eq!(two.sides[0].counts(1), [4, 0, 0]);
@@ -308,13 +308,13 @@ fn paused_host_removes_views_before_settling() {
 #[test]
 fn restarted_host_is_asked_to_settle_again() {
     let mut two = Two::express();
-    two.sides[1].say(0, [0; 3], b"who I am").unwrap();
+    two.sides[1].say(0, [0; 3], b"identity").unwrap();
     two.carry();
     assert_eq!(two.sides[0].area(1, 4, false), Err(Errno::AGAIN));
     // The question does not arrive before the host has lost all its memory.
     two.sides[0].card.sent.clear();
     two.sides[1].lost(ULN_END_CARD_RESET);
-    two.sides[1].say(0, [0; 3], b"who I am now").unwrap();
+    two.sides[1].say(0, [0; 3], b"identity after the restart").unwrap();
     two.carry();
     assert_eq!(two.sides[0].area(1, 4, true), Err(Errno::AGAIN), "it is alive, and has not answered yet");
     two.pass(2000, true);

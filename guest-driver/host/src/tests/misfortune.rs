@@ -10,7 +10,7 @@ fn converse(two: &mut Two) {
     let listener = two.sides[1].listen(b"name", 2);
     let asked = two.sides[0].request(1, b"name", b"hello");
     let question = two.sides[0].ask(1, b"name");
-    let unknown = two.sides[0].request(1, b"nobody", b"");
+    let unknown = two.sides[0].request(1, b"absent", b"");
     two.carry();
     if let Ok(listener) = listener {
         if let Some(taken) = two.sides[1].claim(listener).unwrap() {

@@ -35,7 +35,7 @@ fn only_named_listener_is_woken() {
     two.sides[1].system.take_woken();
     let [_, wanted] = [&b"other"[..], b"name"].map(|name| two.sides[1].listen(name, 1).unwrap());
     two.sides[0].request(1, b"name", b"").unwrap();
-    two.sides[0].request(1, b"nobody", b"").unwrap();
+    two.sides[0].request(1, b"absent", b"").unwrap();
     two.collect();
     while !two.flying.is_empty() {
         let message = two.flying.remove(0);
@@ -68,7 +68,7 @@ fn message_in_wrong_place_is_ignored() {
 #[test]
 fn requests_are_refused_for_a_reason() {
     let mut two = Two::new();
-    let unknown = two.sides[0].request(1, b"nobody", b"").unwrap();
+    let unknown = two.sides[0].request(1, b"absent", b"").unwrap();
     let listener = two.sides[1].listen(b"name", 1).unwrap();
     assert_eq!(two.sides[1].listen(b"name", 1), Err(Errno::ADDRINUSE));
     let first = two.sides[0].request(1, b"name", b"").unwrap();
@@ -106,7 +106,7 @@ fn abandoned_request_is_removed_from_listener() {
 #[test]
 fn lost_message_is_sent_again() {
     let mut two = Two::new();
-    let asked = two.sides[0].request(1, b"nobody", b"").unwrap();
+    let asked = two.sides[0].request(1, b"absent", b"").unwrap();
     two.pass(1000, false);
     two.pass(1000, true);
     assert_eq!(two.reason(0, asked), ULN_END_NO_NAME);
@@ -128,7 +128,7 @@ fn silent_host_is_given_up() {
     two.sides[0].release(asked);
     two.sides[1].release(taken);
     two.check_baseline();
-    assert_eq!(two.sides[0].system.due(), None, "nobody is left to be watched");
+    assert_eq!(two.sides[0].system.due(), None, "no host is left to be watched");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn delayed_message_of_earlier_incarnation_is_stale() {
 fn later_incarnation_ignores_message_to_unknown_incarnation() {
     let mut two = Two::new();
     // Host 0 has no state of host 1 yet; its request is sent twice, and one copy is delayed.
-    let asked = two.sides[0].request(1, b"nobody", b"").unwrap();
+    let asked = two.sides[0].request(1, b"absent", b"").unwrap();
     two.collect();
     let slow = two.flying[0].clone();
     two.carry();
@@ -205,7 +205,7 @@ fn later_incarnation_ignores_message_to_unknown_incarnation() {
     two.deliver(slow);
     two.carry();
     // If it had been accepted, host 1 would take the next request with that number for a duplicate.
-    let next = two.sides[0].request(1, b"nobody", b"").unwrap();
+    let next = two.sides[0].request(1, b"absent", b"").unwrap();
     two.pass(TIMEOUT / 4, true);
     assert_eq!(two.reason(0, next), ULN_END_NO_NAME);
 }

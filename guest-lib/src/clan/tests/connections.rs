@@ -173,11 +173,11 @@ fn cached_aperture_is_reused_only_for_same_peer() {
     cache.give(5, kit);
     let kit = cache.take(6).unwrap();
     assert_eq!(kit.endpoint.number(), endpoint);
-    assert_ne!(kit.aperture.number(), aperture, "who had the descriptor could still reach it");
+    assert_ne!(kit.aperture.number(), aperture, "an old descriptor could still reach it");
     assert_eq!(cache.counts(), (1, 2));
     let window = kit.endpoint.map(&kit.aperture.descriptor().unwrap(), 0, 64).unwrap();
     cache.give(6, kit);
-    assert!(cache.is_empty(), "somebody still uses it");
+    assert!(cache.is_empty(), "the window still uses it");
     drop(window);
     let kits = [7, 8, 9].map(|peer| (peer, cache.take(peer).unwrap()));
     kits.into_iter().for_each(|(peer, kit)| cache.give(peer, kit));

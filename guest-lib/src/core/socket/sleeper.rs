@@ -340,7 +340,7 @@ mod tests {
             sleeper.lose_card();
             assert_eq!(asleep.join().unwrap().unwrap_err().raw_os_error(), Some(Errno::NODEV.raw_os_error()));
         });
-        assert!(drain(&sleeper.file()).unwrap(), "who polls looks");
+        assert!(drain(&sleeper.file()).unwrap(), "a poller looks");
         assert!(sleeper.arm(None, || false).is_err() && sleeper.arm(None, || true).unwrap());
         sleeper.wait(None, None, || true).unwrap();
     }
@@ -350,12 +350,12 @@ mod tests {
         let (control, words) = (control(), QUEUE);
         let sleeper = Sleeper::new(words, control.clone(), None).unwrap();
         assert!(!sleeper.arm(None, || false).unwrap());
-        assert!(!drain(&sleeper.file()).unwrap(), "nobody has fired");
+        assert!(!drain(&sleeper.file()).unwrap(), "the card has not fired");
         // The card fires for this sleeper. Before the handler runs, another thread arms for
         // something else.
         control.mapping.store_u32(words.armed, ULN_ARMED_FIRED);
         assert!(!sleeper.arm(None, || false).unwrap());
-        assert!(drain(&sleeper.file()).unwrap(), "who slept looks again");
+        assert!(drain(&sleeper.file()).unwrap(), "the sleeper looks again");
         assert_eq!(control.armed(words), ULN_ARMED_YES, "and the other is armed");
     }
 
@@ -379,7 +379,7 @@ mod tests {
             let late = scope.spawn(|| sleeper.wait(Some(far), patience, || reached(far)).unwrap());
             until_armed(&control, words);
             assert!(!sleeper.arm(Some(near), || reached(near)).unwrap());
-            assert!(!complete(&control, words, &status, near - 1), "nobody wants it yet");
+            assert!(!complete(&control, words, &status, near - 1), "not yet wanted");
             assert!(complete(&control, words, &status, near));
             sleeper.interrupted();
             assert!(drain(&sleeper.file()).unwrap());
@@ -388,7 +388,7 @@ mod tests {
             sleeper.interrupted();
             late.join().unwrap();
         });
-        assert!(reached(far) && !drain(&sleeper.file()).unwrap(), "who polled had been told");
+        assert!(reached(far) && !drain(&sleeper.file()).unwrap(), "the poller has been told");
     }
 
     #[test]

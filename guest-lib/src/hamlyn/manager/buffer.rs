@@ -246,7 +246,7 @@ impl Buffer {
         drop(self);
         let length = memory.len();
         let back = Arc::try_unwrap(memory)
-            .map_err(|memory| (Error::Invalid("somebody else has the memory"), memory));
+            .map_err(|memory| (Error::Invalid("the memory is still in use by another object"), memory));
         let back = back
             .and_then(|memory| memory.take_back().map_err(|failed| (failed.error, Arc::new(failed.back))));
         back.map_err(|(error, memory)| {

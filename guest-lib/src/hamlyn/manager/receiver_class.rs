@@ -158,6 +158,6 @@ mod tests {
         let third = classes.enter(weak(&receiver));
         assert!(classes.find(old).is_none(), "another has its place now");
         drop(receiver);
-        assert!(classes.find(third.pointer()).is_none(), "who is gone is not called");
+        assert!(classes.find(third.pointer()).is_none(), "a dropped receiver is not found");
     }
 }

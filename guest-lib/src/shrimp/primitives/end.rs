@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn last_store_of_lost_peer_is_found() {
         let gone = || Err(Error::PeerLost(PeerLoss::Gone));
-        assert!(!there_or_changed(Ok(()), || unreachable!("he is there")).unwrap());
+        assert!(!there_or_changed(Ok(()), || unreachable!("the peer is there")).unwrap());
         assert!(there_or_changed(gone(), || Ok(true)).unwrap());
         assert!(matches!(there_or_changed(gone(), || Ok(false)), Err(Error::PeerLost(_))));
     }

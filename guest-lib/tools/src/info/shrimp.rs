@@ -54,7 +54,7 @@ mod tests {
         let holders = "user exports mappings connections\n0 1 2 0\n1000 30 0 4\n";
         assert_eq!((sum(holders, "exports"), sum(holders, "mappings")), (Some(31), Some(2)));
         assert_eq!((sum(holders, "slots"), sum("", "exports")), (None, None));
-        assert_eq!(sum("user exports\n", "exports"), Some(0), "nobody has any");
+        assert_eq!(sum("user exports\n", "exports"), Some(0), "an empty table");
         assert_eq!(sum("user exports\n0 many\n", "exports"), None);
     }
 }

@@ -9,6 +9,6 @@ fn main() -> anyhow::Result<()> {
     let mut words = std::env::args().skip(1);
     let model = catalogue::find(&words.next().context("which model?")?)?;
     let count = words.next().context("how many messages?")?;
-    let count = count.parse().context("that is no number of messages")?;
+    let count = count.parse().context("the number of messages is invalid")?;
     (BENCHMARKS.of(model)?.parts()?.walk)(count)
 }

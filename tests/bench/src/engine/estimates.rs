@@ -85,7 +85,7 @@ fn read(folder: &Path, estimates: &mut BTreeMap<String, Estimate>) -> anyhow::Re
             let json = |name: &str| -> anyhow::Result<Value> {
                 let file = path.join("new").join(name);
                 let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-                serde_json::from_slice(&text).with_context(|| format!("{} is no JSON", file.display()))
+                serde_json::from_slice(&text).with_context(|| format!("{} is not JSON", file.display()))
             };
             let (name, estimate) = estimate(&json("benchmark.json")?, &json("estimates.json")?)?;
             estimates.insert(name, estimate);

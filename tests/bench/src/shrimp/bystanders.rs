@@ -50,7 +50,8 @@ impl Held {
         let mut tickets = Vec::new();
         for end in &mut ends {
             let said = end.answer()?;
-            tickets.push(said["ticket"].as_str().with_context(|| format!("{said} is no ticket"))?.to_owned());
+            tickets
+                .push(said["ticket"].as_str().with_context(|| format!("{said} is not a ticket"))?.to_owned());
         }
         for (end, ticket) in ends.iter_mut().zip(tickets.iter().rev()) {
             end.say(ticket)?;

@@ -220,7 +220,7 @@ fn impossible_credits_are_ignored() {
         assert_eq!(writes(&one.sent(), 1), 0, "{source} {epoch}");
     }
     one.arrive(1, &forged(&credit, 24, &70_u64.to_le_bytes()));
-    assert_eq!(writes(&one.sent(), 1), 6, "so many more");
+    assert_eq!(writes(&one.sent(), 1), 6, "as many as the credit allows");
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn each_sleeper_is_woken_once() {
         exchange(one, other);
     };
     store(&mut one, &mut other, 0);
-    assert_eq!((other.raised(), other.word(fifo + 4)), (vec![], 0), "nobody sleeps");
+    assert_eq!((other.raised(), other.word(fifo + 4)), (vec![], 0), "no thread sleeps");
     // The Tripwire's bit is already set.
     other.write_register(CLAN_REG_ARM, 8, 1 | 1 << 16);
     assert_eq!((other.raised(), other.word(fifo), other.word(fifo + 4)), (vec![1], 1, 1));
@@ -252,7 +252,7 @@ fn each_sleeper_is_woken_once() {
     assert_eq!((other.raised(), other.word(fifo + 12)), (vec![1], 2));
     store(&mut one, &mut other, 8);
     other.write_register(CLAN_REG_FIFO_TAKEN, 4, 2);
-    assert_eq!(other.raised(), [0_u16; 0], "who has been woken sleeps no more");
+    assert_eq!(other.raised(), [0_u16; 0], "a woken thread does not sleep");
     // This action needs no sleeper.
     other.set((1, 2), (16, 8), 3, CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO, memory);
     store(&mut one, &mut other, 16);
@@ -274,7 +274,7 @@ fn fifo_holds_identifiers_of_tripwires() {
     let record = |n: u64| (other.word(fifo + 8 * n), other.word(fifo + 8 * n + 4));
     let of = |number: u32| CLAN_FIFO_TRIPWIRE | number << CLAN_FIFO_NUMBER_SHIFT | 1;
     assert_eq!([record(0), record(1), record(2)], [(of(7), 1), (of(3), 2), (0, 0)]);
-    assert_eq!(other.take_bits(memory), 1 << 7 | 1 << 3, "which wakes who waits for them");
+    assert_eq!(other.take_bits(memory), 1 << 7 | 1 << 3, "the bits wake their waiters");
 }
 
 #[test]

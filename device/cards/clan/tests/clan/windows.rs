@@ -179,7 +179,7 @@ fn store_to_group_arrives_at_its_members() {
     other.arrive(0, &sent[0].1);
     other.rest();
     assert_eq!(other.word(start + 8), 0x55);
-    assert_eq!(one.load(9 * PAGE, 8).now(), Some(u64::MAX), "nobody reads a group");
+    assert_eq!(one.load(9 * PAGE, 8).now(), Some(u64::MAX), "a group cannot be read");
     other.run(CLAN_COMMAND_CLOSE_APERTURE, 7, &[0_u64]).unwrap();
     other.arrive(0, &sent[0].1);
     assert_eq!(other.counter("refused_aperture"), 1);

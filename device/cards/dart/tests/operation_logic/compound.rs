@@ -80,7 +80,7 @@ fn compare_and_swap_swaps_only_expected_value() {
     window.take(bring);
     assert_eq!(window.ask(message(replace, 11)), [10, 10], "10 is not 11");
     assert_eq!(window.ask(message(replace, 10)), [10, 30]);
-    assert_eq!(window.ask(message(replace, 10)), [30, 30], "somebody else was first");
+    assert_eq!(window.ask(message(replace, 10)), [30, 30], "another message was first");
 }
 
 #[test]

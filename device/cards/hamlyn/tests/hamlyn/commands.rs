@@ -127,7 +127,7 @@ fn only_a_sleeper_is_interrupted_and_only_once() {
     };
     assert_eq!(send(&mut two, HAMLYN_REQUEST_INTERRUPT), 0, "awake");
     two.receiver.window.store(armed, ULN_ARMED_YES);
-    assert_eq!(send(&mut two, 0), 0, "nobody asked");
+    assert_eq!(send(&mut two, 0), 0, "not requested");
     assert_eq!(send(&mut two, HAMLYN_REQUEST_INTERRUPT), 1, "asleep");
     assert_eq!(two.receiver.window.load(armed), ULN_ARMED_FIRED);
     assert_eq!(two.receiver.window.load(pending), 1);

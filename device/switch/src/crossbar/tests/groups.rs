@@ -97,7 +97,7 @@ fn members_come_and_go() {
     assert_eq!(send_one(&mut crossbar, &mut cards), [false, true]);
     crossbar.detach(HostId(2));
     cards[2] = attach(&mut crossbar, Some(HostId(2))).unwrap().1;
-    assert_eq!(send_one(&mut crossbar, &mut cards), [false, false], "who comes is in no group");
+    assert_eq!(send_one(&mut crossbar, &mut cards), [false, false], "a new card is in no group");
 }
 
 #[test]

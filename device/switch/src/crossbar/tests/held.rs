@@ -78,7 +78,10 @@ fn packets_after_a_stop_are_held_in_order() {
         sent += 1;
     }
     wake_all(&mut crossbar, 2);
-    assert!(!crossbar.pass(HostId(0), HostId(1), 0), "nobody overtakes them by hand either");
+    assert!(
+        !crossbar.pass(HostId(0), HostId(1), 0),
+        "a packet that is passed by hand does not overtake them"
+    );
     assert!(take_all(&mut crossbar, &mut cards, 1).into_iter().eq(0..sent));
     assert!(crossbar.pass(HostId(0), HostId(1), 0));
 }

@@ -335,7 +335,7 @@ fn reader_woken_by_skip_sleeps_again() {
     assert!(reader.take_bell(), "room is told of");
     let span = writer.reserve(56).unwrap().unwrap();
     writer.commit(span);
-    assert!(writer.take_bell(), "who sleeps is rung at for the message");
+    assert!(writer.take_bell(), "the message wakes the sleeper");
     assert_eq!(reader.receive(), Ok(Some(span)));
 }
 

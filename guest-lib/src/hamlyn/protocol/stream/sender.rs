@@ -310,11 +310,11 @@ impl StreamSender {
         let records = length.div_ceil(self.record_size);
         at_most("records of a buffer", records as u64, HAMLYN_WORK_QUEUE_USABLE.into())?;
         self.try_flush()?;
-        if !self.shared.lock().may_send_so_many(records) {
+        if !self.shared.lock().may_send_records(records) {
             self.manager.poll_all()?;
         }
         let state = self.shared.lock();
-        if !state.may_send_so_many(records) {
+        if !state.may_send_records(records) {
             return Err(Error::WouldBlock { object: TICKETS, limit: state.all_tickets() });
         }
         drop(state);

@@ -41,7 +41,7 @@ impl Tickets {
     }
 
     /// Returns true if this number of records may be sent.
-    pub(super) fn may_send_so_many(&self, records: usize) -> bool {
+    pub(super) fn may_send_records(&self, records: usize) -> bool {
         self.tickets.len() > records || records == 0
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn doze(options: &Options) -> Outcome {
         // The other process started a little earlier, and has finished.
         Err(hamlyn::Error::PeerLost(_)) => {}
         Err(error) => return Err(error.into()),
-        Ok(_) => return Err("a message came that nobody sent".into()),
+        Ok(_) => return Err("an unexpected message arrived".into()),
     }
     let (ns, cpu_ns) = meter.stop();
     say(&json!({ "ns": ns, "cpu_ns": cpu_ns }))

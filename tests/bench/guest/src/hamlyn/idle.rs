@@ -85,7 +85,7 @@ pub(crate) fn doze(options: &DozeOptions) -> Outcome {
     match queue.recv_block(Some(time)) {
         Err(error) if error.is_timed_out() => {}
         Err(error) => return Err(error.into()),
-        Ok(message) => return Err(format!("a message came that nobody sent: {message:?}").into()),
+        Ok(message) => return Err(format!("an unexpected message arrived: {message:?}").into()),
     }
     let (ns, cpu_ns) = meter.stop();
     say(&json!({ "ns": ns, "cpu_ns": cpu_ns }))

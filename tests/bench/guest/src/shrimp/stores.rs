@@ -44,7 +44,7 @@ pub(crate) fn sink(options: &Options) -> Outcome {
 pub(crate) fn send(options: &Options) -> Outcome {
     let laps = options.laps;
     if laps.size % WORD != 0 {
-        return Err(format!("{} bytes are no multiple of a store's {WORD}", laps.size).into());
+        return Err(format!("{} bytes are not a multiple of a store's {WORD}", laps.size).into());
     }
     let end = End::open(PAGE, options.by)?;
     let mode = match options.mode {

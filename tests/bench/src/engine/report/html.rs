@@ -239,7 +239,7 @@ mod tests {
         let page = page(&results()).unwrap();
         assert!(!page.contains("<b>") && !page.contains("&amp;lt;"), "{page}");
         assert!(page.matches("&lt;b&gt;").count() > 15, "{page}");
-        assert!(page.contains("<svg role=\"img\"") && page.contains("a &amp; b"), "a drawing is no text");
+        assert!(page.contains("<svg role=\"img\"") && page.contains("a &amp; b"), "the drawing is markup");
     }
 
     #[test]
