@@ -73,11 +73,11 @@ pub enum Error {
         limit: u64,
     },
     /// None is free at the moment. The card or the peer will release some: retry later, or wait.
-    #[error("all {limit} {object} are in use")]
+    #[error("{}", all_in_use(object, *limit))]
     WouldBlock {
         /// Name of the object.
         object: &'static str,
-        /// Total number.
+        /// Total number, or 0 if it has no limit.
         limit: u32,
     },
     /// The user who opened the card has reached the per-user quota. Release something, or wait
@@ -468,6 +468,14 @@ fn remedy(action: &str, source: &io::Error) -> String {
     format!(
         ": is the driver loaded (insmod hamlyn.ko)? {model}_CARD names another card, vfio-user:PATH a card's socket"
     )
+}
+
+/// Says that none is available, of objects with a limit or without one.
+fn all_in_use(object: &str, limit: u32) -> String {
+    match limit {
+        0 => format!("no {object} are available now"),
+        _ => format!("all {limit} {object} are in use"),
+    }
 }
 
 /// Formats versions as `major.minor`, other values in hexadecimal.

@@ -91,7 +91,7 @@ impl Door for Listener {
     fn next(&self) -> Outcome<Result<Option<OnChannel>, Refused>> {
         match self.try_accept() {
             Ok(channel) => Ok(Ok(Some(channel.into()))),
-            Err(error) if error.is_timed_out() => Ok(Ok(None)),
+            Err(error) if error.is_would_block() => Ok(Ok(None)),
             // The card is gone, and the name with it.
             Err(error) if is_gone(&error) => Err(error.into()),
             // The card has no room for this client, which got the reason.

@@ -239,7 +239,7 @@ impl Listener {
     pub async fn accept(&self) -> Result<(Sender, Receiver)> {
         loop {
             match self.listener.try_accept() {
-                Err(error) if error.is_timed_out() => {}
+                Err(error) if error.is_would_block() => {}
                 accepted => return accepted?.into_async(),
             }
             // A request that comes after this makes the file readable again.

@@ -10,7 +10,7 @@ use super::offer::Offer;
 use super::receiver::{self, Receiver};
 use super::receiving::Receiving;
 use super::remote::Reached;
-use super::sender::{self, Sender};
+use super::sender::{self, Sender, Wait};
 use super::sending::Sending;
 use super::{Channel, Options};
 use crate::core::connection::{self, Connection, EndReason, FIND_TIMEOUT, Request};
@@ -256,15 +256,15 @@ impl Listener {
     /// [`Error::Exhausted`], [`Error::Quota`], [`Error::Locked`], [`Error::System`]: the peer is
     /// rejected with the reason. Other peers can still be accepted.
     pub fn accept(&self) -> Result<Channel> {
-        self.accept_with(None)
+        self.accept_with(Wait::Until(None))
     }
 
     /// Accepts the next peer, if a request is pending.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] if none is pending; those of [`Listener::accept`].
+    /// [`Error::WouldBlock`] if none is pending; those of [`Listener::accept`].
     pub fn try_accept(&self) -> Result<Channel> {
-        self.accept_with(Some(Duration::ZERO))
+        self.accept_with(Wait::No)
     }
 
     /// Accepts the next peer. Blocks for at most `timeout`.
@@ -272,19 +272,30 @@ impl Listener {
     /// # Errors
     /// [`Error::TimedOut`]; those of [`Listener::accept`].
     pub fn accept_timeout(&self, timeout: Duration) -> Result<Channel> {
-        self.accept_with(Some(timeout))
+        self.accept_with(Wait::Until(Some(timeout)))
     }
 
-    fn accept_with(&self, timeout: Option<Duration>) -> Result<Channel> {
+    fn accept_with(&self, wait: Wait) -> Result<Channel> {
+        let timeout = match wait {
+            Wait::No => Some(Duration::ZERO),
+            Wait::Until(timeout) => timeout,
+        };
+        // Errors of a peer's request are passed on as they are.
+        let none_pending = |error: Error| match wait {
+            Wait::No if error.is_timed_out() => {
+                Error::WouldBlock { object: "requests for a channel", limit: 0 }
+            }
+            _ => error,
+        };
         let mut turn = self.listener.turn(timeout);
         loop {
-            match self.admit(self.listener.request(turn.left())?) {
+            match self.admit(self.listener.request(turn.left()).map_err(none_pending)?) {
                 // The peer has gone, or its request was not for a channel.
                 Ok(None) | Err(Error::Ended(_) | Error::NotConnected) => {}
                 Ok(Some(channel)) => return Ok(channel),
                 Err(error) => return Err(error),
             }
-            turn.next("request for a channel")?;
+            turn.next("request for a channel").map_err(none_pending)?;
         }
     }
 

@@ -97,7 +97,7 @@ impl Receiver {
                     None => receiver.next_or_loss()?,
                     next => next,
                 };
-                next.ok_or(Error::WouldBlock { object: "messages that were sent", limit: 0 })
+                next.ok_or(Error::WouldBlock { object: "messages", limit: 0 })
             }
         })
     }
@@ -189,7 +189,7 @@ impl Receiver {
             self.rest = (rest, 0);
             empty += 1;
             if matches!(wait, Wait::No) && empty == EMPTY && length == 0 {
-                return Err(Error::WouldBlock { object: "bytes that were sent", limit: 0 });
+                return Err(Error::WouldBlock { object: "bytes", limit: 0 });
             }
         }
         let (message, at) = &mut self.rest;

@@ -106,7 +106,7 @@ impl Server {
                 self.admitted += 1;
                 self.lines.insert(self.admitted, Line::over(channel));
             }
-            Err(error) if error.is_timed_out() => {}
+            Err(error) if error.is_would_block() => {}
             // The card is gone, and the name with it.
             Err(error) if is_gone(&error) => return Err(error.into()),
             Err(error) => drop(writeln!(stderr(), "a client could not be let in: {error}")),
