@@ -1,4 +1,4 @@
-//! The first program of docs/programming.md, which contains the same text.
+//! The first program with a Hamlyn card, which docs/programming.md contains as well.
 
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::{Card, Manager};

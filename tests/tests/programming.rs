@@ -28,19 +28,45 @@ fn program(path: &str) -> String {
     code.map(|line| format!("{line}\n")).collect()
 }
 
-/// The server of the last chapter, which `server.rs` runs.
+/// The complete server, which `server.rs` runs.
 const SERVER: &str = "guest-lib/examples/kv-server";
 
+/// Returns the document's chapters about channels, and those about Hamlyn cards.
+fn halves(document: &str) -> (&str, &str) {
+    document.split_once("\n## Below the channel\n").expect("a chapter below channels")
+}
+
 #[test]
-fn code_blocks_match_the_programs() {
+fn channel_chapters_match_the_programs() {
+    let document = read("docs/programming.md");
+    let (channels, _) = halves(&document);
+    let rust = blocks(channels, "rust");
+    assert_eq!(rust.first(), Some(&program("guest-lib/examples/channel.rs")), "server and client");
+    let files = ["session", "server", "on_channel"].map(|file| read(&format!("{SERVER}/{file}.rs")));
+    assert!(rust.len() > files.len(), "the server's parts are shown");
+    for block in &rust[1..] {
+        assert!(files.iter().any(|file| file.contains(block)), "{block}");
+    }
+    assert_eq!(blocks(channels, "c"), [read("guest-lib/c/examples/c-channel.c")]);
+}
+
+#[test]
+fn readme_shows_lines_of_the_channel_program() {
+    let (readme, channel) = (read("README.md"), program("guest-lib/examples/channel.rs"));
+    let lines: Vec<_> = channel.lines().map(str::trim).collect();
+    let shown = blocks(&readme, "rust").concat();
+    assert!(shown.contains("Listener::bind") && shown.contains("Channel::connect_any"), "both sides");
+    for line in shown.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")) {
+        assert!(lines.contains(&line), "{line}");
+    }
+}
+
+#[test]
+fn hamlyn_chapters_match_the_programs() {
     let document = read("docs/programming.md");
     let (hello, tour) =
         (program("guest-lib/examples/hello.rs"), program("guest-lib/examples/programming.rs"));
-    let (document, server) = document.split_once("\n## A complete server\n").expect("the last chapter");
-    for block in blocks(server, "rust") {
-        let files = ["session", "server", "on_channel"].map(|file| read(&format!("{SERVER}/{file}.rs")));
-        assert!(files.iter().any(|file| file.contains(&block)), "{block}");
-    }
+    let (_, document) = halves(&document);
     let rust = blocks(document, "rust");
     assert_eq!(rust.first(), Some(&hello), "the first program");
     for block in &rust[1..] {

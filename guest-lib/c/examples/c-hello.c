@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The first program of docs/programming.md, in C. It can exchange messages with the Rust one. */
+/* The first program with a Hamlyn card, in C. It can exchange messages with the Rust one. */
 /* Build it: cc c-hello.c $(pkg-config --cflags --libs hamlyn) */
 #include <hamlyn.h>
 
