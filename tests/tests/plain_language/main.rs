@@ -2,6 +2,7 @@
 
 mod literals;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -137,6 +138,62 @@ fn links_of_documents_lead_to_files() {
     assert!(bad.is_empty(), "{} links:\n{}", bad.len(), bad.join("\n"));
 }
 
+/// Returns the alternatives of a path with braces.
+fn expanded(path: &str) -> Vec<String> {
+    let parts = path.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
+    let Some((before, (inside, after))) = parts else { return vec![path.to_owned()] };
+    inside.split(',').flat_map(|part| expanded(&format!("{before}{part}{after}"))).collect()
+}
+
+/// Returns the paths of sources in a document's text: what is between backquotes, and looks so.
+fn named_sources(text: &str) -> Vec<String> {
+    let quoted = prose(text).flat_map(|(_, line)| line.split('`').skip(1).step_by(2));
+    let plain = |path: &&str| !path.contains([' ', '*', '$', '~', '<', ':']) && !path.starts_with('/');
+    let is_source = |path: &String| {
+        let in_folder = SOURCES.iter().any(|folder| path.starts_with(&format!("{folder}/")));
+        // Headers and manual pages are generated.
+        let is_made = path.contains("/include/") || path.ends_with("/include");
+        (in_folder && !is_made) || [".rs", ".c"].iter().any(|ending| path.ends_with(ending))
+    };
+    quoted.filter(plain).flat_map(expanded).filter(is_source).collect()
+}
+
+/// Returns a path as it is in the tree, for the short forms of `docs/fidelity`.
+fn whole(document: &str, path: &str) -> String {
+    let model = document.strip_prefix("docs/fidelity/").and_then(|name| name.strip_suffix(".md"));
+    let (Some(model), Some((first, rest))) = (model, path.split_once('/')) else { return path.to_owned() };
+    match first {
+        "card" => format!("device/cards/{model}/{rest}"),
+        "driver" => format!("guest-driver/{model}/{rest}"),
+        "lib" => format!("guest-lib/{model}/{rest}"),
+        _ => path.to_owned(),
+    }
+}
+
+/// Returns a path without its folders `src`, which documents may leave out.
+fn without_src(path: &Path) -> PathBuf {
+    path.iter().filter(|part| *part != "src").collect()
+}
+
+#[test]
+fn sources_that_documents_name_exist() {
+    let mut sources = Vec::new();
+    for folder in SOURCES {
+        files(&root().join(folder), &[".rs", ".c"], &mut sources);
+    }
+    let short: BTreeSet<_> = sources.iter().flat_map(|path| path.ancestors()).map(without_src).collect();
+    let exists = |path: &str| {
+        let named = without_src(Path::new(path));
+        root().join(path).exists() || short.iter().any(|source| source.ends_with(&named))
+    };
+    let mut bad = Vec::new();
+    for (name, text) in documents() {
+        let gone = named_sources(&text).into_iter().filter(|path| !exists(&whole(&name, path)));
+        bad.extend(gone.map(|path| format!("{name}: {path}")));
+    }
+    assert!(bad.is_empty(), "{} paths:\n{}", bad.len(), bad.join("\n"));
+}
+
 /// Returns true for a line of a comment.
 fn is_comment(line: &str) -> bool {
     ["//", "* ", "/*"].iter().any(|start| line.trim_start().starts_with(start))
@@ -242,5 +299,8 @@ fn checks_find_what_is_not_plain() {
     let expected =
         ["2: \" is no \": \"It is no card.\"", "2: \"who\": \"Who is it?\"", "wakes_who_waits: \"who\""];
     assert_eq!(findings_in_code(source), expected);
+    let named = "See `a/{b,c}.rs`, `tests/x` and\n`docs/y`, `*.rs`, `guest-driver/include/uln.h`.\n```\n`z.rs`\n```\n";
+    assert_eq!(named_sources(named), ["a/b.rs", "a/c.rs", "tests/x"]);
+    assert_eq!(whole("docs/fidelity/clan.md", "card/a.rs"), "device/cards/clan/a.rs");
     assert_eq!(prose(document).filter(|(_, line)| odd(line).is_some()).count(), 0);
 }
