@@ -1,6 +1,7 @@
 //! docs/new-card.md shows the text of the echo card. Outside its own folders, a model is named only
 //! in the places that the page lists.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,30 @@ fn every_block_is_the_text_of_its_file() {
     );
     for (path, code) in blocks {
         assert!(code.lines().count() > 1 && read(&path).contains(&code), "{path}:\n{code}");
+    }
+}
+
+/// Returns the value of a constant of the device's or the driver's contract.
+fn constant(model: &str, end: &str) -> String {
+    let identity = read(&format!("device/abi/src/{model}/identity.rs"));
+    let start = format!("pub const {}_{end}: ", model.to_uppercase());
+    let line =
+        identity.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_else(|| panic!("{start}"));
+    line.split_once(" = ").map(|(_, value)| value.trim_end_matches(';').to_owned()).unwrap()
+}
+
+#[test]
+fn table_of_models_is_complete() {
+    let document = read("docs/new-card.md");
+    let (_, table) = document.split_once("| model | number | PCI device id |\n|---|---|---|\n").unwrap();
+    let rows: Vec<_> = table.lines().take_while(|line| line.starts_with('|')).collect();
+    let cards = fs::read_dir(root().join("device/cards")).unwrap();
+    let models: BTreeSet<_> = cards.map(|card| card.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(rows.len(), models.len(), "{models:?}: {rows:?}");
+    for model in &models {
+        let (number, device) = (constant(model, "MODEL"), constant(model, "PCI_DEVICE"));
+        let row = format!("| {model} | {number} | {device}");
+        assert!(rows.iter().any(|found| found.starts_with(&row)), "{row}");
     }
 }
 
