@@ -10,8 +10,11 @@
 //! + the text that replaces it; may be empty
 //! ```
 //!
-//! A list holds breaks that concern the protocol or protection. Those that only replace an
-//! operator, a condition or a function's body are not in it: cargo-mutants makes them.
+//! A list holds breaks that concern the protocol or protection: an order of two stores, a missing
+//! barrier, bound or check, a lock released too early. Those that only replace an operator, a
+//! condition, a constant or a function's body, or delete a statement, are not in it: cargo-mutants
+//! makes them. It does not read C, so the driver's lists also have such breaks of what protects
+//! processes and hosts from each other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
