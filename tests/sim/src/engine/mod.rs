@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `violation` | the error that a simulation reports |
 //! | `rng` | the source of every decision |
+//! | `events` | the recent events, for the report |
 //! | `clock` | time |
 //! | `flight` | packets in flight, in order, that may be lost with a port |
 //! | `shared` | memory that is also mapped elsewhere |
@@ -25,6 +26,7 @@
 pub(crate) mod area;
 pub(crate) mod clock;
 pub(crate) mod driver;
+pub(crate) mod events;
 pub(crate) mod flight;
 pub(crate) mod memory;
 pub(crate) mod rng;

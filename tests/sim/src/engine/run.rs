@@ -41,7 +41,7 @@ pub(crate) fn run<M: Model>(seed: u64, rng: Rng, course: Course, model: M) -> (R
     report.faults = world.faults;
     report.packets = world.hosts.iter().map(|host| host.uplink.taken).sum();
     if report.violation.is_some() {
-        report.events = world.take_events();
+        report.events = world.events.take();
     }
     (report, Some(world))
 }

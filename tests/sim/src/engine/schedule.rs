@@ -74,7 +74,7 @@ impl<M: Model> World<M> {
         let now = self.now();
         let mut busy = false;
         for host in &self.hosts {
-            host.machine.clock.set(now);
+            host.station().clock.set(now);
             if !host.stopped {
                 M::beat(&host.machine)?;
                 busy |= M::run_timers(&host.machine)?;
@@ -141,23 +141,23 @@ impl<M: Model> World<M> {
         // A tick may be late, but is never lost.
         if self.rng.percent(70) && M::tick(self, host)? {
             // The tick may have ended the wait for an answer: wake the card.
-            self.hosts[host].machine.set_asleep(false);
+            self.hosts[host].station().set_asleep(false);
             return Ok(true);
         }
         let staged = self.hosts[host].uplink.stage.len();
-        if staged > 0 && self.hosts[host].machine.takes_packets() && self.rng.percent(60) {
+        if staged > 0 && self.hosts[host].station().takes_packets() && self.rng.percent(60) {
             let index = if self.course.reorder { self.rng.index(staged) } else { 0 };
             self.faults += u64::from(index > 0);
             self.deliver(host, index)?;
             // The packet may be an answer that the card waits for: wake it.
-            self.hosts[host].machine.set_asleep(false);
+            self.hosts[host].station().set_asleep(false);
             return Ok(true);
         }
-        if self.hosts[host].machine.is_asleep() {
+        if self.hosts[host].station().is_asleep() {
             if !self.hosts[host].uplink.was_woken() {
                 return Ok(staged > 0);
             }
-            self.hosts[host].machine.set_asleep(false);
+            self.hosts[host].station().set_asleep(false);
         }
         let mut received = false;
         for _ in 0..self.rng.range(0, 3) {
@@ -177,9 +177,9 @@ impl<M: Model> World<M> {
         }
         let at = &mut self.hosts[host];
         // A card without a link asks for its port again; no packet wakes it.
-        let card_sleeps = link_full || at.machine.with_card(|card, ports| card.sleep(ports))?;
+        let card_sleeps = link_full || at.station().with_card(|card, ports| card.sleep(ports))?;
         let asleep = card_sleeps && at.uplink.sleep(link_full)?;
-        at.machine.set_asleep(asleep);
+        at.station().set_asleep(asleep);
         // A link that is down counts as full until it is up again: that is not work.
         Ok(!asleep && at.uplink.is_up())
     }

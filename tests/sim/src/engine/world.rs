@@ -1,7 +1,6 @@
 //! The whole fabric: hosts with their cards, the switch between them, faults, and recent events.
 //! Also the interface of a model.
 
-use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,15 +12,25 @@ use hamlyn_switch::bursts::{Bursts, Policy};
 use hamlyn_switch::mesh::Shape;
 use hamlyn_switch::{Options, Switch};
 
+use crate::engine::events::Events;
 use crate::engine::rng::Rng;
 use crate::engine::station::Station;
 use crate::engine::uplink::{Arrived, Uplink};
 use crate::engine::violation::{Violation, ensure};
 
-/// Number of events that a report shows.
-const EVENTS: usize = 40;
 /// Bytes of the smallest ring: it is often full.
 const SMALL_RING: usize = 4096;
+
+/// A card's station, or a machine that has one.
+pub(crate) trait HasStation {
+    fn station(&self) -> &Station;
+}
+
+impl<T: Deref<Target = Station>> HasStation for T {
+    fn station(&self) -> &Station {
+        self
+    }
+}
 
 /// The simulation of a card model: its own state of a fabric, its actions and its checks during a
 /// run.
@@ -29,7 +38,7 @@ const SMALL_RING: usize = 4096;
 /// All random decisions must use the world's `rng`.
 pub(crate) trait Model: Sized + Debug {
     /// A machine: a card's station, with the driver's and the programs' state.
-    type Machine: Deref<Target = Station> + Debug;
+    type Machine: HasStation + Debug;
     /// A process of a host.
     type Process: Debug;
     /// End of a fault that only this model has.
@@ -194,7 +203,7 @@ pub(crate) struct World<M: Model> {
     pub(crate) healings: Vec<(u64, Healing<M::Healing>)>,
     /// The longest packet that a link takes.
     pub(crate) max_packet: usize,
-    events: VecDeque<String>,
+    pub(crate) events: Events,
 }
 
 impl<M: Model> World<M> {
@@ -233,7 +242,7 @@ impl<M: Model> World<M> {
             faults: 0,
             healings: Vec::new(),
             max_packet,
-            events: VecDeque::new(),
+            events: Events::default(),
         })
     }
 
@@ -244,15 +253,7 @@ impl<M: Model> World<M> {
 
     /// Records an event for the report.
     pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
-        if self.events.len() == EVENTS {
-            self.events.pop_front();
-        }
-        let event = format!("{}: {}", self.step, what());
-        self.events.push_back(event);
-    }
-
-    pub(crate) fn take_events(&mut self) -> Vec<String> {
-        self.events.drain(..).collect()
+        self.events.note(self.step, what);
     }
 
     /// Links a card to its port.
@@ -264,7 +265,7 @@ impl<M: Model> World<M> {
         };
         let (_, link) = self.switch.open_port(request).map_err(Violation::new)?;
         self.hosts[host].uplink.set_link(Some(link));
-        self.hosts[host].machine.set_link_state(true)
+        self.hosts[host].station().set_link_state(true)
     }
 
     /// Returns the hosts to which a card may hand over a packet directly. The packet must not
@@ -278,7 +279,7 @@ impl<M: Model> World<M> {
             other != host
                 && !there.frozen
                 && there.uplink.stage.is_empty()
-                && there.machine.takes_packets()
+                && there.station().takes_packets()
                 && world.switch.crossbar().is_clear(HostId(host as u16), HostId(other as u16))
         };
         (0..self.hosts.len()).filter(|other| takes(self, *other)).map(|other| other as u16).collect()
@@ -293,7 +294,7 @@ impl<M: Model> World<M> {
         self.hosts[host].uplink.taken += 1;
         M::arrived(self, host, Arrived { source, bytes })?;
         // The packet may be an answer that the card waits for: wake it.
-        self.hosts[host].machine.set_asleep(false);
+        self.hosts[host].station().set_asleep(false);
         Ok(())
     }
 
@@ -303,7 +304,7 @@ impl<M: Model> World<M> {
         let at = &mut self.hosts[host];
         at.uplink.neighbours = neighbours;
         let sent = at.uplink.sent;
-        let progress = at.machine.with_card(|card, ports| card.transmit(ports, &mut at.uplink))?;
+        let progress = at.machine.station().with_card(|card, ports| card.transmit(ports, &mut at.uplink))?;
         at.uplink.check()?;
         let packets = at.uplink.sent - sent;
         ensure(packets <= 1, || format!("host {host}: {packets} packets went in one turn"))?;
@@ -346,7 +347,7 @@ impl<M: Model> World<M> {
         M::before_unplug(self, host)?;
         self.switch.remove_port(HostId(host as u16));
         self.hosts[host].uplink.set_link(None);
-        self.hosts[host].machine.set_link_state(false)?;
+        self.hosts[host].station().set_link_state(false)?;
         M::after_unplug(self, host)?;
         Ok(true)
     }
@@ -396,8 +397,12 @@ impl<M: Model> World<M> {
 }
 
 impl<M: Model> Host<M> {
+    pub(crate) fn station(&self) -> &Station {
+        self.machine.station()
+    }
+
     fn new(id: u16, machine: Arc<M::Machine>) -> Result<Self, Violation> {
-        let identity = machine.with_card(|card, _| card.identity())?;
+        let identity = machine.station().with_card(|card, _| card.identity())?;
         let protocol = Protocol::parse(identity.protocol).map_err(Violation::new)?;
         let traffic = Traffic { protocol, ordered: identity.ordered };
         Ok(Self {

@@ -28,16 +28,16 @@ use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
 
 use crate::engine::area::Area;
 use crate::engine::memory::PAGE;
-use crate::hamlyn::areas::wrong;
+use crate::hamlyn::areas::{self, wrong};
+use crate::hamlyn::handles::{ConnectionHandle, ListenerHandle};
 use crate::hamlyn::machine::Machine;
 use crate::hamlyn::mapping::mapping;
 use crate::hamlyn::matrix::AreaName;
-use crate::hamlyn::system::{ConnectionHandle, ListenerHandle};
 use crate::hamlyn::tables::OpenSlot;
 
 /// An open file of the driver: one protection domain.
 #[derive(Debug)]
-pub(crate) struct SimAttachment {
+pub(super) struct SimAttachment {
     machine: Arc<Machine>,
     pid: u64,
     space: Arc<Space>,
@@ -110,18 +110,18 @@ impl Drop for Loan {
 }
 
 impl SimAttachment {
-    pub(crate) fn new(machine: Arc<Machine>, pid: u64) -> Self {
+    pub(super) fn new(machine: Arc<Machine>, pid: u64) -> Self {
         let space = Arc::new(Space { machine: machine.clone(), regions: Mutex::default() });
         Self { machine, pid, space, streams: false, armed: AtomicU32::new(0) }
     }
 
     /// Creates the file of a process of the library's upper layer.
-    pub(crate) fn with_streams(machine: Arc<Machine>, pid: u64) -> Self {
+    pub(super) fn with_streams(machine: Arc<Machine>, pid: u64) -> Self {
         Self { streams: true, ..Self::new(machine, pid) }
     }
 
     /// Returns the queue that was armed last.
-    pub(crate) fn armed(&self) -> u32 {
+    pub(super) fn armed(&self) -> u32 {
         self.armed.load(Ordering::Relaxed)
     }
 
@@ -217,21 +217,21 @@ impl CardAttachment for SimAttachment {
     }
 
     fn create_express(&self, host: u32, length: usize) -> Result<ExpressParts> {
-        self.machine.make_area(self.pid, host, length)
+        areas::create(&self.machine, self.pid, host, length)
     }
 
     /// Maps a view that was asked for before: the simulation's only thread cannot wait for the
     /// answer.
     fn map_express(&self, host: u32, area: u32, key: u64) -> Result<ExpressParts> {
-        self.machine.map_view(self.pid, AreaName { host, number: area }, key)
+        areas::map_view(&self.machine, self.pid, AreaName { host, number: area }, key)
     }
 
     fn destroy_express(&self, number: u32) -> Result<()> {
-        self.machine.give_end_back(self.pid, number)
+        areas::give_back(&self.machine, self.pid, number)
     }
 
     fn query_express(&self, host: u32) -> Result<UlnExpressQuery> {
-        self.machine.query_express(host)
+        areas::query(&self.machine, host)
     }
 
     fn self_test(&self) -> Result<UlnSelfTest> {

@@ -10,33 +10,31 @@ use hamlyn_abi::hamlyn::statistics::Statistic;
 
 use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
-use crate::hamlyn::program::Errand;
-use crate::hamlyn::world::World;
+use crate::hamlyn::around::Around;
+use crate::hamlyn::outlet::Errand;
 
-impl World {
-    /// Posts an invalid request as an honest process.
-    pub(crate) fn blunder(&mut self, host: usize, process: usize) -> Result<(), Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let Some(sender) = self.hosts[host].program_mut(process) else { return Ok(()) };
-        let (tag, length) =
-            sender.buffers.first().map_or((0, 0), |buffer| (buffer.tag(), buffer.len() as u32));
-        let unset =
-            (0..=HAMLYN_SEND_BUFFERS).filter(|tag| sender.buffers.iter().all(|set| set.tag() != *tag));
-        let unset = self.rng.pick(&unset.collect::<Vec<u32>>()).unwrap_or(HAMLYN_SEND_BUFFERS);
-        if let Some(Errand { ticket, .. }) = sender.outbox.front() {
-            let past = sender.terminus.try_send(&Message::to(ticket).offset(ticket.length), b"x");
-            ensure(matches!(past, Err(Error::PastEnd { .. })), || {
-                format!("past a ticket's end: {:?}", past.err())
-            })?;
-        }
-        let packet_size = machine.options.packet_size;
-        let (request, tuple, reason) = wrong(&mut self.rng, packet_size, tag, unset, length);
-        let busy = sender.posted - u64::from(machine.completed(sender.terminus.number()));
-        if sender.post_wrong(&mut self.rng, &request, tuple, reason, busy)? {
-            self.note(|| format!("host {host} process {process} blunders: {}", reason.name()));
-        }
-        Ok(())
+/// Posts an invalid request as an honest process.
+pub(super) fn blunder(around: &mut Around<'_>, host: usize, process: usize) -> Result<(), Violation> {
+    let machine = around.hosts[host].machine.clone();
+    let Some(sender) = around.hosts[host].program_mut(process) else { return Ok(()) };
+    let (tag, length) =
+        sender.outlet.buffers().first().map_or((0, 0), |buffer| (buffer.tag(), buffer.len() as u32));
+    let unset =
+        (0..=HAMLYN_SEND_BUFFERS).filter(|tag| sender.outlet.buffers().iter().all(|set| set.tag() != *tag));
+    let unset = around.rng.pick(&unset.collect::<Vec<u32>>()).unwrap_or(HAMLYN_SEND_BUFFERS);
+    if let Some(Errand { ticket, .. }) = sender.outbox.front() {
+        let past = sender.outlet.terminus().try_send(&Message::to(ticket).offset(ticket.length), b"x");
+        ensure(matches!(past, Err(Error::PastEnd { .. })), || {
+            format!("past a ticket's end: {:?}", past.err())
+        })?;
     }
+    let packet_size = machine.options.packet_size;
+    let (request, tuple, reason) = wrong(around.rng, packet_size, tag, unset, length);
+    let busy = sender.outlet.busy(&machine);
+    if sender.outlet.post_wrong(around.rng, &request, tuple, reason, busy)? {
+        around.note(|| format!("host {host} process {process} blunders: {}", reason.name()));
+    }
+    Ok(())
 }
 
 /// Returns a request that is wrong in one way, its only tuple, and the reason for its refusal.

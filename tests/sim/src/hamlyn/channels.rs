@@ -14,18 +14,18 @@ pub const CHANNEL_ENDS: [Option<PeerLoss>; 5] =
 
 /// The messages of one side.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Line {
+pub(super) struct Line {
     /// The lengths of its messages, in order.
-    pub(crate) said: Vec<usize>,
+    pub(super) said: Vec<usize>,
     /// Number of messages that were stored where the other side sees them. These are all, until the
     /// operating system takes its view away.
-    pub(crate) reached: usize,
-    pub(crate) delivered: usize,
+    pub(super) reached: usize,
+    pub(super) delivered: usize,
     /// It sends no more.
-    pub(crate) closed: bool,
+    pub(super) closed: bool,
 }
 
 /// Returns a message of one side of a connection.
-pub(crate) fn message(connection: usize, side: usize, number: usize, length: usize) -> Vec<u8> {
+pub(super) fn message(connection: usize, side: usize, number: usize, length: usize) -> Vec<u8> {
     streams::bytes(2 * connection + side, 1000 * number as u64, length)
 }

@@ -7,6 +7,7 @@ use hamlyn::channel::{self, Channel, Receiver, Sender};
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::{Card, Connecting, Connection, Error, Listener, Manager, PeerLoss, Polling, Question};
 
+use crate::hamlyn::areas::forget_view;
 use crate::hamlyn::attachment::SimAttachment;
 use crate::hamlyn::machine::Machine;
 use crate::hamlyn::matrix::AreaName;
@@ -15,123 +16,123 @@ use crate::hamlyn::matrix::AreaName;
 const ENTRIES: u32 = 64;
 
 /// Names that programs listen to. There are more of them than processes on any host.
-pub(crate) const NAMES: [&str; 3] = ["weather", "tides", "w"];
+pub(super) const NAMES: [&str; 3] = ["weather", "tides", "w"];
 
 /// A program with a manager.
 #[derive(Debug)]
-pub(crate) struct Correspondent {
-    pub(crate) senders: Vec<Sending>,
-    pub(crate) receivers: Vec<Receiving>,
+pub(super) struct Correspondent {
+    pub(super) senders: Vec<Sending>,
+    pub(super) receivers: Vec<Receiving>,
     /// The name that it listens to.
-    pub(crate) listener: Option<Listener>,
-    pub(crate) asking: Vec<Asking>,
-    pub(crate) wondering: Vec<Wondering>,
-    pub(crate) open: Vec<Open>,
-    pub(crate) joining: Vec<Joining>,
-    pub(crate) talking: Vec<Talking>,
-    pub(crate) manager: Manager,
+    pub(super) listener: Option<Listener>,
+    pub(super) asking: Vec<Asking>,
+    pub(super) wondering: Vec<Wondering>,
+    pub(super) open: Vec<Open>,
+    pub(super) joining: Vec<Joining>,
+    pub(super) talking: Vec<Talking>,
+    pub(super) manager: Manager,
     /// The card, for channels.
-    pub(crate) card: channel::Card,
+    pub(super) card: channel::Card,
     attachment: Arc<SimAttachment>,
 }
 
 /// The sending end of a stream.
 #[derive(Debug)]
-pub(crate) struct Sending {
+pub(super) struct Sending {
     /// The stream's number.
-    pub(crate) stream: usize,
-    pub(crate) end: StreamSender,
+    pub(super) stream: usize,
+    pub(super) end: StreamSender,
     /// It sends no more.
-    pub(crate) closing: bool,
+    pub(super) closing: bool,
 }
 
 /// The receiving end of a stream.
 #[derive(Debug)]
-pub(crate) struct Receiving {
+pub(super) struct Receiving {
     /// The stream's number.
-    pub(crate) stream: usize,
-    pub(crate) end: StreamReceiver,
+    pub(super) stream: usize,
+    pub(super) end: StreamReceiver,
     /// Records that are held: number, position of the first byte, length.
-    pub(crate) held: Vec<(u64, u64, usize)>,
+    pub(super) held: Vec<(u64, u64, usize)>,
 }
 
 /// A question that a program has asked.
 #[derive(Debug)]
-pub(crate) struct Wondering {
-    pub(crate) name: String,
+pub(super) struct Wondering {
+    pub(super) name: String,
     /// When it was asked, in milliseconds.
-    pub(crate) asked: u64,
-    pub(crate) question: Question,
+    pub(super) asked: u64,
+    pub(super) question: Question,
 }
 
 /// A connection that it has asked for.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(super) struct Asking {
     /// The connection's number.
-    pub(crate) record: usize,
-    pub(crate) connecting: Connecting,
+    pub(super) record: usize,
+    pub(super) connecting: Connecting,
     /// The receiver of the seed that it passed.
-    pub(crate) receiver: Option<StreamReceiver>,
+    pub(super) receiver: Option<StreamReceiver>,
     /// The channel's end of the offer that it passed.
-    pub(crate) end: Option<channel::End>,
+    pub(super) end: Option<channel::End>,
 }
 
 /// A connection that is established.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(super) struct Open {
     /// The connection's number (`record`), and which side this is (`side`).
-    pub(crate) record: usize,
-    pub(crate) side: usize,
-    pub(crate) connection: Connection,
+    pub(super) record: usize,
+    pub(super) side: usize,
+    pub(super) connection: Connection,
 }
 
 /// A connection that is to become a channel.
 #[derive(Debug)]
-pub(crate) struct Joining {
-    pub(crate) record: usize,
-    pub(crate) side: usize,
-    pub(crate) connection: Connection,
-    pub(crate) end: channel::End,
+pub(super) struct Joining {
+    pub(super) record: usize,
+    pub(super) side: usize,
+    pub(super) connection: Connection,
+    pub(super) end: channel::End,
     /// The other side's offer.
-    pub(crate) offer: Vec<u8>,
-    pub(crate) view: Asked,
+    pub(super) offer: Vec<u8>,
+    pub(super) view: Asked,
 }
 
 /// A view that was asked for.
 #[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) machine: Arc<Machine>,
-    pub(crate) pid: u64,
-    pub(crate) of: AreaName,
-    pub(crate) key: u64,
+pub(super) struct Asked {
+    pub(super) machine: Arc<Machine>,
+    pub(super) pid: u64,
+    pub(super) of: AreaName,
+    pub(super) key: u64,
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.machine.forget_view(self.pid, self.of, self.key);
+        forget_view(&self.machine, self.pid, self.of, self.key);
     }
 }
 
 /// A channel of a program.
 #[derive(Debug)]
-pub(crate) struct Talking {
-    pub(crate) record: usize,
-    pub(crate) side: usize,
+pub(super) struct Talking {
+    pub(super) record: usize,
+    pub(super) side: usize,
     /// The area to which it stores its messages.
-    pub(crate) of: AreaName,
+    pub(super) of: AreaName,
     /// Present until the program has closed it, or was told of the end.
-    pub(crate) sender: Option<Sender>,
-    pub(crate) receiver: Receiver,
+    pub(super) sender: Option<Sender>,
+    pub(super) receiver: Receiver,
     /// The queue whose interrupt wakes each end, while it sleeps. A program also looks once a
     /// second; these do not, so that a lost wake-up is found.
-    pub(crate) asleep: [Option<u32>; 2],
+    pub(super) asleep: [Option<u32>; 2],
 }
 
-pub(crate) const SENDER: usize = 0;
-pub(crate) const RECEIVER: usize = 1;
+pub(super) const SENDER: usize = 0;
+pub(super) const RECEIVER: usize = 1;
 
 impl Talking {
-    pub(crate) fn new(record: usize, side: usize, of: AreaName, channel: Channel) -> Self {
+    pub(super) fn new(record: usize, side: usize, of: AreaName, channel: Channel) -> Self {
         let Channel { mut sender, mut receiver } = channel;
         sender.set_polling(Polling::NEVER);
         receiver.set_polling(Polling::NEVER);
@@ -141,7 +142,7 @@ impl Talking {
 
 impl Correspondent {
     /// Starts a program.
-    pub(crate) fn start(machine: &Arc<Machine>, pid: u64) -> Result<Self, Error> {
+    pub(super) fn start(machine: &Arc<Machine>, pid: u64) -> Result<Self, Error> {
         let attachment = Arc::new(SimAttachment::with_streams(machine.clone(), pid));
         let card = Card::attached(attachment.clone());
         let manager = Manager::create_with(&card, ENTRIES, Polling::NEVER)?;
@@ -163,19 +164,19 @@ impl Correspondent {
     }
 
     /// Returns the queue that an end of its channels has armed last.
-    pub(crate) fn armed(&self) -> u32 {
+    pub(super) fn armed(&self) -> u32 {
         self.attachment.armed()
     }
 
     /// Wakes the ends that sleep until a message comes to one of these queues.
-    pub(crate) fn wake(&mut self, queues: &[u32]) {
+    pub(super) fn wake(&mut self, queues: &[u32]) {
         for asleep in self.talking.iter_mut().flat_map(|talking| &mut talking.asleep) {
             asleep.take_if(|queue| queues.contains(queue));
         }
     }
 
     /// Called when it dies in the middle of its actions, so that its ends do not tell their peers.
-    pub(crate) fn says_nothing(&self) {
+    pub(super) fn says_nothing(&self) {
         self.senders.iter().for_each(|sender| sender.end.peer_lost(PeerLoss::Process));
         self.receivers.iter().for_each(|receiver| receiver.end.peer_lost(PeerLoss::Process));
     }

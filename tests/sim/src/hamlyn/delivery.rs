@@ -7,9 +7,13 @@ use crate::engine::memory::Write;
 use crate::engine::rng::Rng;
 use crate::engine::uplink::Arrived;
 use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::around::Around;
+use crate::hamlyn::fetches::Fetches;
 use crate::hamlyn::judge::{Effect, PacketHeader, Verdict, judge};
+use crate::hamlyn::ledger::Ledger;
 use crate::hamlyn::machine::Machine;
-use crate::hamlyn::world::World;
+use crate::hamlyn::receiving::check_message;
+use crate::hamlyn::streams::Streams;
 
 /// Countable state of a card, before or after a packet.
 #[derive(Debug)]
@@ -31,19 +35,26 @@ impl Counts {
     }
 }
 
-impl World {
-    /// Hands a packet to its card, in pieces.
-    pub(crate) fn take(&mut self, host: usize, arrived: Arrived) -> Result<(), Violation> {
+/// Hands packets to cards.
+pub(super) struct Deliverer<'a> {
+    pub(super) around: Around<'a>,
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) fetches: &'a mut Fetches,
+    pub(super) streams: &'a mut Streams,
+}
+
+impl Deliverer<'_> {
+    /// Hands a packet to its card, in pieces. If `loose`, the metadata entry that it names changes
+    /// meanwhile.
+    pub(super) fn take(&mut self, host: usize, arrived: Arrived, loose: bool) -> Result<(), Violation> {
         let Arrived { source, mut bytes } = arrived;
-        let loose = self.model.scenario.faults > 0 && self.plan_mischief(host, &bytes);
-        self.faults += u64::from(loose);
-        let at = self.hosts[host].machine.clone();
+        let at = self.around.hosts[host].machine.clone();
         let answer = PacketHeader::read(&bytes).filter(PacketHeader::is_answer);
-        let awaited = answer.and_then(|header| self.model.fetches.awaited(host, source.into(), header.delta));
+        let awaited = answer.and_then(|header| self.fetches.awaited(host, source.into(), header.delta));
         let verdict = judge(&at, source, &bytes, loose, awaited);
         let before = Counts::of(&at);
         at.memory.take_writes();
-        let pieces = cut(&mut Rng::new(self.step), VolatileSlice::from(&mut bytes[..]));
+        let pieces = cut(&mut Rng::new(self.around.step), VolatileSlice::from(&mut bytes[..]));
         let packet = Packet { source, bytes: Pieces::new(&pieces) };
         at.with_card(|card, ports| card.packet_arrived(ports, &packet))?;
         at.memory.plan_mischief(None);
@@ -54,37 +65,38 @@ impl World {
         match verdict {
             Verdict::Counted(reason) => {
                 self.not_taken(host, source, &bytes, reason)?;
-                self.note(|| format!("host {host} refuses a packet from {source}: {}", reason.name()));
+                self.around.note(|| format!("host {host} refuses a packet from {source}: {}", reason.name()));
                 ensure(writes.is_empty(), || {
                     format!("host {host}: {} writes for a packet that is refused", writes.len())
                 })
             }
             Verdict::Accepted(effect) => {
                 let header = effect.header;
-                self.note(|| format!("host {host} takes a packet from {source}: {header:?}"));
+                self.around.note(|| format!("host {host} takes a packet from {source}: {header:?}"));
                 self.check_accepted(host, &effect, &writes, &before, &after)?;
                 self.check_message_of(host, source, &effect, &bytes)
             }
             Verdict::Fetched(fetched) => {
-                self.note(|| format!("host {host} carries out a fetch-and-op of {source}: {fetched:?}"));
+                self.around
+                    .note(|| format!("host {host} carries out a fetch-and-op of {source}: {fetched:?}"));
                 let fate = fetched.check(&at, &writes)?;
                 let header = PacketHeader::read(&bytes);
                 let honest = header.and_then(|header| at.slot(header.slot)).is_some_and(|slot| !slot.prey);
-                self.model.fetches.arrived(host, source.into(), &bytes, fate, honest)
+                self.fetches.arrived(host, source.into(), &bytes, fate, honest)
             }
             Verdict::Retracted(retracted) => {
                 let header = PacketHeader::read(&bytes).unwrap_or_default();
-                self.note(|| format!("host {host} takes back packets of {source}: {header:?}"));
+                self.around.note(|| format!("host {host} takes back packets of {source}: {header:?}"));
                 retracted.check(&at, &writes)?;
                 if !retracted.loose {
-                    self.model.ledger.retracted(host, source, &header);
+                    self.ledger.retracted(host, source, &header);
                 }
                 Ok(())
             }
             Verdict::Answered(answered) => {
-                self.note(|| format!("host {host} takes an answer of {source}"));
+                self.around.note(|| format!("host {host} takes an answer of {source}"));
                 answered.check(&at, &writes)?;
-                self.model.fetches.answered(host, source.into(), &bytes)
+                self.fetches.answered(host, source.into(), &bytes)
             }
         }
     }
@@ -100,13 +112,13 @@ impl World {
         let fetch = PacketHeader::read(packet).is_some_and(|header| header.is_fetch());
         match reason {
             Statistic::Discarded => {
-                self.model.ledger.discarded(host, source, packet);
-                self.excuse_streams(host);
-                self.model.fetches.missed(host, source.into(), packet, false);
+                self.ledger.discarded(host, source, packet);
+                self.streams.excuse(host);
+                self.fetches.missed(host, source.into(), packet, false);
             }
-            Statistic::RefusedAnswer => self.model.fetches.missed(host, source.into(), packet, true),
+            Statistic::RefusedAnswer => self.fetches.missed(host, source.into(), packet, true),
             Statistic::RefusedPacket => {}
-            _ if fetch => self.model.fetches.arrived(host, source.into(), packet, Err(()), false)?,
+            _ if fetch => self.fetches.arrived(host, source.into(), packet, Err(()), false)?,
             _ => {}
         }
         Ok(())
@@ -121,12 +133,13 @@ impl World {
         before: &Counts,
         after: &Counts,
     ) -> Result<(), Violation> {
-        effect.check(&self.hosts[host].machine, writes)?;
+        effect.check(&self.around.hosts[host].machine, writes)?;
         effect.check_counters(&before.counters, &after.counters)?;
         let Some(notification) = &effect.notification else { return Ok(()) };
         let grown =
             after.of_statistic(Statistic::Notifications) - before.of_statistic(Statistic::Notifications);
-        if let Some(queue) = &mut self.hosts[host].machine.tables().queues[notification.queue as usize] {
+        if let Some(queue) = &mut self.around.hosts[host].machine.tables().queues[notification.queue as usize]
+        {
             queue.written += grown;
         }
         let due = |vector: usize| usize::from(notification.interrupt.map(usize::from) == Some(vector));
@@ -148,22 +161,22 @@ impl World {
         effect: &Effect,
         bytes: &[u8],
     ) -> Result<(), Violation> {
-        let slot = self.hosts[host].machine.slot(effect.header.slot);
+        let slot = self.around.hosts[host].machine.slot(effect.header.slot);
         if slot.is_some_and(|slot| slot.prey || slot.streams || slot.privileged.is_some()) {
             return Ok(());
         }
-        let (delivery, whole) = self.model.ledger.arrived(host, source, bytes)?;
+        let (delivery, whole) = self.ledger.arrived(host, source, bytes)?;
         if let Some(notification) = &effect.notification {
-            let queues = &mut self.hosts[host].machine.tables().queues;
+            let queues = &mut self.around.hosts[host].machine.tables().queues;
             queues[notification.queue as usize].iter_mut().for_each(|queue| queue.deliveries.push(delivery));
         }
         ensure(whole == effect.whole, || {
-            format!("card and ledger differ (whole: {whole}): {}", self.model.ledger.describe(delivery))
+            format!("card and ledger differ (whole: {whole}): {}", self.ledger.describe(delivery))
         })?;
         if whole {
-            self.check_message(delivery)?;
-            if self.model.ledger.deliveries[delivery].silent {
-                self.model.ledger.release(delivery);
+            check_message(self.around.hosts, self.ledger, delivery)?;
+            if self.ledger.deliveries[delivery].silent {
+                self.ledger.release(delivery);
             }
         }
         Ok(())

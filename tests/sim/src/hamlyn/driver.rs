@@ -1,25 +1,80 @@
 //! The driver's work for processes: it opens and closes termini, queues and slots by commands.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hamlyn_abi::family::sleep::ULN_ARMED_NO;
 use hamlyn_abi::hamlyn::command::*;
 use hamlyn_abi::hamlyn::window::HamlynTerminusStatus;
+use hamlyn_card_hamlyn::HamlynOptions;
 use hamlyn_sys::Mapping;
 use hamlyn_test_host::hamlyn::HamlynCommands;
 
 use crate::engine::area::{Area, Frames};
 use crate::engine::memory::Right;
+use crate::engine::rng::Rng;
 use crate::engine::violation::Violation;
-use crate::hamlyn::machine::Machine;
+use crate::hamlyn::access::Access;
+use crate::hamlyn::room::{has_memory, note_place};
 use crate::hamlyn::sram::Object;
 use crate::hamlyn::tables::{OpenQueue, OpenSlot, OpenTerminus, Tables, vacancy};
 
-impl Machine {
+/// A card's driver, and the objects that it has opened for processes.
+#[derive(Debug)]
+pub(super) struct Objects {
+    access: Access,
+    tables: Mutex<Tables>,
+}
+
+impl Deref for Objects {
+    type Target = Access;
+
+    fn deref(&self) -> &Access {
+        &self.access
+    }
+}
+
+impl Objects {
+    /// Creates a machine with `frames` pages of memory, whose card is off.
+    pub(super) fn new(
+        id: u16,
+        options: HamlynOptions,
+        rng: &mut Rng,
+        frames: u64,
+    ) -> Result<Self, Violation> {
+        let slots = options.slots().map_err(Violation::new)?;
+        let mut tables = Tables::new(Rng::new(rng.next()), options, slots, frames);
+        let access = Access::new(id, options, frames, |memory| tables.frames.take(memory))?;
+        Ok(Self { access, tables: Mutex::new(tables) })
+    }
+
+    /// Returns the objects that the driver has opened.
+    pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a slot, if it is open.
+    pub(super) fn slot(&self, index: u32) -> Option<Arc<OpenSlot>> {
+        self.tables().slots.get(index as usize).cloned().flatten()
+    }
+
+    /// Returns the number of requests that the card has finished, according to its status words.
+    pub(super) fn completed(&self, terminus: u32) -> u32 {
+        let status = self.tables().termini[terminus as usize].as_ref().map(|terminus| terminus.status);
+        status.map_or(0, |status| self.memory.peek_u32(status))
+    }
+
+    /// Makes the card interrupt once `wanted` requests of a terminus are finished, modulo 2^32.
+    /// Returns `true` if they already are.
+    pub(super) fn arm_terminus(&self, terminus: u32, wanted: u32) -> bool {
+        let is_ready = || self.completed(terminus).wrapping_sub(wanted) as i32 >= 0;
+        self.arm_terminus_unless(terminus, wanted, is_ready)
+    }
+
     /// Opens a terminus. `words` is the mapping in which its owner sees the status words, if it
     /// maps them. Returns `None` if all termini are in use.
-    pub(crate) fn open_terminus(
+    pub(super) fn open_terminus(
         &self,
         pid: u64,
         weight: u32,
@@ -28,8 +83,8 @@ impl Machine {
         self.open_terminus_as(pid, weight, words, 0)
     }
 
-    /// Like [`Machine::open_terminus`], but with `HAMLYN_TERMINUS_*` flags.
-    pub(crate) fn open_terminus_as(
+    /// Like [`Objects::open_terminus`], but with `HAMLYN_TERMINUS_*` flags.
+    pub(super) fn open_terminus_as(
         &self,
         pid: u64,
         weight: u32,
@@ -39,7 +94,7 @@ impl Machine {
         let mut tables = self.tables();
         let Tables { termini, rng, frames, .. } = &mut *tables;
         let Some(index) = vacancy(termini, rng).filter(|_| frames.left() > 0) else { return Ok(None) };
-        if !self.has_memory(&tables, Object::Terminus, index)? {
+        if !has_memory(self, &tables, Object::Terminus, index)? {
             return Ok(None);
         }
         let Tables { termini, frames, .. } = &mut *tables;
@@ -54,13 +109,13 @@ impl Machine {
         let body = HamlynOpenTerminus { status, weight, flags, vector, reserved: 0 };
         self.driver()
             .must(format_args!("to open terminus {index}"), |driver| driver.open_terminus(index, &body))?;
-        self.note_place(&mut tables, Object::Terminus, index)?;
+        note_place(self, &mut tables, Object::Terminus, index)?;
         Ok(Some(index))
     }
 
     /// Closes a terminus, unless a reset has closed it already. The same holds for all closing
     /// functions here.
-    pub(crate) fn close_terminus(&self, index: u32) -> Result<(), Violation> {
+    pub(super) fn close_terminus(&self, index: u32) -> Result<(), Violation> {
         let mut tables = self.tables();
         if tables.running {
             self.driver()
@@ -79,7 +134,7 @@ impl Machine {
         Ok(())
     }
 
-    pub(crate) fn set_send_buffer(&self, terminus: u32, tag: u32, area: Area) -> Result<(), Violation> {
+    pub(super) fn set_send_buffer(&self, terminus: u32, tag: u32, area: Area) -> Result<(), Violation> {
         area.permit_lists(&self.memory, true);
         area.permit(&self.memory, Right::Read, 0, area.length, true);
         let abi = area.abi();
@@ -90,7 +145,7 @@ impl Machine {
         self.driver().must(what, |driver| driver.set_send_buffer(terminus, tag, abi))
     }
 
-    pub(crate) fn clear_send_buffer(&self, terminus: u32, tag: u32) -> Result<(), Violation> {
+    pub(super) fn clear_send_buffer(&self, terminus: u32, tag: u32) -> Result<(), Violation> {
         let mut tables = self.tables();
         if tables.running {
             let what = format_args!("to clear send buffer {tag} of terminus {terminus}");
@@ -106,19 +161,19 @@ impl Machine {
     }
 
     /// Returns whether a queue can be opened.
-    pub(crate) fn has_queue(&self) -> Result<bool, Violation> {
+    pub(super) fn has_queue(&self) -> Result<bool, Violation> {
         let mut tables = self.tables();
         let Tables { queues, rng, .. } = &mut *tables;
         let index = vacancy(queues, rng);
-        index.map_or(Ok(false), |index| self.has_memory(&tables, Object::Queue, index))
+        index.map_or(Ok(false), |index| has_memory(self, &tables, Object::Queue, index))
     }
 
     /// Opens a queue over a zeroed area. Returns `None` if all queues are in use.
-    pub(crate) fn open_queue(&self, pid: u64, area: Area, entries: u32) -> Result<Option<u32>, Violation> {
+    pub(super) fn open_queue(&self, pid: u64, area: Area, entries: u32) -> Result<Option<u32>, Violation> {
         let mut tables = self.tables();
         let Tables { queues, rng, .. } = &mut *tables;
         let Some(index) = vacancy(queues, rng) else { return Ok(None) };
-        if !self.has_memory(&tables, Object::Queue, index)? {
+        if !has_memory(self, &tables, Object::Queue, index)? {
             return Ok(None);
         }
         let Tables { queues, rng, .. } = &mut *tables;
@@ -131,11 +186,11 @@ impl Machine {
         self.driver().must(format_args!("to open queue {index}"), |driver| {
             driver.open_queue(index, abi, entries, vector)
         })?;
-        self.note_place(&mut tables, Object::Queue, index)?;
+        note_place(self, &mut tables, Object::Queue, index)?;
         Ok(Some(index))
     }
 
-    pub(crate) fn close_queue(&self, index: u32) -> Result<(), Violation> {
+    pub(super) fn close_queue(&self, index: u32) -> Result<(), Violation> {
         let mut tables = self.tables();
         if tables.running {
             self.driver().must(format_args!("to close queue {index}"), |driver| driver.close_queue(index))?;
@@ -151,20 +206,20 @@ impl Machine {
 
     /// Returns the number of a slot that can be opened, if there is one: it is free, and the card
     /// has memory for it.
-    pub(crate) fn free_slot(&self) -> Result<Option<u32>, Violation> {
+    pub(super) fn free_slot(&self) -> Result<Option<u32>, Violation> {
         let mut tables = self.tables();
         let Tables { slots, rng, .. } = &mut *tables;
         let Some(index) = vacancy(slots, rng) else { return Ok(None) };
-        Ok(self.has_memory(&tables, Object::Slot, index)?.then_some(index))
+        Ok(has_memory(self, &tables, Object::Slot, index)?.then_some(index))
     }
 
     /// Opens a slot. Returns `None` if all slots are in use, or the card's memory is full.
-    pub(crate) fn open_slot(&self, slot: OpenSlot) -> Result<Option<u32>, Violation> {
+    pub(super) fn open_slot(&self, slot: OpenSlot) -> Result<Option<u32>, Violation> {
         self.free_slot()?.map(|index| self.open_slot_as(index, slot).map(|()| index)).transpose()
     }
 
     /// Opens the free slot with a number.
-    pub(crate) fn open_slot_as(&self, index: u32, slot: OpenSlot) -> Result<(), Violation> {
+    pub(super) fn open_slot_as(&self, index: u32, slot: OpenSlot) -> Result<(), Violation> {
         let mut tables = self.tables();
         slot.permit(&self.memory, true);
         let body = HamlynOpenSlot {
@@ -183,10 +238,10 @@ impl Machine {
         };
         tables.slots[index as usize] = Some(Arc::new(slot));
         self.driver().must(format_args!("to open slot {index}"), |driver| driver.open_slot(index, &body))?;
-        self.note_place(&mut tables, Object::Slot, index)
+        note_place(self, &mut tables, Object::Slot, index)
     }
 
-    pub(crate) fn close_slot(&self, index: u32) -> Result<(), Violation> {
+    pub(super) fn close_slot(&self, index: u32) -> Result<(), Violation> {
         let mut tables = self.tables();
         if tables.running {
             self.driver().must(format_args!("to close slot {index}"), |driver| driver.close_slot(index))?;
@@ -200,9 +255,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Closes all objects of a process, as when its file is closed.
-    pub(crate) fn release(&self, pid: u64) -> Result<(), Violation> {
-        self.close_ends_of(pid);
+    /// Closes all objects of a process.
+    pub(super) fn release(&self, pid: u64) -> Result<(), Violation> {
         let numbers =
             |open: Vec<bool>| open.into_iter().zip(0..).filter(|(own, _)| *own).map(|(_, index)| index);
         let tables = self.tables();

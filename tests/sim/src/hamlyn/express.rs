@@ -14,40 +14,40 @@ use crate::hamlyn::matrix::{AreaName, MEMORY, Matrix, PAGES};
 
 /// The express memory of a host.
 #[derive(Debug)]
-pub(crate) struct Express {
-    pub(crate) matrix: Arc<Matrix>,
-    pub(crate) own: u32,
+pub(super) struct Express {
+    pub(super) matrix: Arc<Matrix>,
+    pub(super) own: u32,
     ends: Mutex<Ends>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Ends {
+pub(super) struct Ends {
     /// Areas and views by the driver's number.
-    pub(crate) held: BTreeMap<u32, Held>,
+    pub(super) held: BTreeMap<u32, Held>,
     /// Hosts that have been asked to settle.
-    pub(crate) settling: BTreeSet<u32>,
+    pub(super) settling: BTreeSet<u32>,
 }
 
 /// An area or a view of a process.
 #[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) pid: u64,
+pub(super) struct Held {
+    pub(super) pid: u64,
     /// The library's number for it.
-    pub(crate) number: u32,
-    pub(crate) host: u32,
+    pub(super) number: u32,
+    pub(super) host: u32,
     /// For a view, its area and its key.
-    pub(crate) of: Option<(AreaName, u64)>,
+    pub(super) of: Option<(AreaName, u64)>,
     /// Its pages and mapping, from when it is mapped until it is withdrawn.
-    pub(crate) shown: Option<(Vec<u32>, Arc<Mapping>)>,
+    pub(super) shown: Option<(Vec<u32>, Arc<Mapping>)>,
 }
 
 impl Express {
-    pub(crate) fn new(matrix: Arc<Matrix>, own: u32) -> Self {
+    pub(super) fn new(matrix: Arc<Matrix>, own: u32) -> Self {
         Self { matrix, own, ends: Mutex::default() }
     }
 
     /// Tells the driver that it has found the memory.
-    pub(crate) fn begin(
+    pub(super) fn begin(
         &self,
         system: &mut System,
         ports: &mut dyn Ports,
@@ -64,11 +64,11 @@ impl Express {
         Ok(())
     }
 
-    pub(crate) fn ends(&self) -> MutexGuard<'_, Ends> {
+    pub(super) fn ends(&self) -> MutexGuard<'_, Ends> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn views(&self, pid: u64, of: AreaName) -> bool {
+    pub(super) fn views(&self, pid: u64, of: AreaName) -> bool {
         let ends = self.ends();
         ends.held.values().any(|held| {
             held.pid == pid && held.of.is_some_and(|(area, _)| area == of) && held.shown.is_some()
@@ -76,13 +76,13 @@ impl Express {
     }
 
     /// Takes the pages of an area or a view away from its process, as the driver.
-    pub(crate) fn withdraw(&self, number: u32) {
+    pub(super) fn withdraw(&self, number: u32) {
         if let Some(held) = self.ends().held.get_mut(&number) {
             self.hide(held);
         }
     }
 
-    pub(crate) fn hide(&self, held: &mut Held) {
+    pub(super) fn hide(&self, held: &mut Held) {
         if let Some((pages, memory)) = held.shown.take() {
             self.matrix.withdraw(self.own, held.host, &pages, held.of.is_some(), &memory);
         }

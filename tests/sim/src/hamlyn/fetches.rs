@@ -13,43 +13,43 @@ use crate::engine::violation::{Violation, ensure};
 use crate::hamlyn::judge::{HEADER, PacketHeader};
 
 /// Time that a card waits for an answer, in milliseconds.
-pub(crate) const ANSWER_TIMEOUT: u64 = 10_000;
+pub(super) const ANSWER_TIMEOUT: u64 = 10_000;
 
 /// A word that honest programs may change.
 #[derive(Debug, Clone)]
-pub(crate) struct Word {
-    pub(crate) host: usize,
-    pub(crate) pid: u64,
-    pub(crate) slot: u32,
+pub(super) struct Word {
+    pub(super) host: usize,
+    pub(super) pid: u64,
+    pub(super) slot: u32,
     /// The metadata entry that its tickets name.
-    pub(crate) entry: u32,
+    pub(super) entry: u32,
     /// Offset from the slot's start, in bytes.
-    pub(crate) offset: u32,
+    pub(super) offset: u32,
     /// Programs only add to it, so no value occurs twice.
-    pub(crate) counter: bool,
+    pub(super) counter: bool,
     /// The slot is closed.
-    pub(crate) gone: bool,
+    pub(super) gone: bool,
     found: BTreeSet<u64>,
 }
 
 impl Word {
     /// Creates a word of a slot. The program that opens it sets its owner.
-    pub(crate) fn new(slot: u32, entry: u32, offset: u32, counter: bool) -> Self {
+    pub(super) fn new(slot: u32, entry: u32, offset: u32, counter: bool) -> Self {
         Self { host: 0, pid: 0, slot, entry, offset, counter, gone: false, found: BTreeSet::new() }
     }
 }
 
 /// The fields of a fetch-and-op that are in both its request and its packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(super) struct Ask {
     /// The hosts that it goes from (`host`) and to (`destination`).
-    pub(crate) host: usize,
-    pub(crate) destination: usize,
-    pub(crate) slot: u32,
-    pub(crate) offset: u32,
-    pub(crate) operation: u32,
+    pub(super) host: usize,
+    pub(super) destination: usize,
+    pub(super) slot: u32,
+    pub(super) offset: u32,
+    pub(super) operation: u32,
     /// Unique to each.
-    pub(crate) operand: u64,
+    pub(super) operand: u64,
 }
 
 /// A fetch-and-op of an honest program.
@@ -83,15 +83,15 @@ struct Waiting {
 
 /// All fetch-and-ops of a simulation.
 #[derive(Debug, Default)]
-pub(crate) struct Fetches {
-    pub(crate) words: Vec<Word>,
+pub(super) struct Fetches {
+    pub(super) words: Vec<Word>,
     records: Vec<Record>,
     waiting: Vec<Waiting>,
 }
 
 impl Fetches {
     /// Enters a fetch-and-op that a program asks. Returns its number.
-    pub(crate) fn ask(&mut self, ask: Ask, word: Option<usize>, now: u64) -> usize {
+    pub(super) fn ask(&mut self, ask: Ask, word: Option<usize>, now: u64) -> usize {
         self.records.push(Record {
             ask,
             word,
@@ -107,7 +107,7 @@ impl Fetches {
 
     /// Notes that a card has sent one. `owner` returns the process and terminus that it belongs to,
     /// of an honest or a hostile program.
-    pub(crate) fn sent(
+    pub(super) fn sent(
         &mut self,
         host: usize,
         destination: usize,
@@ -141,7 +141,7 @@ impl Fetches {
 
     /// Notes that one has arrived, and found a value or was refused. If `honest`, its slot is
     /// honest, so it must have been asked.
-    pub(crate) fn arrived(
+    pub(super) fn arrived(
         &mut self,
         host: usize,
         source: usize,
@@ -166,7 +166,7 @@ impl Fetches {
     }
 
     /// Returns the terminus that waits for an answer.
-    pub(crate) fn awaited(&self, host: usize, source: usize, ticket: u32) -> Option<u32> {
+    pub(super) fn awaited(&self, host: usize, source: usize, ticket: u32) -> Option<u32> {
         self.place_of(host, source, ticket).map(|place| self.waiting[place].terminus)
     }
 
@@ -177,7 +177,7 @@ impl Fetches {
     }
 
     /// Checks an answer that the waiting card has taken: it must be true.
-    pub(crate) fn answered(&mut self, host: usize, source: usize, packet: &[u8]) -> Result<(), Violation> {
+    pub(super) fn answered(&mut self, host: usize, source: usize, packet: &[u8]) -> Result<(), Violation> {
         let Some(header) = PacketHeader::read(packet) else { return Ok(()) };
         let Some(place) = self.place_of(host, source, header.delta) else { return Ok(()) };
         let Some(record) = self.waiting.remove(place).record else { return Ok(()) };
@@ -190,7 +190,7 @@ impl Fetches {
 
     /// Notes that the destination has discarded a fetch-and-op or an answer, or that an answer came
     /// too late.
-    pub(crate) fn missed(&mut self, host: usize, source: usize, packet: &[u8], late: bool) {
+    pub(super) fn missed(&mut self, host: usize, source: usize, packet: &[u8], late: bool) {
         let Some(header) = PacketHeader::read(packet) else { return };
         let (from, to) = if header.is_fetch() { (source, host) } else { (host, source) };
         if !header.is_fetch() && !header.is_answer() {
@@ -206,37 +206,37 @@ impl Fetches {
     }
 
     /// Excuses all fetch-and-ops with an asker or a word on a host for which `hit` holds.
-    pub(crate) fn excuse(&mut self, hit: impl Fn(usize) -> bool) {
+    pub(super) fn excuse(&mut self, hit: impl Fn(usize) -> bool) {
         let own = |record: &&mut Record| hit(record.ask.host) || hit(record.ask.destination);
         self.records.iter_mut().filter(own).for_each(|record| record.excused = true);
     }
 
     /// Excuses one fetch-and-op if its asker or its word is on a host for which `hit` holds.
-    pub(crate) fn excuse_number(&mut self, number: usize, hit: impl Fn(usize) -> bool) {
+    pub(super) fn excuse_number(&mut self, number: usize, hit: impl Fn(usize) -> bool) {
         let record = &mut self.records[number];
         record.excused |= hit(record.ask.host) || hit(record.ask.destination);
     }
 
     /// Notes that a process is gone: its words, and the answers that its terminus waited for.
-    pub(crate) fn bury(&mut self, host: usize, pid: u64) {
+    pub(super) fn bury(&mut self, host: usize, pid: u64) {
         self.waiting.retain(|waiting| waiting.host != host || waiting.pid != pid);
         let own = |word: &&mut Word| word.host == host && word.pid == pid;
         self.words.iter_mut().filter(own).for_each(|word| word.gone = true);
     }
 
     /// Notes a tick of a card: it no longer waits for answers that are too late.
-    pub(crate) fn give_up(&mut self, host: usize, now: u64) {
+    pub(super) fn give_up(&mut self, host: usize, now: u64) {
         self.waiting.retain(|waiting| waiting.host != host || waiting.deadline > now);
     }
 
     /// Returns when the next outstanding one is given up.
-    pub(crate) fn deadline(&self) -> Option<u64> {
+    pub(super) fn deadline(&self) -> Option<u64> {
         self.waiting.iter().map(|waiting| waiting.deadline).min()
     }
 
     /// Checks the library's report on a fetch-and-op. `done` is whether the card has finished with
     /// it.
-    pub(crate) fn check(
+    pub(super) fn check(
         &mut self,
         number: usize,
         says: &Result<Option<u64>, Error>,
@@ -260,13 +260,13 @@ impl Fetches {
     }
 
     /// Returns one that was given up without an excuse and whose answer never came.
-    pub(crate) fn lost(&self) -> Option<String> {
+    pub(super) fn lost(&self) -> Option<String> {
         let lost = self.records.iter().find(|record| record.given_up && !record.excused && !record.late);
         lost.map(|record| format!("{record:?}"))
     }
 
     /// Returns the tickets that a host waits for, except from `other`.
-    pub(crate) fn tickets_of(&self, host: usize, other: usize) -> Vec<u32> {
+    pub(super) fn tickets_of(&self, host: usize, other: usize) -> Vec<u32> {
         let waiting = self.waiting.iter().filter(|waiting| waiting.host == host);
         waiting.filter(|waiting| waiting.destination != other).map(|waiting| waiting.ticket).collect()
     }

@@ -3,31 +3,39 @@
 use hamlyn::{Error, FetchOp, Ticket};
 
 use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::around::Around;
 use crate::hamlyn::fetches::Ask;
+use crate::hamlyn::fetches::Fetches;
+use crate::hamlyn::numbers::Numbers;
 use crate::hamlyn::process::Process;
-use crate::hamlyn::program::{InFlight, Request};
-use crate::hamlyn::world::World;
 
-impl World {
+/// Posts fetch-and-ops.
+pub(super) struct Fetcher<'a> {
+    pub(super) around: Around<'a>,
+    pub(super) fetches: &'a mut Fetches,
+    pub(super) numbers: &'a mut Numbers,
+}
+
+impl Fetcher<'_> {
     /// Posts a fetch-and-op of a random program.
-    pub(crate) fn compose_fetch(&mut self) -> Result<(), Violation> {
-        let open: Vec<usize> = (0..self.model.fetches.words.len())
-            .filter(|word| !self.model.fetches.words[*word].gone)
-            .collect();
-        let (Some(number), Some((host, process))) = (self.rng.pick(&open), self.a_sender()) else {
+    pub(super) fn fetch(&mut self) -> Result<(), Violation> {
+        let open: Vec<usize> =
+            (0..self.fetches.words.len()).filter(|word| !self.fetches.words[*word].gone).collect();
+        let (Some(number), Some((host, process))) = (self.around.rng.pick(&open), self.around.a_sender())
+        else {
             return Ok(());
         };
-        let word = self.model.fetches.words[number].clone();
-        let owner = self.hosts[word.host].processes.iter().find(|process| process.pid == word.pid);
+        let word = self.fetches.words[number].clone();
+        let owner = self.around.hosts[word.host].processes.iter().find(|process| process.pid == word.pid);
         let slot = owner.and_then(Process::program).and_then(|program| program.slot(word.slot));
         let slot = slot.ok_or_else(|| Violation::new("a word has no slot"))?;
         let mut ticket = match slot.ticket(word.entry) {
             Err(Error::LinkDown) => return Ok(()),
             ticket => ticket.map_err(Violation::new)?,
         };
-        let wrong = self.rng.percent(10);
+        let wrong = self.around.rng.percent(10);
         if wrong {
-            ticket.key ^= 1 << self.rng.below(64);
+            ticket.key ^= 1 << self.around.rng.below(64);
         }
         let (operation, code, operand) = self.operation(&word.counter, word.host, word.slot, word.offset);
         let ask = Ask {
@@ -43,9 +51,9 @@ impl World {
 
     /// Returns an operation, its code, and a unique operand.
     fn operation(&mut self, counter: &bool, host: usize, slot: u32, offset: u32) -> (FetchOp, u32, u64) {
-        let rng = &mut self.rng;
+        let rng = &mut self.around.rng;
         if *counter {
-            let operand = u64::from(self.model.next_word());
+            let operand = u64::from(self.numbers.word());
             return (FetchOp::Add(operand), 1, operand);
         }
         let operand = rng.next();
@@ -56,7 +64,7 @@ impl World {
             3 => (FetchOp::Xor(operand), 4),
             4 => (FetchOp::Swap(operand), 5),
             _ => {
-                let machine = &self.hosts[host].machine;
+                let machine = &self.around.hosts[host].machine;
                 let slot = machine.slot(slot);
                 let now = slot.map(|slot| machine.memory.peek_u64(slot.area.address(offset.into()) & !7));
                 let compare = now.filter(|_| rng.percent(80)).unwrap_or_default();
@@ -75,26 +83,23 @@ impl World {
         ask: Ask,
         word: Option<usize>,
     ) -> Result<(), Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let Some(program) = self.hosts[host].program_mut(process) else { return Ok(()) };
+        let machine = self.around.hosts[host].machine.clone();
+        let Some(program) = self.around.hosts[host].program_mut(process) else { return Ok(()) };
         // This call would wait for room.
-        if program.is_full(&machine) {
+        if program.outlet.is_full(&machine) {
             return Ok(());
         }
         let at = ask.offset - ticket.base;
-        let misaligned = program.terminus.fetch(ticket, at + 1, operation);
+        let misaligned = program.outlet.terminus().fetch(ticket, at + 1, operation);
         ensure(matches!(misaligned, Err(Error::Misaligned { .. } | Error::PastEnd { .. })), || {
             format!("a misaligned fetch-and-op gives {:?}", misaligned.err())
         })?;
-        let fetch = program.terminus.fetch(ticket, at, operation).map_err(Violation::new)?;
-        program.posted += 1;
-        let record = self.model.fetches.ask(ask, word, machine.clock.milliseconds());
-        let request = Request::Fetch(fetch, record);
-        program.in_flight.push_back(InFlight::new(request, program.posted));
-        let down: Vec<usize> =
-            (0..self.hosts.len()).filter(|host| !self.hosts[*host].uplink.is_up()).collect();
-        self.model.fetches.excuse_number(record, |host| down.contains(&host));
-        self.note(|| format!("host {host} process {process} asks {ask:?} {operation:?}"));
+        let fetch = program.outlet.terminus().fetch(ticket, at, operation).map_err(Violation::new)?;
+        let record = self.fetches.ask(ask, word, machine.clock.milliseconds());
+        program.outlet.fetches(fetch, record);
+        let down = self.around.down();
+        self.fetches.excuse_number(record, |host| down.contains(&host));
+        self.around.note(|| format!("host {host} process {process} asks {ask:?} {operation:?}"));
         Ok(())
     }
 }

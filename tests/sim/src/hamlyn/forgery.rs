@@ -13,32 +13,40 @@ use zerocopy::IntoBytes;
 use crate::engine::memory::Mischief;
 use crate::engine::rng::Rng;
 use crate::engine::violation::Violation;
+use crate::hamlyn::around::Around;
+use crate::hamlyn::fetches::Fetches;
 use crate::hamlyn::judge::{ANSWER, FETCH, PRIVILEGED, PacketHeader};
+use crate::hamlyn::kernel::SYSTEM;
 use crate::hamlyn::process::Role;
-use crate::hamlyn::system::SYSTEM;
 use crate::hamlyn::tables::{ENTRY_HIGH, ENTRY_KEY, OpenSlot};
-use crate::hamlyn::world::World;
 
-impl World {
+/// Forges requests, packets and metadata.
+pub(super) struct Forger<'a> {
+    pub(super) around: Around<'a>,
+    pub(super) fetches: &'a Fetches,
+    pub(super) max_packet: usize,
+}
+
+impl Forger<'_> {
     /// Returns the host and number of a random open slot, which is a prey half of the time.
     fn target(&mut self) -> Option<(usize, u32)> {
-        let only_prey = self.rng.percent(50);
+        let only_prey = self.around.rng.percent(50);
         let mut targets = Vec::new();
-        for (host, at) in self.hosts.iter().enumerate() {
+        for (host, at) in self.around.hosts.iter().enumerate() {
             let tables = at.machine.tables();
             let open = tables.slots.iter().zip(0..).filter_map(|(slot, index)| Some((slot.as_ref()?, index)));
             let fit = open.filter(|(slot, _)| slot.prey || !only_prey);
             targets.extend(fit.map(|(_, index)| (host, index)));
         }
-        self.rng.pick(&targets)
+        self.around.rng.pick(&targets)
     }
 
     /// Returns a packet's header, any part of which may be wrong, and its destination.
     fn forged_header(&mut self) -> Option<(usize, PacketHeader)> {
         let (host, index) = self.target()?;
-        let machine = self.hosts[host].machine.clone();
+        let machine = self.around.hosts[host].machine.clone();
         let slot = machine.slot(index)?;
-        let rng = &mut self.rng;
+        let rng = &mut self.around.rng;
         let entry = if rng.percent(80) { rng.range(0, slot.entries) } else { HAMLYN_FAST_MODE };
         let key = match slot.entry_address(entry).filter(|_| slot.mode != HAMLYN_MODE_NORMAL) {
             Some(entry) => machine.memory.peek_u64(entry + ENTRY_KEY),
@@ -65,16 +73,16 @@ impl World {
             flags: rng.range(0, 3) | if rng.percent(20) { PRIVILEGED } else { 0 },
             operation: 0,
         };
-        if self.rng.percent(15) {
-            as_fetch(&mut self.rng, &mut header);
+        if self.around.rng.percent(15) {
+            as_fetch(self.around.rng, &mut header);
         }
-        if self.rng.percent(30) {
-            spoil(&mut self.rng, &mut header);
+        if self.around.rng.percent(30) {
+            spoil(self.around.rng, &mut header);
             // Whichever field was changed, the packet must not carry the key of a slot that is not
             // prey.
             let hit = machine.slot(header.slot);
             if header.slot != index && hit.is_some_and(|slot| !slot.prey) {
-                header.key = self.rng.next();
+                header.key = self.around.rng.next();
             }
         }
         // The keys of operating systems are public, but a privileged packet would not be a forgery.
@@ -86,13 +94,13 @@ impl World {
 
     /// Posts a request with any contents as a hostile process. It may claim to have posted more
     /// than it has.
-    pub(crate) fn forge_request(&mut self, host: usize, process: usize) -> Result<(), Violation> {
+    pub(super) fn forge_request(&mut self, host: usize, process: usize) -> Result<(), Violation> {
         let Some((target, header)) = self.forged_header() else { return Ok(()) };
-        let Role::Hostile(forger) = &self.hosts[host].processes[process].role else { return Ok(()) };
-        let request = forged_request(&mut self.rng, target, &header);
+        let Role::Hostile(forger) = &self.around.hosts[host].processes[process].role else { return Ok(()) };
+        let request = forged_request(self.around.rng, target, &header);
         let mut entry = request.as_bytes().to_vec();
         // Tuples that are valid, or reach one byte too far, or name an unused tag.
-        let (rng, tag) = (&mut self.rng, forger.tag);
+        let (rng, tag) = (&mut self.around.rng, forger.tag);
         let tuples = [
             tag,
             0,
@@ -106,30 +114,31 @@ impl World {
         entry.extend(tuples.into_iter().flat_map(u32::to_le_bytes));
         entry.extend(rng.bytes(512 - entry.len()));
         let jump = if rng.percent(5) { rng.next() as u32 } else { 0 };
-        self.note(|| {
+        self.around.note(|| {
             format!("host {host} forges a request to host {target} {header:?}, tail jumps by {jump}")
         });
-        let at = &mut self.hosts[host];
+        let at = &mut self.around.hosts[host];
         let Role::Hostile(forger) = &mut at.processes[process].role else { return Ok(()) };
         forger.post(&at.machine, &entry, jump)
     }
 
     /// Puts packets of a hostile host on its link, bypassing its card: any header, any source, or
     /// the same packet twice.
-    pub(crate) fn forge_packets(&mut self, host: usize) -> Result<(), Violation> {
+    pub(super) fn forge_packets(&mut self, host: usize) -> Result<(), Violation> {
         let Some((target, header)) = self.forged_header() else { return Ok(()) };
         let limit = self.max_packet;
-        let rng = &mut self.rng;
+        let rng = &mut self.around.rng;
         let source = HostId(rng.range(0, 9) as u16);
         let destination = if rng.percent(90) { HostId(target as u16) } else { HostId(rng.next() as u16) };
         let mut outer =
-            Header { destination, source, protocol: self.hosts[host].uplink.traffic.protocol }.to_bytes();
+            Header { destination, source, protocol: self.around.hosts[host].uplink.traffic.protocol }
+                .to_bytes();
         if rng.percent(10) {
             // Version, protocol, reserved: the switch must drop it.
             outer[4 + rng.index(4)] |= 0xe0;
         }
         let header = if rng.percent(10) { self.forged_answer(host, target) } else { header };
-        let rng = &mut self.rng;
+        let rng = &mut self.around.rng;
         let mut packet = header.to_bytes();
         packet.extend(rng.bytes((header.length + header.metadata_length) as usize));
         if rng.percent(10) {
@@ -138,9 +147,10 @@ impl World {
         }
         packet.truncate(limit);
         let copies = if rng.percent(50) { 2 } else { 1 };
-        self.note(|| format!("host {host} injects {copies} packets for host {} {header:?}", destination.0));
+        self.around
+            .note(|| format!("host {host} injects {copies} packets for host {} {header:?}", destination.0));
         for _ in 0..copies {
-            if !self.hosts[host].uplink.inject(outer, &packet)? {
+            if !self.around.hosts[host].uplink.inject(outer, &packet)? {
                 break;
             }
         }
@@ -149,46 +159,49 @@ impl World {
 
     /// Returns an answer that is not awaited, or is awaited from another host.
     fn forged_answer(&mut self, host: usize, target: usize) -> PacketHeader {
-        let awaited = self.model.fetches.tickets_of(target, host);
-        let any = self.rng.next() as u32;
-        let delta = self.rng.pick(&awaited).unwrap_or(any);
+        let awaited = self.fetches.tickets_of(target, host);
+        let any = self.around.rng.next() as u32;
+        let delta = self.around.rng.pick(&awaited).unwrap_or(any);
         PacketHeader {
             flags: ANSWER,
             delta,
-            offset: self.rng.range(0, 1),
+            offset: self.around.rng.range(0, 1),
             length: 8,
             ..PacketHeader::default()
         }
     }
 
     /// Scribbles on the metadata of a prey slot as its owner.
-    pub(crate) fn scribble(&mut self) {
+    pub(super) fn scribble(&mut self) {
         let Some((host, index)) = self.target() else { return };
-        let Some(slot) = self.hosts[host].machine.slot(index).filter(|slot| slot.prey) else { return };
-        let entry = self.rng.range(0, slot.entries);
+        let Some(slot) = self.around.hosts[host].machine.slot(index).filter(|slot| slot.prey) else { return };
+        let entry = self.around.rng.range(0, slot.entries);
         let Some(address) = slot.entry_address(entry) else { return };
-        let bytes = scribbles(&mut self.rng, &slot);
-        self.note(|| format!("host {host} scribbles on entry {entry} of slot {index}"));
-        self.hosts[host].machine.memory.poke(address, &bytes);
+        let bytes = scribbles(self.around.rng, &slot);
+        self.around.note(|| format!("host {host} scribbles on entry {entry} of slot {index}"));
+        self.around.hosts[host].machine.memory.poke(address, &bytes);
     }
 
     /// Plans a change of a prey slot's entry while the card handles a packet for it. Returns
     /// `false` if the packet is not for one.
-    pub(crate) fn plan_mischief(&mut self, host: usize, packet: &[u8]) -> bool {
+    pub(super) fn plan_mischief(&mut self, host: usize, packet: &[u8]) -> bool {
         let Some(header) = PacketHeader::read(packet) else { return false };
-        let Some(slot) = self.hosts[host].machine.slot(header.slot) else { return false };
+        let Some(slot) = self.around.hosts[host].machine.slot(header.slot) else { return false };
         let Some(address) = slot.entry_address(header.metadata_index).filter(|_| slot.prey) else {
             return false;
         };
-        if !self.rng.percent(30) {
+        if !self.around.rng.percent(30) {
             return false;
         }
-        let mischief =
-            Mischief { reads: self.rng.range(1, 12), address, bytes: scribbles(&mut self.rng, &slot) };
-        self.note(|| {
+        let mischief = Mischief {
+            reads: self.around.rng.range(1, 12),
+            address,
+            bytes: scribbles(self.around.rng, &slot),
+        };
+        self.around.note(|| {
             format!("host {host}: entry of slot {} changes after {} reads", header.slot, mischief.reads)
         });
-        self.hosts[host].machine.memory.plan_mischief(Some(mischief));
+        self.around.hosts[host].machine.memory.plan_mischief(Some(mischief));
         true
     }
 }

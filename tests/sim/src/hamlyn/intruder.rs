@@ -16,10 +16,10 @@ const SEND_BUFFER: u64 = 4096;
 
 /// The objects of a hostile process on the card.
 #[derive(Debug)]
-pub(crate) struct Intruder {
-    pub(crate) terminus: u32,
+pub(super) struct Intruder {
+    pub(super) terminus: u32,
     /// The tag of its send buffer.
-    pub(crate) tag: u32,
+    pub(super) tag: u32,
     posted: u32,
     /// The pages of its memory.
     pages: Vec<u64>,
@@ -27,7 +27,7 @@ pub(crate) struct Intruder {
 
 impl Intruder {
     /// Starts a process on a machine that has room for it.
-    pub(crate) fn start(machine: &Machine, rng: &mut Rng, pid: u64) -> Result<Option<Self>, Violation> {
+    pub(super) fn start(machine: &Machine, rng: &mut Rng, pid: u64) -> Result<Option<Self>, Violation> {
         let Some(terminus) = machine.open_terminus(pid, rng.range(1, 3), None)? else { return Ok(None) };
         let tag = rng.range(0, HAMLYN_SEND_BUFFERS - 1);
         let mut intruder = Self { terminus, tag, posted: 0, pages: Vec::new() };
@@ -106,13 +106,13 @@ impl Intruder {
 
     /// Posts any bytes, after claiming `jump` requests more than it made, and rings if the card
     /// sleeps.
-    pub(crate) fn post(&mut self, machine: &Machine, entry: &[u8], jump: u32) -> Result<(), Violation> {
+    pub(super) fn post(&mut self, machine: &Machine, entry: &[u8], jump: u32) -> Result<(), Violation> {
         self.posted = self.posted.wrapping_add(jump).wrapping_add(1);
         machine.post(self.terminus, self.posted, entry)
     }
 
     /// Frees its memory, after the driver has closed all its objects.
-    pub(crate) fn free(self, machine: &Machine) {
+    pub(super) fn free(self, machine: &Machine) {
         self.pages.into_iter().for_each(|page| machine.tables().frames.give(page));
     }
 }

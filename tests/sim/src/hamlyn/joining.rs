@@ -6,9 +6,13 @@ use hamlyn::{Connection, Error, PeerLoss};
 use rustix::io::Errno;
 
 use crate::engine::violation::Violation;
+use crate::hamlyn::areas::{ask_for_view, view_is_decided};
+use crate::hamlyn::around::Around;
+use crate::hamlyn::connections::Connections;
 use crate::hamlyn::correspondent::{Asked, Joining, Talking};
+use crate::hamlyn::endings::Watcher;
 use crate::hamlyn::matrix::AreaName;
-use crate::hamlyn::world::World;
+use crate::hamlyn::tally::Tally;
 
 /// Bytes in a page of express memory.
 const PAGE: u64 = 4096;
@@ -27,18 +31,29 @@ fn errno(error: &Error) -> Option<Errno> {
     }
 }
 
-impl World {
+/// Turns connections of programs into channels.
+pub(super) struct Joiner<'a> {
+    pub(super) around: Around<'a>,
+    pub(super) connections: &'a mut Connections,
+    pub(super) tally: &'a mut Tally,
+}
+
+impl Joiner<'_> {
+    fn watcher(&mut self) -> Watcher<'_> {
+        Watcher { around: self.around.lend(), connections: self.connections }
+    }
+
     /// Creates a channel's end for another host, and its offer, if that is possible.
-    pub(crate) fn make_end(
+    pub(super) fn make_end(
         &mut self,
         host: usize,
         process: usize,
         target: u32,
     ) -> Result<Option<(End, Vec<u8>)>, Violation> {
-        let ring = u64::from(self.rng.range(1, 3)) * PAGE;
+        let ring = u64::from(self.around.rng.range(1, 3)) * PAGE;
         let options = Options::for_messages(ring / 2 - 16);
-        let has_link = self.hosts[host].uplink.is_up();
-        let Some(program) = self.hosts[host].correspondent(process) else { return Ok(None) };
+        let has_link = self.around.hosts[host].uplink.is_up();
+        let Some(program) = self.around.hosts[host].correspondent(process) else { return Ok(None) };
         match End::create(&program.card, target, options) {
             // Without a link it cannot be rung.
             Ok(end) => Ok(end.offer().ok().map(|offer| (end, offer))),
@@ -56,7 +71,7 @@ impl World {
     }
 
     /// Starts to join, with a connection, an end, and the other side's offer.
-    pub(crate) fn begin_to_join(
+    pub(super) fn begin(
         &mut self,
         (host, process): (usize, usize),
         (record, side): (usize, usize),
@@ -64,57 +79,58 @@ impl World {
         end: End,
         offer: Vec<u8>,
     ) -> Result<(), Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let pid = self.hosts[host].processes[process].pid;
+        let machine = self.around.hosts[host].machine.clone();
+        let pid = self.around.hosts[host].processes[process].pid;
         let Some((of, key)) = named_in(&offer, connection.host()) else {
             return Err(Violation::new(format!("connection {record}: an offer of {} bytes", offer.len())));
         };
-        if machine.ask_for_view(pid, of, key).is_err() {
+        if ask_for_view(&machine, pid, of, key).is_err() {
             // The link is down.
-            let now = self.now();
-            self.model.connections.gone(record, side, now, None);
+            let now = self.around.now;
+            self.connections.gone(record, side, now, None);
             return Ok(());
         }
         let view = Asked { machine, pid, of, key };
         let joining = Joining { record, side, connection, end, offer, view };
-        if let Some(program) = self.hosts[host].correspondent_mut(process) {
+        if let Some(program) = self.around.hosts[host].correspondent_mut(process) {
             program.joining.push(joining);
         }
         Ok(())
     }
 
     /// Checks whether the views of a program have come.
-    pub(crate) fn look_at_views(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+    pub(super) fn look_at_views(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let is_decided = |joining: &Joining| {
             let Asked { machine, pid, of, key } = &joining.view;
-            machine.view_is_decided(*pid, *of, *key) || !matches!(joining.connection.end(), Ok(None))
+            view_is_decided(machine, *pid, *of, *key) || !matches!(joining.connection.end(), Ok(None))
         };
         let Some(index) = program.joining.iter().position(is_decided) else { return Ok(false) };
         let Joining { record, side, connection, end, offer, view } = program.joining.swap_remove(index);
         if let Some(ended) = connection.end().map_err(Violation::new)? {
-            self.is_told(record, side, &ended)?;
+            self.watcher().is_told(record, side, &ended)?;
             return Ok(true);
         }
-        let now = self.now();
+        let now = self.around.now;
         let of = view.of;
         match end.join(&offer, connection) {
             Ok(channel) => {
-                self.model.channels += 1;
+                self.tally.channels += 1;
                 let talking = Talking::new(record, side, of, channel);
-                if let Some(program) = self.hosts[host].correspondent_mut(process) {
+                if let Some(program) = self.around.hosts[host].correspondent_mut(process) {
                     program.talking.push(talking);
                 }
-                self.note(|| format!("connection {record}: side {side} has a channel"));
+                self.around.note(|| format!("connection {record}: side {side} has a channel"));
             }
             Err(error) => {
-                self.model.connections.gone(record, side, now, None);
+                self.connections.gone(record, side, now, None);
                 let known = matches!(error, Error::PeerLost(PeerLoss::Gone))
                     || matches!(
                         errno(&error),
                         Some(Errno::ACCESS | Errno::BUSY | Errno::HOSTDOWN | Errno::NODEV)
                     );
-                let is_so = known && (self.is_parted(record, side) || self.has_lapse_of(record, side));
+                let is_so =
+                    known && (self.watcher().is_parted(record, side) || self.has_lapse_of(record, side));
                 if !is_so {
                     return Err(Violation::new(format!(
                         "connection {record}: side {side} gets no view: {error}"
@@ -126,19 +142,9 @@ impl World {
         Ok(true)
     }
 
-    /// Returns whether the other side of a connection has gone, or its host and this one have
-    /// forgotten each other.
-    pub(crate) fn is_parted(&self, record: usize, side: usize) -> bool {
-        let record = &self.model.connections.records[record];
-        let (own, other) = (record.hosts[side], record.hosts[1 - side]);
-        record.sides[1 - side].is_over()
-            || self.has_renewed(own, other, record.asked)
-            || self.has_renewed(other, own, record.asked)
-    }
-
     /// Returns whether one of its hosts has no link now.
     fn has_lapse_of(&self, record: usize, side: usize) -> bool {
-        let hosts = self.model.connections.records[record].hosts;
-        [hosts[side], hosts[1 - side]].iter().any(|host| !self.hosts[*host].uplink.is_up())
+        let hosts = self.connections.records[record].hosts;
+        [hosts[side], hosts[1 - side]].iter().any(|host| !self.around.hosts[*host].uplink.is_up())
     }
 }

@@ -17,13 +17,13 @@ use crate::hamlyn::machine::Machine;
 use crate::hamlyn::tables::{ENTRY_ACCUMULATOR, ENTRY_HIGH, ENTRY_KEY, ENTRY_LOW, ENTRY_ONE_SHOT, OpenSlot};
 
 /// Bytes of a packet's header.
-pub(crate) const HEADER: usize = 40;
+pub(super) const HEADER: usize = 40;
 const SILENT: u32 = 1;
 const INTERRUPT: u32 = 2;
-pub(crate) const FETCH: u32 = 4;
-pub(crate) const ANSWER: u32 = 8;
+pub(super) const FETCH: u32 = 4;
+pub(super) const ANSWER: u32 = 8;
 /// In `flags`: from an operating system. It opens slots that take no other packets.
-pub(crate) const PRIVILEGED: u32 = 16;
+pub(super) const PRIVILEGED: u32 = 16;
 /// In `flags`: takes back the counts of a message's packets.
 const RETRACTION: u32 = 32;
 /// Bytes that a fetch-and-op changes.
@@ -31,20 +31,20 @@ const WORD: u32 = 8;
 
 /// A packet's header, Table 1 without its first line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct PacketHeader {
-    pub(crate) slot: u32,
-    pub(crate) metadata_index: u32,
-    pub(crate) key: u64,
-    pub(crate) offset: u32,
-    pub(crate) length: u32,
-    pub(crate) delta: u32,
-    pub(crate) metadata_length: u32,
-    pub(crate) flags: u32,
-    pub(crate) operation: u32,
+pub(super) struct PacketHeader {
+    pub(super) slot: u32,
+    pub(super) metadata_index: u32,
+    pub(super) key: u64,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+    pub(super) delta: u32,
+    pub(super) metadata_length: u32,
+    pub(super) flags: u32,
+    pub(super) operation: u32,
 }
 
 impl PacketHeader {
-    pub(crate) fn read(packet: &[u8]) -> Option<Self> {
+    pub(super) fn read(packet: &[u8]) -> Option<Self> {
         let mut words = packet
             .get(..HEADER)?
             .chunks_exact(4)
@@ -63,7 +63,7 @@ impl PacketHeader {
         })
     }
 
-    pub(crate) fn to_bytes(self) -> Vec<u8> {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
         let key = [self.key as u32, (self.key >> 32) as u32];
         let words = [
             self.slot,
@@ -89,15 +89,15 @@ impl PacketHeader {
             && !(fast && self.metadata_length != 0)
     }
 
-    pub(crate) fn is_fetch(&self) -> bool {
+    pub(super) fn is_fetch(&self) -> bool {
         self.flags & !PRIVILEGED == FETCH
     }
 
-    pub(crate) fn is_answer(&self) -> bool {
+    pub(super) fn is_answer(&self) -> bool {
         self.flags == ANSWER
     }
 
-    pub(crate) fn is_retraction(&self) -> bool {
+    pub(super) fn is_retraction(&self) -> bool {
         self.flags & !PRIVILEGED == RETRACTION
     }
 
@@ -121,7 +121,7 @@ impl PacketHeader {
 
 /// The expected effects of a packet.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(super) enum Verdict {
     /// Only this counter changes.
     Counted(Statistic),
     /// It is deposited.
@@ -136,18 +136,18 @@ pub(crate) enum Verdict {
 
 /// The effect of a retraction.
 #[derive(Debug)]
-pub(crate) struct Retracted {
+pub(super) struct Retracted {
     /// The new value of the accumulator.
     accumulator: Write,
     /// As in [`Effect`].
-    pub(crate) loose: bool,
+    pub(super) loose: bool,
 }
 
 /// The effect of a fetch-and-op.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(super) struct Fetched {
     /// The value that it finds.
-    pub(crate) found: u64,
+    pub(super) found: u64,
     /// The new value of the word.
     word: Write,
     /// As in [`Effect`].
@@ -156,40 +156,40 @@ pub(crate) struct Fetched {
 
 /// The effect of an answer: it changes the status words of a terminus, for its oldest request.
 #[derive(Debug)]
-pub(crate) struct Answered {
+pub(super) struct Answered {
     status: u64,
     entry: u64,
 }
 
 /// The effect of a packet that is accepted.
 #[derive(Debug)]
-pub(crate) struct Effect {
-    pub(crate) header: PacketHeader,
+pub(super) struct Effect {
+    pub(super) header: PacketHeader,
     /// The new values of data, metadata, accumulator and lock.
     deposits: Vec<Write>,
     /// The message is whole.
-    pub(crate) whole: bool,
-    pub(crate) notification: Option<Notification>,
+    pub(super) whole: bool,
+    pub(super) notification: Option<Notification>,
     /// The metadata changes meanwhile. The bytes of the accumulator and whether the packet is
     /// accepted cannot be predicted, but where the card may write can.
-    pub(crate) loose: bool,
+    pub(super) loose: bool,
 }
 
 /// An entry of a notification queue that the card must write.
 #[derive(Debug)]
-pub(crate) struct Notification {
-    pub(crate) queue: u32,
+pub(super) struct Notification {
+    pub(super) queue: u32,
     entry: Write,
     /// From the second pass on: the word that tells a reader of the old entry that it is being
     /// overwritten.
     warning: Option<u32>,
     /// The vector that must be raised.
-    pub(crate) interrupt: Option<u16>,
+    pub(super) interrupt: Option<u16>,
 }
 
 /// Judges a packet that is about to reach a card. If `loose`, its metadata entry will be changed
 /// meanwhile. `awaited` is the terminus that waits for it, if it is an answer.
-pub(crate) fn judge(
+pub(super) fn judge(
     machine: &Machine,
     source: u16,
     packet: &[u8],
@@ -300,7 +300,7 @@ impl Fetched {
 
     /// Checks that the card changed the word in one piece, and nothing else. Returns the value
     /// found. If the metadata entry changed meanwhile, the card may have refused.
-    pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<Result<u64, ()>, Violation> {
+    pub(super) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<Result<u64, ()>, Violation> {
         let refused = self.loose && writes.is_empty();
         ensure(refused || writes == [self.word.clone()], || {
             format!("host {}: a fetch-and-op wrote {writes:?} (must be {:?})", machine.id, self.word)
@@ -318,7 +318,7 @@ impl Retracted {
     }
 
     /// Checks that the card changed the accumulator and nothing else.
-    pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
+    pub(super) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
         let Self { accumulator, loose } = self;
         let elsewhere = writes.iter().any(|write| !write.lies_in(accumulator));
         let right = machine.memory.peek(accumulator.address, 4) == accumulator.bytes;
@@ -336,7 +336,7 @@ impl Answered {
 
     /// Checks that the card wrote the fetched word, the reason, the number of refused requests and,
     /// last, the number of completed requests.
-    pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
+    pub(super) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
         let Self { status, entry } = *self;
         let words = [(320 + 8 * entry, 8), (64 + 4 * entry, 4), (4, 4), (0, 4)];
         let is = |write: &Write, (at, length): (u64, usize)| {
@@ -414,7 +414,7 @@ impl Write {
 impl Effect {
     /// Checks that the card wrote these bytes and no others, with the notification after all others
     /// and its wrap word last.
-    pub(crate) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
+    pub(super) fn check(&self, machine: &Machine, writes: &[Write]) -> Result<(), Violation> {
         let fail = |write: &Write, what: &str| {
             let Write { address, bytes } = write;
             Err(Violation::new(format!(
@@ -479,7 +479,7 @@ impl Effect {
 
     /// Checks the counters, including that of interrupts. `before` and `after` are indexed by the
     /// counter's number.
-    pub(crate) fn check_counters(&self, before: &[u64], after: &[u64]) -> Result<(), Violation> {
+    pub(super) fn check_counters(&self, before: &[u64], after: &[u64]) -> Result<(), Violation> {
         if self.loose {
             return Ok(());
         }

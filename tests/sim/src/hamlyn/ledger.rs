@@ -14,98 +14,98 @@ use crate::hamlyn::judge::{HEADER, PacketHeader};
 
 /// A possible destination of honest messages.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) host: usize,
-    pub(crate) pid: u64,
-    pub(crate) slot: u32,
+pub(super) struct Place {
+    pub(super) host: usize,
+    pub(super) pid: u64,
+    pub(super) slot: u32,
     /// Metadata entry; `None` for fast mode.
-    pub(crate) entry: Option<u32>,
+    pub(super) entry: Option<u32>,
     /// Its own part of the message area: start and length in bytes.
-    pub(crate) start: u32,
-    pub(crate) length: u32,
+    pub(super) start: u32,
+    pub(super) length: u32,
     /// The delivery in flight.
-    pub(crate) busy: Option<usize>,
+    pub(super) busy: Option<usize>,
     /// The slot is closed.
-    pub(crate) gone: bool,
+    pub(super) gone: bool,
 }
 
 impl Place {
     /// Creates a place of a slot. The program that opens the place sets its owner.
-    pub(crate) fn new(slot: u32, entry: Option<u32>, start: u32, length: u32) -> Self {
+    pub(super) fn new(slot: u32, entry: Option<u32>, start: u32, length: u32) -> Self {
         Self { host: 0, pid: 0, slot, entry, start, length, busy: None, gone: false }
     }
 }
 
 /// A message of an honest process.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
-    pub(crate) delivery: usize,
-    pub(crate) host: usize,
-    pub(crate) pid: u64,
-    pub(crate) offset: u32,
-    pub(crate) data: Vec<u8>,
-    pub(crate) metadata: Vec<u8>,
+pub(super) struct Part {
+    pub(super) delivery: usize,
+    pub(super) host: usize,
+    pub(super) pid: u64,
+    pub(super) offset: u32,
+    pub(super) data: Vec<u8>,
+    pub(super) metadata: Vec<u8>,
     /// The initial packet counter Y, or the word in fast mode.
-    pub(crate) y: u32,
+    pub(super) y: u32,
     packet_size: u32,
     /// Whether each of its packets has arrived.
     arrived: Vec<bool>,
     /// The card has reported that it is sent.
-    pub(crate) sent: bool,
+    pub(super) sent: bool,
 }
 
 /// The messages of one notification.
 #[derive(Debug, Clone)]
-pub(crate) struct Delivery {
-    pub(crate) place: usize,
-    pub(crate) silent: bool,
-    pub(crate) interrupt: bool,
-    pub(crate) parts: Vec<usize>,
+pub(super) struct Delivery {
+    pub(super) place: usize,
+    pub(super) silent: bool,
+    pub(super) interrupt: bool,
+    pub(super) parts: Vec<usize>,
     /// Packets that have not arrived.
     missing: usize,
     /// The receiver has got its notification.
-    pub(crate) notified: bool,
+    pub(super) notified: bool,
     /// One of its ends died, or its link went down: it may be lost, but not corrupted.
-    pub(crate) excused: bool,
+    pub(super) excused: bool,
 }
 
 impl Delivery {
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         self.missing == 0
     }
 }
 
 /// A message before it is entered in the ledger.
 #[derive(Debug)]
-pub(crate) struct NewPart {
-    pub(crate) host: usize,
-    pub(crate) pid: u64,
-    pub(crate) offset: u32,
-    pub(crate) data: Vec<u8>,
-    pub(crate) metadata: Vec<u8>,
-    pub(crate) y: u32,
-    pub(crate) packet_size: u32,
+pub(super) struct NewPart {
+    pub(super) host: usize,
+    pub(super) pid: u64,
+    pub(super) offset: u32,
+    pub(super) data: Vec<u8>,
+    pub(super) metadata: Vec<u8>,
+    pub(super) y: u32,
+    pub(super) packet_size: u32,
 }
 
 /// All honest messages of a simulation.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
-    pub(crate) places: Vec<Place>,
-    pub(crate) parts: Vec<Part>,
-    pub(crate) deliveries: Vec<Delivery>,
+pub(super) struct Ledger {
+    pub(super) places: Vec<Place>,
+    pub(super) parts: Vec<Part>,
+    pub(super) deliveries: Vec<Delivery>,
     /// Notifications that were overwritten unread.
-    pub(crate) overwritten: u64,
+    pub(super) overwritten: u64,
 }
 
 impl Ledger {
     /// Returns places that can take a message now.
-    pub(crate) fn free_places(&self) -> Vec<usize> {
+    pub(super) fn free_places(&self) -> Vec<usize> {
         let free = |place: &Place| place.busy.is_none() && !place.gone;
         (0..self.places.len()).filter(|place| free(&self.places[*place])).collect()
     }
 
     /// Enters a delivery and its parts. Returns the parts' numbers.
-    pub(crate) fn enter(
+    pub(super) fn enter(
         &mut self,
         place: usize,
         silent: bool,
@@ -150,7 +150,7 @@ impl Ledger {
     /// Notes a packet that was accepted by an honest slot of `host`. It must have been sent, with
     /// these bytes, and arrive for the first time. Returns its delivery, and whether that is now
     /// whole.
-    pub(crate) fn arrived(
+    pub(super) fn arrived(
         &mut self,
         host: usize,
         source: u16,
@@ -176,7 +176,7 @@ impl Ledger {
 
     /// Notes that a packet was discarded. If it belongs to an honest message, its delivery is
     /// excused.
-    pub(crate) fn discarded(&mut self, host: usize, source: u16, packet: &[u8]) {
+    pub(super) fn discarded(&mut self, host: usize, source: u16, packet: &[u8]) {
         let part = PacketHeader::read(packet).and_then(|header| self.part_of(host, source, packet, &header));
         if let Some(part) = part {
             let delivery = self.parts[part].delivery;
@@ -186,7 +186,7 @@ impl Ledger {
 
     /// Notes that a sender's card has taken back the packets of a message whose sender is gone. If
     /// they had all arrived, the place counts from 0 again, and may be used.
-    pub(crate) fn retracted(&mut self, host: usize, source: u16, header: &PacketHeader) {
+    pub(super) fn retracted(&mut self, host: usize, source: u16, header: &PacketHeader) {
         let is_there = |place: &&Place| {
             let entry = place.entry == Some(header.metadata_index);
             place.host == host && place.slot == header.slot && entry && !place.gone
@@ -227,7 +227,7 @@ impl Ledger {
 
     /// Returns the delivery of a notification that was read. It must be whole, and not notified
     /// before.
-    pub(crate) fn notified(
+    pub(super) fn notified(
         &mut self,
         host: usize,
         slot: u32,
@@ -255,14 +255,14 @@ impl Ledger {
     }
 
     /// Notes that the receiver was too slow. That is all that it is told of a delivery.
-    pub(crate) fn overwritten(&mut self, delivery: usize) {
+    pub(super) fn overwritten(&mut self, delivery: usize) {
         self.overwritten += 1;
         self.deliveries[delivery].notified = true;
         self.release(delivery);
     }
 
     /// Frees the place for further use.
-    pub(crate) fn release(&mut self, delivery: usize) {
+    pub(super) fn release(&mut self, delivery: usize) {
         let place = self.deliveries[delivery].place;
         self.places[place].busy = None;
     }
@@ -274,7 +274,7 @@ impl Ledger {
 
     /// Excuses deliveries in flight whose sender or receiver is a host and process for which `hit`
     /// holds.
-    pub(crate) fn excuse(&mut self, hit: impl Fn(usize, u64) -> bool) {
+    pub(super) fn excuse(&mut self, hit: impl Fn(usize, u64) -> bool) {
         for delivery in self.deliveries.iter_mut().filter(|delivery| !Self::is_done(delivery)) {
             let place = &self.places[delivery.place];
             let parts = &self.parts;
@@ -284,7 +284,7 @@ impl Ledger {
     }
 
     /// Notes that a process's slots are closed.
-    pub(crate) fn bury(&mut self, host: usize, pid: u64) {
+    pub(super) fn bury(&mut self, host: usize, pid: u64) {
         self.excuse(|other, process| other == host && process == pid);
         for place in self.places.iter_mut().filter(|place| place.host == host && place.pid == pid) {
             place.gone = true;
@@ -292,20 +292,20 @@ impl Ledger {
     }
 
     /// Gives up a delivery as its receiver. Returns `false` if it is whole already.
-    pub(crate) fn give_up(&mut self, delivery: usize) -> bool {
+    pub(super) fn give_up(&mut self, delivery: usize) -> bool {
         let delivery = &mut self.deliveries[delivery];
         delivery.excused |= !delivery.is_whole();
         !delivery.is_whole()
     }
 
     /// Returns a delivery that is neither done nor excused.
-    pub(crate) fn owed(&self) -> Option<(usize, &Delivery)> {
+    pub(super) fn owed(&self) -> Option<(usize, &Delivery)> {
         self.deliveries.iter().enumerate().find(|(_, delivery)| !delivery.excused && !Self::is_done(delivery))
     }
 
     /// Returns the first of those that is sent and has all its ends at hosts for which `is_such`
     /// holds.
-    pub(crate) fn owed_between(&self, is_such: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(super) fn owed_between(&self, is_such: impl Fn(usize) -> bool) -> Option<usize> {
         let on_its_way = |part: &usize| self.parts[*part].sent && is_such(self.parts[*part].host);
         self.deliveries.iter().position(|delivery| {
             !delivery.excused
@@ -316,13 +316,13 @@ impl Ledger {
     }
 
     /// Returns the number of messages whose delivery is done.
-    pub(crate) fn delivered(&self) -> u64 {
+    pub(super) fn delivered(&self) -> u64 {
         let done = self.deliveries.iter().filter(|delivery| Self::is_done(delivery));
         done.map(|delivery| delivery.parts.len() as u64).sum()
     }
 
     /// Returns the number of pairs of hosts between which a message was delivered.
-    pub(crate) fn pairs(&self) -> u64 {
+    pub(super) fn pairs(&self) -> u64 {
         let done = self.deliveries.iter().filter(|delivery| Self::is_done(delivery));
         let pairs = done.flat_map(|delivery| {
             let receiver = self.places[delivery.place].host;
@@ -331,7 +331,7 @@ impl Ledger {
         pairs.collect::<BTreeSet<_>>().len() as u64
     }
 
-    pub(crate) fn describe(&self, number: usize) -> String {
+    pub(super) fn describe(&self, number: usize) -> String {
         let delivery = &self.deliveries[number];
         let place = &self.places[delivery.place];
         let parts: Vec<String> = delivery

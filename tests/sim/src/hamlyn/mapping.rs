@@ -31,7 +31,7 @@ impl Shared for Mapping {
 }
 
 /// Returns a mapping that an earlier simulation may have used, with arbitrary contents.
-pub(crate) fn mapping(length: u64) -> Result<Arc<Mapping>, Violation> {
+pub(super) fn mapping(length: u64) -> Result<Arc<Mapping>, Violation> {
     thread_local! {
         static MAPPINGS: Pool<Mapping> = const { RefCell::new(Vec::new()) };
     }

@@ -14,15 +14,15 @@ use crate::engine::memory::PAGE;
 use crate::engine::violation::{Violation, ensure};
 
 /// Pages of the part that two hosts share: few, so that they run out.
-pub(crate) const PAGES: u32 = 24;
+pub(super) const PAGES: u32 = 24;
 /// Identity of the memory.
-pub(crate) const MEMORY: u64 = 77;
+pub(super) const MEMORY: u64 = 77;
 
 /// An area, by its creator and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AreaName {
-    pub(crate) host: u32,
-    pub(crate) number: u32,
+pub(super) struct AreaName {
+    pub(super) host: u32,
+    pub(super) number: u32,
 }
 
 /// The mappings of a page.
@@ -35,7 +35,7 @@ struct Seen {
 
 /// The memory.
 #[derive(Debug)]
-pub(crate) struct Matrix {
+pub(super) struct Matrix {
     hosts: u32,
     /// A part for each pair of hosts, and a spare page for each host.
     file: OwnedFd,
@@ -43,7 +43,7 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    pub(crate) fn new(hosts: u32) -> Result<Arc<Self>, Violation> {
+    pub(super) fn new(hosts: u32) -> Result<Arc<Self>, Violation> {
         let parts = u64::from(hosts * hosts * PAGES);
         let file = memfd_create("matrix", MemfdFlags::CLOEXEC).map_err(Violation::new)?;
         ftruncate(&file, (parts + u64::from(hosts)) * PAGE).map_err(Violation::new)?;
@@ -61,7 +61,7 @@ impl Matrix {
     }
 
     /// Maps cleared pages into a process, for an area that its host has created for another host.
-    pub(crate) fn area(&self, name: AreaName, with: u32, pages: &[u32]) -> Result<Arc<Mapping>, Violation> {
+    pub(super) fn area(&self, name: AreaName, with: u32, pages: &[u32]) -> Result<Arc<Mapping>, Violation> {
         let mut all = self.pages();
         for page in pages {
             let seen = &mut all[self.place([name.host, with], *page)];
@@ -80,7 +80,7 @@ impl Matrix {
     }
 
     /// Maps the same pages into a process of another host that views the area.
-    pub(crate) fn view(&self, of: AreaName, by: u32, pages: &[u32]) -> Result<Arc<Mapping>, Violation> {
+    pub(super) fn view(&self, of: AreaName, by: u32, pages: &[u32]) -> Result<Arc<Mapping>, Violation> {
         let mut all = self.pages();
         for page in pages {
             let seen = &mut all[self.place([of.host, by], *page)];
@@ -106,7 +106,7 @@ impl Matrix {
     }
 
     /// Removes the pages from a process of a host, and maps its host's spare page in their place.
-    pub(crate) fn withdraw(&self, own: u32, with: u32, pages: &[u32], is_view: bool, memory: &Mapping) {
+    pub(super) fn withdraw(&self, own: u32, with: u32, pages: &[u32], is_view: bool, memory: &Mapping) {
         let mut all = self.pages();
         let spare = u64::from(self.hosts * self.hosts * PAGES + own) * PAGE;
         for (index, page) in pages.iter().enumerate() {
@@ -118,7 +118,7 @@ impl Matrix {
     }
 
     /// Checks that no page is mapped.
-    pub(crate) fn check_rest(&self) -> Result<(), Violation> {
+    pub(super) fn check_rest(&self) -> Result<(), Violation> {
         let seen = |seen: &Seen| seen.area.is_some() || seen.view.is_some();
         let pages = self.pages();
         let first = pages.iter().position(seen);

@@ -10,9 +10,13 @@
 //! | `sram` | the used parts of a card's memory |
 //! | `tables` | what a driver has opened, and the memory that its card may use |
 //! | `express` | a host's areas and views of express memory |
-//! | `machine`, `system` | a card's driver, and its connections |
+//! | `access` | a card's station, and a driver's access to it |
+//! | `room` | whether the card has memory for an object |
+//! | `driver` | the driver's commands: what it opens for processes |
+//! | `kernel` | its operating system, which sets up connections (sections 6.3 and 6.4) |
 //! | `areas` | the driver's calls for areas and views |
-//! | `driver`, `room` | the driver's commands, and whether the card has memory for them |
+//! | `machine` | power, timers and interrupts of all these |
+//! | `handles` | the library's handles of connections and listeners |
 //! | `attachment` | the library's requests for them |
 //! | `judge` | the expected effects of one packet on a card, derived a second time |
 //! | `fetches` | expected effects and progress of each fetch-and-op |
@@ -21,13 +25,15 @@
 //! | `channels` | the same for each channel |
 //! | `connections` | the same for each connection and each question for a name |
 //! | `scenario` | the parameters of a simulation |
+//! | `outlet` | what an honest program sends with |
 //! | `program` | an honest program that uses the library |
 //! | `correspondent` | a program with streams, connections and channels |
 //! | `intruder` | a hostile program |
 //! | `process` | one of these |
+//! | `numbers`, `tally` | unique numbers, and counters |
 //! | `world` | all of it on one fabric |
-//! | `lives` | starting and ending processes |
-//! | `host` | the processes of a host, and its card's interrupts |
+//! | `host` | the processes of a host, how they end and sleep, and its card's interrupts |
+//! | `around` | what every action uses: the seed, the hosts, time, events |
 //! | `traffic` | creating honest messages |
 //! | `sending` | sending them |
 //! | `receiving` | receiving them |
@@ -35,20 +41,21 @@
 //! | `filling` | filling a card's memory, and emptying it again |
 //! | `dozing` | programs that sleep until their requests are finished |
 //! | `streaming` | streams between programs |
-//! | `joining`, `talking` | opening channels, and sending through them |
-//! | `endings` | ends of connections, and what each side is told |
-//! | `conversing` | connections between programs |
 //! | `questions` | asking whether a program listens to a name |
+//! | `endings` | ends of connections, and what each side is told |
+//! | `joining`, `talking` | opening channels, and sending through them |
+//! | `conversing` | connections between programs |
+//! | `lives` | starting and ending processes |
 //! | `blunders` | wrong requests |
 //! | `forgery` | forged requests, packets and metadata |
-//! | `standstill` | a card that takes nothing |
 //! | `delivery` | a packet reaches its card |
+//! | `standstill` | what must go on while a card takes nothing |
 //! | `invariants` | invariants of a fabric at rest |
-//! | `faults` | faults |
-//! | `model` | the engine's interface |
+//! | `model` | the engine's interface: it gives each action its parts of the world |
 //! | `outcome` | a seed, and its results |
 //!
-//! `machine` and `system` use each other, like module and kernel.
+//! A machine derefs to its `Kernel`, that to its `Objects`, and so on down to the station. No file
+//! but `model` has the whole world.
 //!
 //! **What is checked, and when:**
 //!
@@ -72,7 +79,9 @@
 //!   any.
 //! * When all processes have ended: nothing is open, and no page is lost.
 
+mod access;
 mod areas;
+mod around;
 mod attachment;
 mod blunders;
 mod channels;
@@ -84,23 +93,26 @@ mod dozing;
 mod driver;
 mod endings;
 mod express;
-mod faults;
 mod fetches;
 mod fetching;
 mod filling;
 mod forgery;
+mod handles;
 mod host;
 mod intruder;
 mod invariants;
 mod joining;
 mod judge;
+mod kernel;
 mod ledger;
 mod lives;
 mod machine;
 mod mapping;
 mod matrix;
 mod model;
+mod numbers;
 mod outcome;
+mod outlet;
 mod process;
 mod program;
 mod questions;
@@ -112,9 +124,9 @@ mod sram;
 mod standstill;
 mod streaming;
 mod streams;
-mod system;
 mod tables;
 mod talking;
+mod tally;
 mod traffic;
 mod world;
 

@@ -83,8 +83,8 @@ impl Outcome {
     /// Returns the totals of a fabric.
     fn of(world: &World) -> Self {
         let model = &world.model;
-        let (streamed, streams, broken_streams) = world.stream_totals();
-        let (connections, refused_connections) = world.connection_totals();
+        let (streamed, streams, broken_streams) = model.streams.totals();
+        let (connections, refused_connections) = model.connections.totals();
         let answers = model.connections.answers;
         let mut counters = vec![0; HAMLYN_STATISTICS as usize];
         for host in &world.hosts {
@@ -94,20 +94,20 @@ impl Outcome {
             report: Report::default(),
             messages: model.ledger.parts.len() as u64,
             delivered: model.ledger.delivered(),
-            blocked: model.blocked,
-            dozed: model.dozed,
-            bystanders: model.bystanders,
-            filled: model.filled,
+            blocked: model.tally.blocked,
+            dozed: model.tally.dozed,
+            bystanders: model.tally.bystanders,
+            filled: model.tally.filled,
             overwritten: model.ledger.overwritten,
             pairs: model.ledger.pairs(),
             streamed,
             streams,
             broken_streams,
             connections,
-            channels: model.channels,
-            said: model.said,
-            slept: model.slept,
-            channel_ends: model.channel_ends,
+            channels: model.tally.channels,
+            said: model.tally.said,
+            slept: model.tally.slept,
+            channel_ends: model.tally.channel_ends,
             refused_connections,
             answers: [answers.listening, answers.not_listening, answers.silent],
             connection_ends: model.connections.ends.to_vec(),

@@ -6,7 +6,7 @@ use crate::hamlyn::program::Program;
 
 /// The intended kind of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     /// See [`Role::Honest`].
     Honest,
     /// See [`Role::Correspondent`].
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 
 /// The actual state of a process.
 #[derive(Debug)]
-pub(crate) enum Role {
+pub(super) enum Role {
     /// It uses only the library.
     Honest(Box<Program>),
     /// It has streams, connections and channels, and nothing else.
@@ -30,33 +30,33 @@ pub(crate) enum Role {
 
 /// A process.
 #[derive(Debug)]
-pub(crate) struct Process {
-    pub(crate) pid: u64,
-    pub(crate) kind: Kind,
-    pub(crate) role: Role,
-    pub(crate) asleep: bool,
+pub(super) struct Process {
+    pub(super) pid: u64,
+    pub(super) kind: Kind,
+    pub(super) role: Role,
+    pub(super) asleep: bool,
     /// It does not look at its queue before this step.
-    pub(crate) slow_until: u64,
+    pub(super) slow_until: u64,
 }
 
 impl Process {
-    pub(crate) fn is_alive(&self) -> bool {
+    pub(super) fn is_alive(&self) -> bool {
         !matches!(self.role, Role::Dead)
     }
 
-    pub(crate) fn program(&self) -> Option<&Program> {
+    pub(super) fn program(&self) -> Option<&Program> {
         if let Role::Honest(program) = &self.role { Some(program) } else { None }
     }
 
-    pub(crate) fn program_mut(&mut self) -> Option<&mut Program> {
+    pub(super) fn program_mut(&mut self) -> Option<&mut Program> {
         if let Role::Honest(program) = &mut self.role { Some(program) } else { None }
     }
 
-    pub(crate) fn correspondent(&self) -> Option<&Correspondent> {
+    pub(super) fn correspondent(&self) -> Option<&Correspondent> {
         if let Role::Correspondent(program) = &self.role { Some(program) } else { None }
     }
 
-    pub(crate) fn correspondent_mut(&mut self) -> Option<&mut Correspondent> {
+    pub(super) fn correspondent_mut(&mut self) -> Option<&mut Correspondent> {
         if let Role::Correspondent(program) = &mut self.role { Some(program) } else { None }
     }
 }

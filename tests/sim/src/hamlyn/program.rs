@@ -3,112 +3,46 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hamlyn::{
-    Card, Error, Fetch, Handle, Mode, NotificationQueue, SendBuffer, Share, Slot, SlotBuilder, Terminus,
-    Ticket,
-};
-use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
+use hamlyn::{Card, Error, Mode, NotificationQueue, Slot, SlotBuilder};
 
 use crate::engine::rng::Rng;
 use crate::hamlyn::attachment::SimAttachment;
 use crate::hamlyn::fetches::Word;
 use crate::hamlyn::ledger::Place;
 use crate::hamlyn::machine::Machine;
+use crate::hamlyn::outlet::{Errand, Outlet};
 
-/// A piece of a program's send buffers: the buffer's index, and the piece's index in it.
-pub(crate) type Chunk = (usize, usize);
-/// Bytes of a chunk. Only one message uses a chunk at a time. One of the chunks crosses a page.
-pub(crate) const CHUNK: usize = 500;
 /// Bytes of a word.
 const WORD: u32 = 8;
-/// Chunks of a send buffer.
-const CHUNKS: usize = 9;
-
-/// A message that waits for room in the work queue.
-#[derive(Debug)]
-pub(crate) struct Errand {
-    pub(crate) part: usize,
-    pub(crate) ticket: Ticket,
-    /// The share of the group that the ticket is for, if the library divided the group.
-    pub(crate) share: Option<Share>,
-    /// It was sent before, and was received. This time it must not be received.
-    pub(crate) again: bool,
-}
-
-/// A program's handle of a request.
-#[derive(Debug)]
-pub(crate) enum Request {
-    /// A message or a blunder.
-    Message(Handle),
-    /// A fetch-and-op, with its number.
-    Fetch(Fetch, usize),
-    /// The program does not ask for the result.
-    Forgotten,
-}
-
-/// A request that the program has not seen finished.
-#[derive(Debug)]
-pub(crate) struct InFlight {
-    pub(crate) request: Request,
-    /// Its position among the terminus's requests, from 1.
-    pub(crate) position: u64,
-    /// The message; `None` for a blunder or a fetch-and-op.
-    pub(crate) part: Option<usize>,
-    /// Pieces of send buffers that it occupies.
-    pub(crate) chunks: Vec<Chunk>,
-    /// The library prevents the program from writing to them meanwhile.
-    pub(crate) guarded: bool,
-    /// The expected reason for its refusal, if it must be refused.
-    pub(crate) due: Option<Statistic>,
-}
-
 /// What a program offers to others.
 #[derive(Debug, Default)]
-pub(crate) struct Offer {
+pub(super) struct Offer {
     /// Places for messages.
-    pub(crate) places: Vec<Place>,
+    pub(super) places: Vec<Place>,
     /// Words for fetch-and-ops.
-    pub(crate) words: Vec<Word>,
-}
-
-impl InFlight {
-    pub(crate) fn new(request: Request, position: u64) -> Self {
-        Self { request, position, part: None, chunks: Vec::new(), guarded: false, due: None }
-    }
+    pub(super) words: Vec<Word>,
 }
 
 /// A program.
 #[derive(Debug)]
-pub(crate) struct Program {
-    pub(crate) slots: Vec<Slot>,
-    pub(crate) queue: NotificationQueue,
+pub(super) struct Program {
+    pub(super) slots: Vec<Slot>,
+    pub(super) queue: NotificationQueue,
     /// Notifications read.
-    pub(crate) read: u64,
-    pub(crate) buffers: Vec<SendBuffer>,
-    pub(crate) free_chunks: Vec<Chunk>,
-    pub(crate) terminus: Terminus,
-    /// Requests posted.
-    pub(crate) posted: u64,
-    pub(crate) in_flight: VecDeque<InFlight>,
+    pub(super) read: u64,
+    pub(super) outlet: Outlet,
     /// It sleeps until this number of its requests are finished.
-    pub(crate) dozes: Option<u64>,
-    /// Finished requests whose handles the program keeps.
-    pub(crate) kept: Vec<InFlight>,
-    pub(crate) outbox: VecDeque<Errand>,
+    pub(super) dozes: Option<u64>,
+    pub(super) outbox: VecDeque<Errand>,
     /// Every message to it asks for an interrupt, so it may sleep.
-    pub(crate) interrupting: bool,
+    pub(super) interrupting: bool,
 }
 
 impl Program {
     /// Starts a program with all its objects of the card. The offer is for all other programs.
-    pub(crate) fn start(machine: &Arc<Machine>, rng: &mut Rng, pid: u64) -> Result<(Self, Offer), Error> {
+    pub(super) fn start(machine: &Arc<Machine>, rng: &mut Rng, pid: u64) -> Result<(Self, Offer), Error> {
         let card = Card::attached(Arc::new(SimAttachment::new(machine.clone(), pid)));
-        let terminus = card.create_terminus_weighted(rng.range(1, 4))?;
-        let buffers = (0..rng.range(1, 2))
-            .map(|_| terminus.create_send_buffer(CHUNK * CHUNKS))
-            .collect::<Result<Vec<_>, _>>()?;
-        let chunks = (0..buffers.len()).flat_map(|buffer| (0..CHUNKS).map(move |chunk| (buffer, chunk)));
+        let outlet = Outlet::create(&card, rng)?;
         // A receiver has at most 16 places, and so no more messages in flight. Some receivers have
         // too few entries nevertheless (section 2.6).
         let entries = if rng.percent(85) { rng.range(17, 20) } else { rng.range(2, 4) };
@@ -117,13 +51,8 @@ impl Program {
             slots: Vec::new(),
             queue,
             read: 0,
-            free_chunks: chunks.collect(),
-            buffers,
-            terminus,
-            posted: 0,
-            in_flight: VecDeque::new(),
+            outlet,
             dozes: None,
-            kept: Vec::new(),
             outbox: VecDeque::new(),
             interrupting: rng.percent(40),
         };
@@ -194,21 +123,8 @@ impl Program {
             .create()
     }
 
-    /// Returns whether the work queue has no room, from the card's view.
-    pub(crate) fn is_full(&self, machine: &Machine) -> bool {
-        let completed = machine.completed(self.terminus.number());
-        self.posted - u64::from(completed) >= u64::from(HAMLYN_WORK_QUEUE_USABLE)
-    }
-
-    /// Returns whether a fetch-and-op is one of its own.
-    pub(crate) fn asks(&self, record: usize) -> bool {
-        let own =
-            |request: &InFlight| matches!(request.request, Request::Fetch(_, number) if number == record);
-        self.in_flight.iter().any(own)
-    }
-
     /// Returns the slot with a number.
-    pub(crate) fn slot(&self, number: u32) -> Option<&Slot> {
+    pub(super) fn slot(&self, number: u32) -> Option<&Slot> {
         self.slots.iter().find(|slot| slot.number() == number)
     }
 }

@@ -4,16 +4,24 @@ use hamlyn::{Arrival, Error, Notification, Slot};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT};
 
 use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::around::Around;
+use crate::hamlyn::ledger::Ledger;
 use crate::hamlyn::ledger::Part;
 use crate::hamlyn::tables::{ENTRY_ACCUMULATOR, ENTRY_ONE_SHOT};
-use crate::hamlyn::world::World;
+use crate::hamlyn::world::Host;
 
-impl World {
+/// Reads the queues of programs.
+pub(super) struct Reader<'a> {
+    pub(super) around: Around<'a>,
+    pub(super) ledger: &'a mut Ledger,
+}
+
+impl Reader<'_> {
     /// Reads the next notification, if there is one, and uses the message.
-    pub(crate) fn read_queue(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        let at = &mut self.hosts[host];
+    pub(super) fn read_queue(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let at = &mut self.around.hosts[host];
         let receiver = &mut at.processes[process];
-        if receiver.asleep || receiver.slow_until > self.step {
+        if receiver.asleep || receiver.slow_until > self.around.step {
             return Ok(false);
         }
         let Some(program) = receiver.program_mut() else { return Ok(false) };
@@ -42,7 +50,7 @@ impl World {
         program.read = to as u64;
         match seen {
             Ok(Some(notification)) => self.use_message(host, process, &notification, deliveries[0])?,
-            _ => deliveries.iter().for_each(|delivery| self.model.ledger.overwritten(*delivery)),
+            _ => deliveries.iter().for_each(|delivery| self.ledger.overwritten(*delivery)),
         }
         Ok(to > from)
     }
@@ -56,9 +64,9 @@ impl World {
     ) -> Result<(), Violation> {
         let wrong =
             |what: &str| Violation::new(format!("host {host}: a notification has {what}: {notification:?}"));
-        let program = self.hosts[host].program(process).ok_or_else(|| wrong("no owner"))?;
+        let program = self.around.hosts[host].program(process).ok_or_else(|| wrong("no owner"))?;
         let slot = program.slot(notification.slot).ok_or_else(|| wrong("a slot of another process"))?;
-        let opened = self.hosts[host].machine.slot(notification.slot);
+        let opened = self.around.hosts[host].machine.slot(notification.slot);
         let opened = opened.ok_or_else(|| wrong("a slot that is not open"))?;
         if opened.notification_index != notification.notification_index {
             return Err(wrong("another slot's index"));
@@ -67,52 +75,22 @@ impl World {
             Arrival::Fast(word) => Err(word),
             Arrival::Metadata(_) => Ok(slot.entry_of(notification).ok_or_else(|| wrong("no entry"))?),
         };
-        let delivery = self.model.ledger.notified(host, notification.slot, entry)?;
+        let delivery = self.ledger.notified(host, notification.slot, entry)?;
         ensure(delivery == due, || wrong("another delivery's place in the queue"))?;
         let one_shot = opened.mode == HAMLYN_MODE_PARANOID_ONE_SHOT;
-        let mut parts =
-            self.model.ledger.deliveries[delivery].parts.iter().map(|part| &self.model.ledger.parts[*part]);
+        let mut parts = self.ledger.deliveries[delivery].parts.iter().map(|part| &self.ledger.parts[*part]);
         parts
             .try_for_each(|part| see(slot, entry.ok(), part, one_shot))
-            .map_err(|what| Violation::new(format!("{what}: {}", self.model.ledger.describe(delivery))))?;
-        self.note(|| format!("host {host} has delivery {delivery}"));
-        self.model.ledger.release(delivery);
-        Ok(())
-    }
-
-    /// Checks that the whole message is in memory, that its accumulator is 0 again, and that its
-    /// entry is locked in one-shot mode.
-    pub(crate) fn check_message(&self, number: usize) -> Result<(), Violation> {
-        let delivery = &self.model.ledger.deliveries[number];
-        let place = &self.model.ledger.places[delivery.place];
-        let machine = &self.hosts[place.host].machine;
-        let wrong = |what: &str| Violation::new(format!("{what}: {}", self.model.ledger.describe(number)));
-        let slot = machine.slot(place.slot).ok_or_else(|| wrong("its slot is closed"))?;
-        for part in &delivery.parts {
-            let Part { offset, data, metadata, .. } = &self.model.ledger.parts[*part];
-            if slot.area.peek(&machine.memory, (*offset).into(), data.len() as u64) != *data {
-                return Err(wrong("its data is not there"));
-            }
-            let entry = place.entry.and_then(|entry| slot.entry_address(entry));
-            if entry.is_some_and(|entry| machine.memory.peek(entry, metadata.len()) != *metadata) {
-                return Err(wrong("its metadata is not there"));
-            }
-        }
-        let Some(entry) = place.entry.and_then(|entry| slot.entry_address(entry)) else { return Ok(()) };
-        if machine.memory.peek_u32(entry + ENTRY_ACCUMULATOR) != 0 {
-            return Err(wrong("its accumulator is not 0"));
-        }
-        let locked = machine.memory.peek_u32(entry + ENTRY_ONE_SHOT) == 1;
-        if slot.mode != HAMLYN_MODE_NORMAL && locked != (slot.mode == HAMLYN_MODE_PARANOID_ONE_SHOT) {
-            return Err(wrong("its entry's lock is wrong"));
-        }
+            .map_err(|what| Violation::new(format!("{what}: {}", self.ledger.describe(delivery))))?;
+        self.around.note(|| format!("host {host} has delivery {delivery}"));
+        self.ledger.release(delivery);
         Ok(())
     }
 
     /// Puts a process to sleep, if its queue is empty and all messages to it will wake it.
-    pub(crate) fn sleep(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        let sleeper = &mut self.hosts[host].processes[process];
-        let ready = sleeper.asleep || sleeper.slow_until > self.step;
+    pub(super) fn sleep(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let sleeper = &mut self.around.hosts[host].processes[process];
+        let ready = sleeper.asleep || sleeper.slow_until > self.around.step;
         let Some(program) = sleeper.program_mut().filter(|program| program.interrupting && !ready) else {
             return Ok(false);
         };
@@ -124,9 +102,38 @@ impl World {
             return Ok(true);
         }
         sleeper.asleep = true;
-        self.note(|| format!("host {host} process {process} sleeps"));
+        self.around.note(|| format!("host {host} process {process} sleeps"));
         Ok(true)
     }
+}
+
+/// Checks that the whole message is in memory, that its accumulator is 0 again, and that its
+/// entry is locked in one-shot mode.
+pub(super) fn check_message(hosts: &[Host], ledger: &Ledger, number: usize) -> Result<(), Violation> {
+    let delivery = &ledger.deliveries[number];
+    let place = &ledger.places[delivery.place];
+    let machine = &hosts[place.host].machine;
+    let wrong = |what: &str| Violation::new(format!("{what}: {}", ledger.describe(number)));
+    let slot = machine.slot(place.slot).ok_or_else(|| wrong("its slot is closed"))?;
+    for part in &delivery.parts {
+        let Part { offset, data, metadata, .. } = &ledger.parts[*part];
+        if slot.area.peek(&machine.memory, (*offset).into(), data.len() as u64) != *data {
+            return Err(wrong("its data is not there"));
+        }
+        let entry = place.entry.and_then(|entry| slot.entry_address(entry));
+        if entry.is_some_and(|entry| machine.memory.peek(entry, metadata.len()) != *metadata) {
+            return Err(wrong("its metadata is not there"));
+        }
+    }
+    let Some(entry) = place.entry.and_then(|entry| slot.entry_address(entry)) else { return Ok(()) };
+    if machine.memory.peek_u32(entry + ENTRY_ACCUMULATOR) != 0 {
+        return Err(wrong("its accumulator is not 0"));
+    }
+    let locked = machine.memory.peek_u32(entry + ENTRY_ONE_SHOT) == 1;
+    if slot.mode != HAMLYN_MODE_NORMAL && locked != (slot.mode == HAMLYN_MODE_PARANOID_ONE_SHOT) {
+        return Err(wrong("its entry's lock is wrong"));
+    }
+    Ok(())
 }
 
 /// Checks a message as its receiver: its data and metadata are present, and its entry is in the

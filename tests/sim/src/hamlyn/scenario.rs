@@ -52,7 +52,7 @@ pub struct Scenario {
 
 impl Scenario {
     /// Returns the scenario of a seed, with this number of cards if one is given.
-    pub(crate) fn choose(rng: &mut Rng, cards: Option<u16>) -> Self {
+    pub(super) fn choose(rng: &mut Rng, cards: Option<u16>) -> Self {
         let seldom_many = [2, 2, 2, 3, 3, 4, 5, 6, 8];
         let any = rng.pick(&seldom_many).unwrap_or(2);
         let cards = cards.unwrap_or(any);
@@ -105,7 +105,7 @@ impl Scenario {
     }
 
     /// Returns the engine's part of the scenario.
-    pub(crate) fn course(&self) -> Course {
+    pub(super) fn course(&self) -> Course {
         let leap_ms = u64::from(self.handshake_steps) * self.step_ms / 2;
         Course {
             cards: self.packet_sizes.len() as u16,

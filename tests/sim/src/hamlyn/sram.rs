@@ -12,14 +12,14 @@ use crate::engine::violation::{Violation, ensure};
 
 /// A kind of object in the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Object {
+pub(super) enum Object {
     Terminus,
     Queue,
     Slot,
 }
 
 impl Object {
-    pub(crate) fn bytes(self) -> u32 {
+    pub(super) fn bytes(self) -> u32 {
         match self {
             Object::Terminus => HAMLYN_SRAM_TERMINUS,
             Object::Queue => HAMLYN_SRAM_QUEUE,
@@ -30,21 +30,21 @@ impl Object {
 
 /// The open objects, and their places.
 #[derive(Debug)]
-pub(crate) struct Sram {
+pub(super) struct Sram {
     directory: u32,
     size: u32,
     places: BTreeMap<(Object, u32), HamlynSramPlace>,
 }
 
 impl Sram {
-    pub(crate) fn new(options: &HamlynOptions, slots: u32) -> Self {
+    pub(super) fn new(options: &HamlynOptions, slots: u32) -> Self {
         let numbers = options.termini + options.queues + slots;
         let directory = (numbers * HAMLYN_SRAM_NUMBER).next_multiple_of(HAMLYN_SRAM_UNIT);
         Self { directory, size: options.sram_size, places: BTreeMap::new() }
     }
 
     /// Returns the bytes of the longest free piece, and of all free pieces.
-    pub(crate) fn left(&self) -> (u32, u32) {
+    pub(super) fn left(&self) -> (u32, u32) {
         let (mut longest, mut run, mut all) = (0, 0, 0);
         for at in (self.directory..self.size).step_by(HAMLYN_SRAM_UNIT as usize) {
             let taken =
@@ -56,22 +56,22 @@ impl Sram {
         (longest, all)
     }
 
-    pub(crate) fn has_room_for(&self, object: Object) -> bool {
+    pub(super) fn has_room_for(&self, object: Object) -> bool {
         self.left().0 >= object.bytes()
     }
 
     /// Returns whether a process can have a terminus and a queue.
-    pub(crate) fn has_room_for_process(&self) -> bool {
+    pub(super) fn has_room_for_process(&self) -> bool {
         self.left().0 >= HAMLYN_SRAM_TERMINUS + HAMLYN_SRAM_QUEUE
     }
 
     /// Notes that an object is closed.
-    pub(crate) fn forget(&mut self, object: Object, index: u32) {
+    pub(super) fn forget(&mut self, object: Object, index: u32) {
         self.places.remove(&(object, index));
     }
 
     /// Notes the place of an object that was opened.
-    pub(crate) fn enter(
+    pub(super) fn enter(
         &mut self,
         object: Object,
         index: u32,

@@ -7,9 +7,10 @@ use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 use hamlyn::{Error, PeerLoss, Seed};
 
 use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::around::Around;
 use crate::hamlyn::correspondent::{Receiving, Sending};
+use crate::hamlyn::streams::Streams;
 use crate::hamlyn::streams::{Stream, bytes};
-use crate::hamlyn::world::World;
 
 /// Maximum number of bytes of a send.
 const MOST: u32 = 900;
@@ -21,21 +22,17 @@ fn is_for_later(error: &Error) -> bool {
     error.is_would_block() || error.is_timed_out() || error.is_exhausted()
 }
 
-impl World {
-    /// Does something with the streams of a program.
-    pub(crate) fn correspond(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        let late = self.hosts[host].processes[process].slow_until > self.step;
-        if late || self.hosts[host].correspondent(process).is_none() {
-            return Ok(false);
-        }
-        if self.model.scenario.express && self.rng.percent(50) && self.talk(host, process)? {
-            return Ok(true);
-        }
-        if self.model.scenario.connections && (!self.model.scenario.streams || self.rng.percent(60)) {
-            return self.converse(host, process);
-        }
-        match self.rng.below(10) {
-            0 if self.model.scenario.streams => self.open_stream(host, process),
+/// Acts on the streams of programs.
+pub(super) struct Streamer<'a> {
+    pub(super) around: Around<'a>,
+    pub(super) streams: &'a mut Streams,
+}
+
+impl Streamer<'_> {
+    /// Opens a stream to a program, or does something with one of its ends.
+    pub(super) fn correspond(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        match self.around.rng.below(10) {
+            0 if self.around.scenario.streams => self.open_stream(host, process),
             1..=5 => self.send_on(host, process),
             _ => self.receive_on(host, process),
         }
@@ -43,8 +40,8 @@ impl World {
 
     /// Called when no new work is created: closes and receives all streams. Returns whether
     /// anything was done.
-    pub(crate) fn finish_streams(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+    pub(super) fn finish(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return Ok(false) };
         program.senders.iter_mut().for_each(|sender| sender.closing = true);
         let (senders, receivers) = (program.senders.len(), program.receivers.len());
         let mut busy = false;
@@ -60,14 +57,14 @@ impl World {
     /// Creates a receiver here, and a sender elsewhere from the seed that was passed as bytes. Some
     /// seeds are forged or stale.
     fn open_stream(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        let records = self.rng.range(2, 5);
+        let records = self.around.rng.range(2, 5);
         let options = StreamOptions {
-            record_size: self.rng.range(1, 700),
+            record_size: self.around.rng.range(1, 700),
             records,
-            max_records: records + self.rng.range(0, 4),
+            max_records: records + self.around.rng.range(0, 4),
         };
-        let there = self.correspondents();
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let there = self.around.correspondents();
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return Ok(false) };
         if program.receivers.len() >= STREAMS {
             return Ok(false);
         }
@@ -75,55 +72,54 @@ impl World {
         let Ok(end) = StreamReceiver::create_with(&program.manager, options) else { return Ok(false) };
         let Ok(seed) = end.make_seed() else { return Ok(false) };
         let mut letter = seed.to_bytes();
-        if self.rng.percent(10) {
-            letter[self.rng.index(Seed::SIZE)] ^= 1 << self.rng.below(8);
+        if self.around.rng.percent(10) {
+            letter[self.around.rng.index(Seed::SIZE)] ^= 1 << self.around.rng.below(8);
             ensure(Seed::from_bytes(&letter).is_err(), || "a changed seed was taken for a good one")?;
             return Ok(true);
         }
         let seed = Seed::from_bytes(&letter).map_err(Violation::new)?;
         ensure(seed == end_seed(&end)?, || "a seed changes on its way")?;
-        let Some((other, sender_process)) = self.rng.pick(&there) else { return Ok(false) };
-        let Some(peer) = self.hosts[other].correspondent_mut(sender_process) else { return Ok(false) };
+        let Some((other, sender_process)) = self.around.rng.pick(&there) else { return Ok(false) };
+        let Some(peer) = self.around.hosts[other].correspondent_mut(sender_process) else { return Ok(false) };
         let Ok(mut sender) = StreamSender::from_seed(&peer.manager, &seed) else { return Ok(false) };
         sender.set_timeout(Some(Duration::ZERO));
-        let stream = self.model.streams.len();
-        let stale = self.rng.percent(10);
-        let pid = |at: usize, process: usize| self.hosts[at].processes[process].pid;
-        let down = [host, other].iter().any(|end| !self.hosts[*end].uplink.is_up());
-        self.model.streams.push(Stream {
+        let stale = self.around.rng.percent(10);
+        let pid = |at: usize, process: usize| self.around.hosts[at].processes[process].pid;
+        let down = [host, other].iter().any(|end| !self.around.hosts[*end].uplink.is_up());
+        let stream = self.streams.enter(Stream {
             sender: Some((other, pid(other, sender_process))),
             receiver: (!stale).then_some((host, pid(host, process))),
             hosts: [host, other],
             excused: down || stale,
             ..Stream::default()
         });
-        self.note(|| {
+        self.around.note(|| {
             format!("stream {stream} from host {other} to host {host} (stale: {stale}): {options:?}")
         });
         let sending = Sending { stream, end: sender, closing: false };
-        if let Some(peer) = self.hosts[other].correspondent_mut(sender_process) {
+        if let Some(peer) = self.around.hosts[other].correspondent_mut(sender_process) {
             peer.senders.push(sending);
         }
-        if let Some(program) = self.hosts[host].correspondent_mut(process).filter(|_| !stale) {
+        if let Some(program) = self.around.hosts[host].correspondent_mut(process).filter(|_| !stale) {
             program.receivers.push(Receiving { stream, end, held: Vec::new() });
         }
         Ok(true)
     }
 
     fn send_on(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        let count = self.hosts[host].correspondent(process).map_or(0, |program| program.senders.len());
+        let count = self.around.hosts[host].correspondent(process).map_or(0, |program| program.senders.len());
         if count == 0 {
             return Ok(false);
         }
-        let index = self.rng.index(count);
+        let index = self.around.rng.index(count);
         self.send(host, process, index)
     }
 
     /// Sends, flushes, or closes. Removes a sender that is told of a break.
     fn send(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
         self.excuse_streams_without_link(host);
-        let (length, kind) = (self.rng.range(1, MOST) as usize, self.rng.below(20));
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let (length, kind) = (self.around.rng.range(1, MOST) as usize, self.around.rng.below(20));
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let Some(sending) = program.senders.get_mut(index) else { return Ok(false) };
         let (number, before) = (sending.stream, sending.end.accepted());
         sending.closing |= kind == 0;
@@ -140,7 +136,7 @@ impl World {
             _ => sending.end.try_send(&data).map(drop),
         };
         let accepted = sending.end.accepted();
-        let stream = &mut self.model.streams[number];
+        let stream = &mut self.streams[number];
         stream.accepted = accepted;
         stream.closing = sending.closing;
         match result {
@@ -148,7 +144,7 @@ impl World {
                 stream.closed = true;
                 stream.sender = None;
                 program.senders.remove(index);
-                self.note(|| format!("stream {number} is closed after {accepted} bytes"));
+                self.around.note(|| format!("stream {number} is closed after {accepted} bytes"));
                 Ok(true)
             }
             Ok(()) => Ok(true),
@@ -167,24 +163,25 @@ impl World {
     }
 
     fn receive_on(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        let count = self.hosts[host].correspondent(process).map_or(0, |program| program.receivers.len());
+        let count =
+            self.around.hosts[host].correspondent(process).map_or(0, |program| program.receivers.len());
         if count == 0 {
             return Ok(false);
         }
-        let index = self.rng.index(count);
+        let index = self.around.rng.index(count);
         self.receive(host, process, index)
     }
 
     /// Takes the next record and verifies it, or releases some. Removes a receiver whose stream is
     /// over.
     fn receive(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
-        let keep = self.step < self.model.scenario.steps && self.rng.percent(40);
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let keep = self.around.step < self.around.scenario.steps && self.around.rng.percent(40);
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let Some(Receiving { stream: number, end, held }) = program.receivers.get_mut(index) else {
             return Ok(false);
         };
         let number = *number;
-        let stream = &mut self.model.streams[number];
+        let stream = &mut self.streams[number];
         let wrong =
             |stream: &Stream, what: &str| Violation::new(format!("stream {number} {what}: {stream:?}"));
         let busy = match end.try_receive() {
@@ -231,40 +228,24 @@ impl World {
         Ok(busy)
     }
 
-    /// Notes that packets from or to this host may be lost from now on.
-    pub(crate) fn excuse_streams(&mut self, host: usize) {
-        self.model
-            .streams
-            .iter_mut()
-            .filter(|stream| stream.hosts.contains(&host))
-            .for_each(|stream| stream.excused = true);
-    }
-
     /// Notes that packets for hosts without a link are lost.
     fn excuse_streams_without_link(&mut self, host: usize) {
-        for down in (0..self.hosts.len()).filter(|host| !self.hosts[*host].uplink.is_up()) {
-            let both = |stream: &&mut Stream| stream.hosts.contains(&host) && stream.hosts.contains(&down);
-            self.model.streams.iter_mut().filter(both).for_each(|stream| stream.excused = true);
-        }
+        self.around.down().into_iter().for_each(|down| self.streams.excuse_between(host, down));
     }
 
     /// Notes that a process has died. The operating system tells the other ends of its streams.
-    pub(crate) fn bury_streams(&mut self, pid: u64) {
-        for stream in &mut self.model.streams {
-            for end in [&mut stream.sender, &mut stream.receiver] {
-                end.take_if(|(_, of)| *of == pid);
-            }
-        }
-        for host in &mut self.hosts {
+    pub(super) fn bury(&mut self, pid: u64) {
+        self.streams.bury(pid);
+        for host in self.around.hosts.iter_mut() {
             for program in host.processes.iter_mut().filter_map(|process| process.correspondent_mut()) {
                 for receiving in &program.receivers {
-                    let stream = &self.model.streams[receiving.stream];
+                    let stream = &self.streams[receiving.stream];
                     if !stream.watched && stream.sender.is_none() && !stream.closed {
                         receiving.end.peer_lost(PeerLoss::Process);
                     }
                 }
                 for sending in &program.senders {
-                    let stream = &self.model.streams[sending.stream];
+                    let stream = &self.streams[sending.stream];
                     if !stream.watched && stream.receiver.is_none() && !stream.over {
                         sending.end.peer_lost(PeerLoss::Process);
                     }
@@ -273,97 +254,35 @@ impl World {
         }
     }
 
-    /// Notes that a program has left a connection, and tells its ends of the connection's streams.
-    pub(crate) fn lose_streams(&mut self, host: usize, process: usize, number: usize, loss: PeerLoss) {
-        let streams = &self.model.connections.records[number].streams;
-        streams.iter().for_each(|stream| self.model.streams[*stream].excused = true);
-        let Some(program) = self.hosts[host].correspondent(process) else { return };
-        for sending in program.senders.iter().filter(|end| streams.contains(&end.stream)) {
+    /// Notes that a program has left the connection of some streams, and tells its ends of them.
+    pub(super) fn lose(&mut self, host: usize, process: usize, numbers: &[usize], loss: PeerLoss) {
+        numbers.iter().for_each(|stream| self.streams[*stream].excused = true);
+        let Some(program) = self.around.hosts[host].correspondent(process) else { return };
+        for sending in program.senders.iter().filter(|end| numbers.contains(&end.stream)) {
             sending.end.peer_lost(loss);
         }
-        for receiving in program.receivers.iter().filter(|end| streams.contains(&end.stream)) {
+        for receiving in program.receivers.iter().filter(|end| numbers.contains(&end.stream)) {
             receiving.end.peer_lost(loss);
         }
     }
 
-    /// Notes that the asker of a connection has no ends of its streams, and will have none.
-    pub(crate) fn abandon_streams(&mut self, host: usize, process: usize, number: usize) {
-        let pid = self.hosts[host].processes[process].pid;
-        for stream in self.model.connections.records[number].streams.clone() {
-            let stream = &mut self.model.streams[stream];
-            stream.excused = true;
-            for end in [&mut stream.sender, &mut stream.receiver] {
-                end.take_if(|(_, of)| *of == pid);
-            }
-        }
-    }
-
-    /// Returns whether a program has finished all streams of a connection.
-    pub(crate) fn has_no_ends_of(&self, host: usize, process: usize, number: usize) -> bool {
-        let streams = &self.model.connections.records[number].streams;
-        self.hosts[host].correspondent(process).is_none_or(|program| {
-            !program.senders.iter().any(|end| streams.contains(&end.stream))
-                && !program.receivers.iter().any(|end| streams.contains(&end.stream))
-        })
-    }
-
     /// Called when nothing moves: streams that may have lost packets are broken now, and other
     /// streams must be complete. Returns whether there were any to break.
-    pub(crate) fn break_streams(&mut self) -> bool {
+    pub(super) fn break_all(&mut self) -> bool {
         let mut any = false;
-        for host in &mut self.hosts {
+        for host in self.around.hosts.iter_mut() {
             for program in host.processes.iter_mut().filter_map(|process| process.correspondent_mut()) {
-                for receiving in program.receivers.iter().filter(|end| self.model.streams[end.stream].excused)
-                {
+                for receiving in program.receivers.iter().filter(|end| self.streams[end.stream].excused) {
                     receiving.end.peer_lost(PeerLoss::Link);
                     any = true;
                 }
-                for sending in program.senders.iter().filter(|end| self.model.streams[end.stream].excused) {
+                for sending in program.senders.iter().filter(|end| self.streams[end.stream].excused) {
                     sending.end.peer_lost(PeerLoss::Link);
                     any = true;
                 }
             }
         }
         any
-    }
-
-    /// Checks that every stream is over, or one of its ends died.
-    pub(crate) fn check_streams(&self) -> Result<(), Violation> {
-        let open = self
-            .model
-            .streams
-            .iter()
-            .enumerate()
-            .find(|(_, stream)| stream.sender.is_some() || stream.receiver.is_some());
-        match open {
-            Some((number, stream)) => {
-                Err(Violation::new(format!("work has stopped, but stream {number} goes on: {stream:?}")))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Returns the number of bytes delivered, of streams that completed, and of streams that were
-    /// broken and reported it.
-    pub(crate) fn stream_totals(&self) -> (u64, u64, u64) {
-        let count = |which: fn(&Stream) -> bool| {
-            self.model.streams.iter().filter(|stream| which(stream)).count() as u64
-        };
-        let whole = count(|stream| stream.over && stream.breaks == 0);
-        (
-            self.model.streams.iter().map(|stream| stream.delivered).sum(),
-            whole,
-            count(|stream| stream.breaks > 0),
-        )
-    }
-
-    /// Returns the hosts and processes of all live correspondents.
-    fn correspondents(&self) -> Vec<(usize, usize)> {
-        let of = |host: usize| (0..self.hosts[host].processes.len()).map(move |process| (host, process));
-        (0..self.hosts.len())
-            .flat_map(of)
-            .filter(|(host, process)| self.hosts[*host].correspondent(*process).is_some())
-            .collect()
     }
 }
 

@@ -5,9 +5,14 @@ use std::time::Duration;
 use hamlyn::{Error, PeerLoss};
 
 use crate::engine::violation::Violation;
+use crate::hamlyn::areas;
+use crate::hamlyn::around::Around;
 use crate::hamlyn::channels::{CHANNEL_ENDS, message};
-use crate::hamlyn::correspondent::{RECEIVER, SENDER, Talking};
-use crate::hamlyn::world::World;
+use crate::hamlyn::connections::Connections;
+use crate::hamlyn::correspondent::{Correspondent, RECEIVER, SENDER, Talking};
+use crate::hamlyn::endings::Watcher;
+use crate::hamlyn::joining::Joiner;
+use crate::hamlyn::tally::Tally;
 
 /// The result of a turn of a channel.
 enum Turn {
@@ -18,26 +23,42 @@ enum Turn {
     Over(Option<PeerLoss>),
 }
 
-impl World {
+/// Acts on the channels of programs.
+pub(super) struct Talker<'a> {
+    pub(super) around: Around<'a>,
+    pub(super) connections: &'a mut Connections,
+    pub(super) tally: &'a mut Tally,
+}
+
+impl Talker<'_> {
+    fn joiner(&mut self) -> Joiner<'_> {
+        Joiner { around: self.around.lend(), connections: self.connections, tally: self.tally }
+    }
+
+    fn watcher(&mut self) -> Watcher<'_> {
+        Watcher { around: self.around.lend(), connections: self.connections }
+    }
+
     /// Does something with the channels of a program.
-    pub(crate) fn talk(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
-        if self.look_at_views(host, process)? {
+    pub(super) fn talk(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+        if self.joiner().look_at_views(host, process)? {
             return Ok(true);
         }
         let count = self.wake_talkers(host, process);
         if count == 0 {
             return Ok(false);
         }
-        let index = self.rng.index(count);
-        match self.rng.below(60) {
+        let index = self.around.rng.index(count);
+        match self.around.rng.below(60) {
             0 => return self.close_channel(host, process, index),
-            1 if self.rng.percent(10) => return self.end_channel(host, process, index),
+            1 if self.around.rng.percent(10) => return self.end_channel(host, process, index),
             _ => {}
         }
-        let (says, times) = (self.rng.percent(50), self.rng.range(1, 12));
+        let (says, times) = (self.around.rng.percent(50), self.around.rng.range(1, 12));
         for turn in 0..times {
             let done = if says { self.say(host, process, index)? } else { self.hear(host, process, index)? };
-            let channels = self.hosts[host].correspondent(process).map_or(0, |program| program.talking.len());
+            let channels =
+                self.around.hosts[host].correspondent(process).map_or(0, |program| program.talking.len());
             if !done || channels < count {
                 return Ok(turn > 0 || done);
             }
@@ -47,9 +68,9 @@ impl World {
 
     /// Called when no new work is created: closes and receives all channels. Returns whether
     /// anything was done.
-    pub(crate) fn finish_channels(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
+    pub(super) fn finish(&mut self, host: usize, process: usize) -> Result<bool, Violation> {
         let mut busy = false;
-        while self.look_at_views(host, process)? {
+        while self.joiner().look_at_views(host, process)? {
             busy = true;
         }
         for index in (0..self.wake_talkers(host, process)).rev() {
@@ -61,7 +82,7 @@ impl World {
 
     /// Wakes the ends whose connection has ended. Returns the program's number of channels.
     fn wake_talkers(&mut self, host: usize, process: usize) -> usize {
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return 0 };
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return 0 };
         for talking in &mut program.talking {
             if talking.receiver.peer_ended() {
                 talking.asleep = [None; 2];
@@ -71,11 +92,11 @@ impl World {
     }
 
     fn say(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
-        let (kind, sleeps) = (self.rng.below(10), self.rng.percent(50));
-        let part = self.rng.range(0, 100) as usize;
-        let machine = self.hosts[host].machine.clone();
-        let pid = self.hosts[host].processes[process].pid;
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let (kind, sleeps) = (self.around.rng.below(10), self.around.rng.percent(50));
+        let part = self.around.rng.range(0, 100) as usize;
+        let machine = self.around.hosts[host].machine.clone();
+        let pid = self.around.hosts[host].processes[process].pid;
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let Some(Talking { record, side, of, sender: Some(sender), receiver, asleep, .. }) =
             program.talking.get_mut(index)
         else {
@@ -87,7 +108,7 @@ impl World {
         // From now on it is known whether the connection has ended.
         receiver.peer_ended();
         let (number, side) = (*record, *side);
-        let line = &mut self.model.connections.records[number].lines[side];
+        let line = &mut self.connections.records[number].lines[side];
         let length = if kind < 5 { part } else { sender.longest() * part / 100 };
         let bytes = message(number, side, line.said.len(), length);
         let sent = match kind % 2 {
@@ -107,19 +128,19 @@ impl World {
         match if full { armed } else { sent.map(|()| true) } {
             Ok(there) if full => {
                 if !there {
-                    self.model.slept += 1;
+                    self.tally.slept += 1;
                     program.talking[index].asleep[SENDER] = Some(program.armed());
                 }
                 Ok(false)
             }
             Ok(_) => {
                 line.said.push(length);
-                line.reached += usize::from(machine.express_views(pid, *of));
+                line.reached += usize::from(areas::views(&machine, pid, *of));
                 Ok(true)
             }
             Err(Error::PeerLost(loss)) => {
                 program.talking[index].sender = None;
-                self.check_loss(number, side, loss)?;
+                self.watcher().check_loss(number, side, loss)?;
                 Ok(true)
             }
             Err(error) => {
@@ -129,8 +150,8 @@ impl World {
     }
 
     fn hear(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
-        let sleeps = self.rng.percent(50);
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let sleeps = self.around.rng.percent(50);
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let Some(Talking { record, side, receiver, asleep, .. }) = program.talking.get_mut(index) else {
             return Ok(false);
         };
@@ -139,7 +160,7 @@ impl World {
         }
         receiver.peer_ended();
         let (number, side) = (*record, *side);
-        let line = &mut self.model.connections.records[number].lines[1 - side];
+        let line = &mut self.connections.records[number].lines[1 - side];
         let wrong = |what: &str, line: &dyn std::fmt::Debug| {
             Violation::new(format!("connection {number}: side {side} {what}: {line:?}"))
         };
@@ -152,7 +173,7 @@ impl World {
                     return Err(wrong("gets what is not the next message", line));
                 }
                 line.delivered += 1;
-                self.model.said += 1;
+                self.tally.said += 1;
                 Turn::Done
             }
             Ok(None) if line.closed && line.delivered == line.said.len() => Turn::Over(None),
@@ -166,7 +187,7 @@ impl World {
                         Err(error) => return Err(wrong(&format!("cannot sleep ({error})"), line)),
                     };
                 if !there {
-                    self.model.slept += 1;
+                    self.tally.slept += 1;
                     program.talking[index].asleep[RECEIVER] = Some(program.armed());
                 }
                 Turn::Idle
@@ -188,29 +209,29 @@ impl World {
         index: usize,
         end: Option<PeerLoss>,
     ) -> Result<bool, Violation> {
-        let Some(program) = self.hosts[host].correspondent(process) else { return Ok(false) };
+        let Some(program) = self.around.hosts[host].correspondent(process) else { return Ok(false) };
         let Talking { record, side, .. } = program.talking[index];
         // A side that still sends, and whose peer still receives, goes on.
         let sends = program.talking[index].sender.is_some();
-        let talks = sends && end.is_none() && !self.is_parted(record, side);
+        let talks = sends && end.is_none() && !self.watcher().is_parted(record, side);
         if let Some(loss) = end {
-            self.check_loss(record, side, loss)?;
+            self.watcher().check_loss(record, side, loss)?;
         }
-        let ends = self.model.channel_ends.iter_mut().zip(CHANNEL_ENDS);
+        let ends = self.tally.channel_ends.iter_mut().zip(CHANNEL_ENDS);
         ends.filter(|(_, how)| *how == end).for_each(|(count, _)| *count += 1);
         if talks { Ok(false) } else { self.end_channel(host, process, index) }
     }
 
     fn close_channel(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
-        let machine = self.hosts[host].machine.clone();
-        let pid = self.hosts[host].processes[process].pid;
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let machine = self.around.hosts[host].machine.clone();
+        let pid = self.around.hosts[host].processes[process].pid;
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let Some(Talking { record, side, of, sender, .. }) = program.talking.get_mut(index) else {
             return Ok(false);
         };
         let Some(sender) = sender.take() else { return Ok(false) };
-        let line = &mut self.model.connections.records[*record].lines[*side];
-        line.closed = machine.express_views(pid, *of);
+        let line = &mut self.connections.records[*record].lines[*side];
+        line.closed = areas::views(&machine, pid, *of);
         match sender.close_timeout(Duration::ZERO) {
             // It does not wait until the other side is sure to be woken.
             Ok(()) | Err(Error::TimedOut { .. }) => Ok(true),
@@ -220,22 +241,20 @@ impl World {
 
     /// Leaves a channel of a program, whatever is still to come.
     fn end_channel(&mut self, host: usize, process: usize, index: usize) -> Result<bool, Violation> {
-        let now = self.now();
-        let Some(program) = self.hosts[host].correspondent_mut(process) else { return Ok(false) };
+        let now = self.around.now;
+        let Some(program) = self.around.hosts[host].correspondent_mut(process) else { return Ok(false) };
         let talking = program.talking.swap_remove(index);
         let Talking { record, side, .. } = talking;
-        self.model.connections.gone(record, side, now, Some(Vec::new()));
-        self.note(|| format!("connection {record}: side {side} ends its channel"));
+        self.connections.gone(record, side, now, Some(Vec::new()));
+        self.around.note(|| format!("connection {record}: side {side} ends its channel"));
         drop(talking);
         Ok(true)
     }
+}
 
-    /// Notes that a program exits: its channels close their connections.
-    pub(crate) fn leave_channels(&mut self, host: usize, process: usize) {
-        let now = self.now();
-        let talking = self.hosts[host].correspondent(process).map_or(&[][..], |program| &program.talking);
-        for Talking { record, side, .. } in talking {
-            self.model.connections.gone(*record, *side, now, Some(Vec::new()));
-        }
+/// Notes that a program exits: its channels close their connections.
+pub(super) fn leave_channels(program: &Correspondent, connections: &mut Connections, now: u64) {
+    for Talking { record, side, .. } in &program.talking {
+        connections.gone(*record, *side, now, Some(Vec::new()));
     }
 }

@@ -6,10 +6,12 @@ use hamlyn_abi::hamlyn::request::HAMLYN_MAX_METADATA;
 
 use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
+use crate::hamlyn::around::Around;
+use crate::hamlyn::ledger::Ledger;
 use crate::hamlyn::ledger::{NewPart, Place};
+use crate::hamlyn::numbers::Numbers;
+use crate::hamlyn::outlet::{Again, Errand};
 use crate::hamlyn::process::Process;
-use crate::hamlyn::program::Errand;
-use crate::hamlyn::world::World;
 
 /// Maximum number of data bytes in a message: what send buffers can hold.
 const MOST: u32 = 2600;
@@ -21,57 +23,64 @@ type Invitation = (Ticket, Option<Share>);
 /// Messages, and what their senders need.
 type Arrangement = (Vec<NewPart>, Vec<Invitation>);
 
-impl World {
+/// Makes messages, and the changes of receivers that they meet.
+pub(super) struct Composer<'a> {
+    pub(super) around: Around<'a>,
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) sent_once: &'a mut Vec<Again>,
+    pub(super) numbers: &'a mut Numbers,
+}
+
+impl Composer<'_> {
     /// Makes a delivery to a free place: a message, or a group of them.
-    pub(crate) fn compose(&mut self) -> Result<(), Violation> {
-        let free = self.model.ledger.free_places();
-        let Some(number) = self.rng.pick(&free) else { return Ok(()) };
-        let place = self.model.ledger.places[number].clone();
+    pub(super) fn compose(&mut self) -> Result<(), Violation> {
+        let free = self.ledger.free_places();
+        let Some(number) = self.around.rng.pick(&free) else { return Ok(()) };
+        let place = self.ledger.places[number].clone();
         let chosen = self.choose_senders(&place);
         if chosen.is_empty() {
             return Ok(());
         }
-        let (silent, interrupt) = (self.rng.percent(15), self.asks_for_interrupt(&place));
+        let (silent, interrupt) = (self.around.rng.percent(15), self.asks_for_interrupt(&place));
         let mut flags = TicketFlags::default();
         // The message sets the flags that the ticket does not.
         for (wish, flag) in [(silent, TicketFlags::SILENT), (interrupt, TicketFlags::INTERRUPT)] {
-            if wish && self.rng.percent(50) {
+            if wish && self.around.rng.percent(50) {
                 flags = flags | flag;
             }
         }
         let Some((parts, invitations)) = self.arrange(&place, &chosen, flags)? else { return Ok(()) };
-        let parts = self.model.ledger.enter(number, silent, interrupt, parts);
-        self.note(|| {
+        let parts = self.ledger.enter(number, silent, interrupt, parts);
+        self.around.note(|| {
             let hosts: Vec<usize> = chosen.iter().map(|(host, _)| *host).collect();
             format!(
                 "parts {parts:?} of hosts {hosts:?} to host {} slot {} entry {:?} silent {silent}",
                 place.host, place.slot, place.entry
             )
         });
-        let receiver = self.hosts[place.host].machine.slot(place.slot);
+        let receiver = self.around.hosts[place.host].machine.slot(place.slot);
         let one_shot = receiver.is_some_and(|slot| slot.mode == HAMLYN_MODE_PARANOID_ONE_SHOT);
         for (((host, process), part), (ticket, share)) in chosen.into_iter().zip(parts).zip(invitations) {
-            let Some(program) = self.hosts[host].program_mut(process) else { continue };
+            let Some(program) = self.around.hosts[host].program_mut(process) else { continue };
             program.outbox.push_back(Errand { part, ticket, share, again: false });
             if one_shot {
-                let pid = self.hosts[host].processes[process].pid;
-                self.model.sent_once.push((host, pid, Errand { part, ticket, share: None, again: true }));
+                let pid = self.around.hosts[host].processes[process].pid;
+                self.sent_once.push((host, pid, Errand { part, ticket, share: None, again: true }));
             }
         }
-        let down: Vec<usize> =
-            (0..self.hosts.len()).filter(|host| !self.hosts[*host].uplink.is_up()).collect();
-        self.model.ledger.excuse(|host, _| down.contains(&host));
+        let down = self.around.down();
+        self.ledger.excuse(|host, _| down.contains(&host));
         Ok(())
     }
 
     fn choose_senders(&mut self, place: &Place) -> Vec<(usize, usize)> {
-        let (senders, fast) = (self.senders(), place.entry.is_none());
-        let mut chosen: Vec<(usize, usize)> = match self.rng.below(100) {
-            below if below < self.model.scenario.floods && !fast => {
-                vec![self.rng.pick(&senders); 80].into_iter().flatten().collect()
+        let (senders, fast) = (self.around.senders(), place.entry.is_none());
+        let mut chosen: Vec<(usize, usize)> = match self.around.rng.below(100) {
+            below if below < self.around.scenario.floods && !fast => {
+                vec![self.around.rng.pick(&senders); 80].into_iter().flatten().collect()
             }
-            below if fast || below < 65 => self.rng.pick(&senders).into_iter().collect(),
-            _ => (0..self.rng.range(2, 4)).filter_map(|_| self.rng.pick(&senders)).collect(),
+            below if fast || below < 65 => self.around.rng.pick(&senders).into_iter().collect(),
+            _ => (0..self.around.rng.range(2, 4)).filter_map(|_| self.around.rng.pick(&senders)).collect(),
         };
         if place.length < 8 * chosen.len() as u32 {
             chosen.truncate(1);
@@ -82,11 +91,11 @@ impl World {
     /// Returns whether a message asks for an interrupt. A receiver that may sleep must be woken, by
     /// the slot or by the message.
     fn asks_for_interrupt(&mut self, place: &Place) -> bool {
-        let host = &self.hosts[place.host];
+        let host = &self.around.hosts[place.host];
         let receiver = host.processes.iter().find(|process| process.pid == place.pid);
         let interrupting = receiver.and_then(Process::program).is_some_and(|program| program.interrupting);
         let slot_interrupts = host.machine.slot(place.slot).is_some_and(|slot| slot.interrupt);
-        (interrupting && !slot_interrupts) || self.rng.percent(20)
+        (interrupting && !slot_interrupts) || self.around.rng.percent(20)
     }
 
     /// Divides a place among senders, and makes a ticket for each. A group is divided by the
@@ -98,11 +107,11 @@ impl World {
         flags: TicketFlags,
     ) -> Result<Option<Arrangement>, Violation> {
         let Place { start, length, .. } = *place;
-        if chosen.len() > 1 && self.rng.percent(60) {
+        if chosen.len() > 1 && self.around.rng.percent(60) {
             let Some(ticket) = self.expect(place, start, start + length)? else { return Ok(None) };
             let ticket = Ticket { flags, ..ticket };
             let ticket = ticket.part(start - ticket.base, length).map_err(Violation::new)?;
-            let shares = share_out(&mut self.rng, ticket, chosen.len())?;
+            let shares = share_out(self.around.rng, ticket, chosen.len())?;
             let portions: Vec<Portion> = shares
                 .iter()
                 .map(|share| (share.ticket().base, share.len(), share.counter() as u32))
@@ -123,46 +132,27 @@ impl World {
             // As far as it is open.
             let (from, to) = (start.max(ticket.base), (start + length).min(ticket.base + ticket.length));
             let part = ticket.part(from - ticket.base, to - from).map_err(Violation::new)?;
-            invitations.push((pass_on(&mut self.rng, part)?, None));
+            invitations.push((pass_on(self.around.rng, part)?, None));
         }
         Ok(Some((parts, invitations)))
     }
 
     /// Sends a message again that has been received in one-shot mode. It must not arrive twice
     /// (section 2.7).
-    pub(crate) fn send_again(&mut self) {
-        if self.model.sent_once.is_empty() {
+    pub(super) fn send_again(&mut self) {
+        if self.sent_once.is_empty() {
             return;
         }
-        let (host, pid, errand) =
-            self.model.sent_once.swap_remove(self.rng.index(self.model.sent_once.len()));
-        let delivery = self.model.ledger.parts[errand.part].delivery;
-        let sender = self.hosts[host].processes.iter_mut().find(|process| process.pid == pid);
+        let (host, pid, errand) = self.sent_once.swap_remove(self.around.rng.index(self.sent_once.len()));
+        let delivery = self.ledger.parts[errand.part].delivery;
+        let sender = self.around.hosts[host].processes.iter_mut().find(|process| process.pid == pid);
         if let Some(program) = sender.and_then(Process::program_mut) {
-            if self.model.ledger.deliveries[delivery].is_whole() {
+            if self.ledger.deliveries[delivery].is_whole() {
                 program.outbox.push_back(errand);
             } else {
-                self.model.sent_once.push((host, pid, errand));
+                self.sent_once.push((host, pid, errand));
             }
         }
-    }
-
-    /// Returns a random live honest process.
-    pub(crate) fn a_sender(&mut self) -> Option<(usize, usize)> {
-        let senders = self.senders();
-        self.rng.pick(&senders)
-    }
-
-    /// Returns all live honest processes.
-    fn senders(&self) -> Vec<(usize, usize)> {
-        let all = self.hosts.iter().enumerate().flat_map(|(host, at)| {
-            at.processes
-                .iter()
-                .enumerate()
-                .filter(|(_, process)| process.program().is_some())
-                .map(move |(index, _)| (host, index))
-        });
-        all.collect()
     }
 
     /// Returns equal parts of a place's memory, with unequal parts of its counter (section 2.5).
@@ -174,10 +164,10 @@ impl World {
         let mut portions = Vec::new();
         for index in 0..count {
             let y = match index + 1 == count {
-                _ if place.entry.is_none() => self.model.next_word(),
+                _ if place.entry.is_none() => self.numbers.word(),
                 true => rest.wrapping_neg(),
                 // Their sum stays below 2^32.
-                false => self.rng.range(16, (1 << 31) / count),
+                false => self.around.rng.range(16, (1 << 31) / count),
             };
             rest = rest.wrapping_add(y);
             portions.push((place.start + length * index, length, y));
@@ -189,24 +179,25 @@ impl World {
     fn divide(&mut self, senders: &[(usize, usize)], portions: &[Portion], fast: bool) -> Vec<NewPart> {
         let mut parts = Vec::new();
         for ((host, process), (start, share, y)) in senders.iter().zip(portions.iter().copied()) {
-            let packet_size = self.hosts[*host].machine.options.packet_size;
+            let packet_size = self.around.hosts[*host].machine.options.packet_size;
             let most = if fast { share.min(packet_size) } else { share.min(MOST) };
             // Sizes close to a packet's are the most interesting.
-            let length = match self.rng.below(6) {
+            let length = match self.around.rng.below(6) {
                 0 => 0,
                 1 => most,
-                2 => (packet_size * self.rng.range(1, 3)).min(most),
-                3 => (packet_size + self.rng.range(0, 2)).saturating_sub(1).min(most),
-                _ => self.rng.range(0, most),
+                2 => (packet_size * self.around.rng.range(1, 3)).min(most),
+                3 => (packet_size + self.around.rng.range(0, 2)).saturating_sub(1).min(most),
+                _ => self.around.rng.range(0, most),
             };
             // A group has one metadata entry, which one of its messages fills.
-            let metadata = if fast || !parts.is_empty() { 0 } else { self.rng.range(0, HAMLYN_MAX_METADATA) };
+            let metadata =
+                if fast || !parts.is_empty() { 0 } else { self.around.rng.range(0, HAMLYN_MAX_METADATA) };
             parts.push(NewPart {
                 host: *host,
-                pid: self.hosts[*host].processes[*process].pid,
-                offset: start + self.rng.range(0, share - length),
-                data: self.rng.bytes(length as usize),
-                metadata: self.rng.bytes(metadata as usize),
+                pid: self.around.hosts[*host].processes[*process].pid,
+                offset: start + self.around.rng.range(0, share - length),
+                data: self.around.rng.bytes(length as usize),
+                metadata: self.around.rng.bytes(metadata as usize),
                 y,
                 packet_size,
             });
@@ -216,39 +207,38 @@ impl World {
 
     /// Shuts an entry while a message for it is in flight, as a receiver in a paranoid mode. The
     /// rest of the message must be refused.
-    pub(crate) fn shut(&mut self) -> Result<(), Violation> {
-        let busy: Vec<usize> = (0..self.model.ledger.places.len())
-            .filter(|place| {
-                self.model.ledger.places[*place].busy.is_some() && !self.model.ledger.places[*place].gone
-            })
+    pub(super) fn shut(&mut self) -> Result<(), Violation> {
+        let busy: Vec<usize> = (0..self.ledger.places.len())
+            .filter(|place| self.ledger.places[*place].busy.is_some() && !self.ledger.places[*place].gone)
             .collect();
-        let Some(number) = self.rng.pick(&busy) else { return Ok(()) };
-        let Place { host, pid, slot, entry, busy, .. } = self.model.ledger.places[number].clone();
-        let receiver = self.hosts[host].processes.iter().find(|process| process.pid == pid);
+        let Some(number) = self.around.rng.pick(&busy) else { return Ok(()) };
+        let Place { host, pid, slot, entry, busy, .. } = self.ledger.places[number].clone();
+        let receiver = self.around.hosts[host].processes.iter().find(|process| process.pid == pid);
         let slot = receiver.and_then(Process::program).and_then(|program| program.slot(slot));
-        let mode = slot.and_then(|slot| self.hosts[host].machine.slot(slot.number())).map(|slot| slot.mode);
+        let mode =
+            slot.and_then(|slot| self.around.hosts[host].machine.slot(slot.number())).map(|slot| slot.mode);
         let (Some(slot), Some(entry), Some(delivery)) = (slot, entry, busy) else { return Ok(()) };
-        if mode == Some(HAMLYN_MODE_NORMAL) || !self.model.ledger.give_up(delivery) {
+        if mode == Some(HAMLYN_MODE_NORMAL) || !self.ledger.give_up(delivery) {
             return Ok(());
         }
         let entry = slot.metadata(entry).map_err(Violation::new)?;
-        if self.rng.percent(50) {
+        if self.around.rng.percent(50) {
             entry.close();
         } else {
-            entry.protect(self.rng.next(), entry.opens()).map_err(Violation::new)?;
+            entry.protect(self.around.rng.next(), entry.opens()).map_err(Violation::new)?;
             ensure(entry.accumulator() == 0, || "a new key starts with an accumulator that is not 0")?;
         }
         // Packets that were counted under the old key must not count for the next message.
-        self.model.ledger.release(delivery);
-        self.note(|| format!("host {host} shuts the entry of delivery {delivery}"));
+        self.ledger.release(delivery);
+        self.around.note(|| format!("host {host} shuts the entry of delivery {delivery}"));
         Ok(())
     }
 
     /// Opens a metadata entry for the coming message, as its receiver (a new key, tight bounds, no
     /// lock), and makes a ticket. Returns `None` if the link is down.
     fn expect(&mut self, place: &Place, low: u32, high: u32) -> Result<Option<Ticket>, Violation> {
-        let key = self.rng.next();
-        let host = &self.hosts[place.host];
+        let key = self.around.rng.next();
+        let host = &self.around.hosts[place.host];
         let receiver = host.processes.iter().find(|process| process.pid == place.pid);
         let slot = receiver.and_then(Process::program).and_then(|program| program.slot(place.slot));
         let slot = slot.ok_or_else(|| Violation::new("a place has no slot"))?;

@@ -1,4 +1,5 @@
-//! The library's handles of connections and listeners. They replace the files of the driver.
+//! The library's handles of connections and listeners, for which the driver has files
+//! (`connectfile.c`).
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,14 +15,14 @@ use zerocopy::FromZeros;
 use crate::hamlyn::machine::Machine;
 
 /// A listener of a process.
-pub(crate) struct ListenerHandle {
+pub(super) struct ListenerHandle {
     machine: Arc<Machine>,
     pid: u64,
     number: u32,
 }
 
 /// A connection of a process.
-pub(crate) struct ConnectionHandle {
+pub(super) struct ConnectionHandle {
     machine: Arc<Machine>,
     pid: u64,
     number: u32,
@@ -35,7 +36,7 @@ fn system(action: &'static str) -> impl FnOnce(Errno) -> Error {
 }
 
 impl ListenerHandle {
-    pub(crate) fn open(machine: &Arc<Machine>, pid: u64, name: &str, backlog: u32) -> Result<Self> {
+    pub(super) fn open(machine: &Arc<Machine>, pid: u64, name: &str, backlog: u32) -> Result<Self> {
         let number = machine.system_call(|system, ports| system.listen(ports, name.as_bytes(), backlog));
         Ok(Self { machine: machine.clone(), pid, number: number.map_err(system("take a name"))? })
     }
@@ -77,7 +78,7 @@ impl Drop for ListenerHandle {
 }
 
 impl ConnectionHandle {
-    pub(crate) fn request(
+    pub(super) fn request(
         machine: &Arc<Machine>,
         pid: u64,
         host: u32,
@@ -91,7 +92,7 @@ impl ConnectionHandle {
     }
 
     /// Asks a question. It is handled like a connection.
-    pub(crate) fn ask(machine: &Arc<Machine>, pid: u64, host: u32, name: &str) -> Result<Self> {
+    pub(super) fn ask(machine: &Arc<Machine>, pid: u64, host: u32, name: &str) -> Result<Self> {
         machine.report_link();
         let number = machine.system_call(|system, ports| system.ask(ports, host, name.as_bytes()));
         Ok(Self { machine: machine.clone(), pid, number: number.map_err(system("ask for a name"))? })

@@ -1,12 +1,16 @@
-//! Well-known slots (section 6.3): the driver's own terminus, notification queue and slots on a
-//! simulated card.
+//! The simulated operating system of a host: it sets up connections and watches over them.
+//!
+//! `hamlyn_driver_host` has its messages and its state: the driver's own code, guest-driver/kernel.
+//! This file binds that code to a simulated card by well-known slots (section 6.3): the driver's own
+//! terminus, notification queue and slots, as `wellknown.c` does.
 //!
 //! The slots are privileged and in paranoid one-shot mode, so that an arrived message cannot change
 //! while it is read. The queue has more entries than there can be messages, so it is never overrun.
 //! There are slots only for the hosts of the fabric. A driver, which does not know them, opens all
 //! 64.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hamlyn::attach::QueueWait;
 use hamlyn_abi::family::link::{ULN_REG_LINK, ULN_REG_LINK_CHANGES};
@@ -24,15 +28,16 @@ use zerocopy::FromBytes;
 
 use crate::engine::area::Area;
 use crate::engine::violation::Violation;
-use crate::hamlyn::machine::Machine;
+use crate::hamlyn::driver::Objects;
+use crate::hamlyn::express::Express;
 use crate::hamlyn::tables::{ENTRY_ACCUMULATOR, ENTRY_ONE_SHOT, OpenSlot};
 
 /// The process number of the operating system's own objects.
-pub(crate) const SYSTEM: u64 = 0;
+pub(super) const SYSTEM: u64 = 0;
 
 /// The system's objects on its card.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(super) struct Own {
     /// Hosts of the fabric.
     hosts: u32,
     terminus: u32,
@@ -49,26 +54,26 @@ pub(crate) struct Own {
 
 /// The system, and its objects on its card.
 #[derive(Debug)]
-pub(crate) struct WellKnown {
+pub(super) struct WellKnown {
     system: System,
     own: Own,
     /// Pieces of memory that the system has when nothing is arranged.
     pieces: u32,
     /// The handshake timer had expired.
-    pub(crate) lapsed: bool,
+    lapsed: bool,
     /// A violation found during a process's call.
     fault: Option<Violation>,
 }
 
 /// The system's access to the card.
 struct CardPorts<'a> {
-    machine: &'a Machine,
+    kernel: &'a Kernel,
     own: &'a mut Own,
     fault: Option<Violation>,
 }
 
 impl WellKnown {
-    pub(crate) fn new(system: System, hosts: u32) -> Self {
+    pub(super) fn new(system: System, hosts: u32) -> Self {
         let own = Own {
             hosts,
             terminus: 0,
@@ -82,28 +87,28 @@ impl WellKnown {
         Self { system, own, pieces: 0, lapsed: false, fault: None }
     }
 
-    pub(crate) fn system(&self) -> &System {
+    pub(super) fn system(&self) -> &System {
         &self.system
     }
 
     /// Returns whether nothing is arranged with any host.
-    pub(crate) fn is_at_rest(&self) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         self.system.sizes() == Sizes { pieces: self.pieces, ..Sizes::default() }
     }
 
     /// Calls the system. A violation by its card, or an action that no kernel allows, is an error.
     fn call<T>(
         &mut self,
-        machine: &Machine,
+        kernel: &Kernel,
         verb: impl FnOnce(&mut System, &mut dyn Ports) -> T,
     ) -> Result<T, Violation> {
-        let mut ports = CardPorts { machine, own: &mut self.own, fault: self.fault.take() };
+        let mut ports = CardPorts { kernel, own: &mut self.own, fault: self.fault.take() };
         let result = verb(&mut self.system, &mut ports);
         if let Some(fault) = ports.fault {
             return Err(fault);
         }
         match self.system.complaint() {
-            Some(complaint) => Err(Violation::new(format!("host {}: {complaint}", machine.id))),
+            Some(complaint) => Err(Violation::new(format!("host {}: {complaint}", kernel.id))),
             None => Ok(result),
         }
     }
@@ -123,33 +128,33 @@ impl Own {
 
 impl Ports for CardPorts<'_> {
     fn now(&self) -> u64 {
-        self.machine.clock.milliseconds()
+        self.kernel.clock.milliseconds()
     }
 
     fn post(&mut self, host: u32, entry: u32, wire: &UlnWire, data: &[u8]) -> bool {
-        let (machine, own) = (self.machine, &mut *self.own);
-        if own.tail.wrapping_sub(machine.completed(own.terminus)) >= HAMLYN_WORK_QUEUE_USABLE {
+        let (kernel, own) = (self.kernel, &mut *self.own);
+        if own.tail.wrapping_sub(kernel.completed(own.terminus)) >= HAMLYN_WORK_QUEUE_USABLE {
             return false;
         }
         own.tail = own.tail.wrapping_add(1);
-        let request = slots::request(machine.id.into(), host, entry, wire, data);
-        let posted = machine.post(own.terminus, own.tail, &request);
+        let request = slots::request(kernel.id.into(), host, entry, wire, data);
+        let posted = kernel.post(own.terminus, own.tail, &request);
         self.fault = self.fault.take().or(posted.err());
         true
     }
 
     fn take(&mut self) -> Option<(u32, u32)> {
-        let notification = self.machine.next_notification(self.own)?;
+        let notification = self.kernel.next_notification(self.own)?;
         self.own.taken += 1;
         Some((notification.slot, notification.metadata as u32 / HAMLYN_METADATA_SIZE))
     }
 
     fn more(&mut self) -> bool {
-        self.machine.arm(self.own)
+        self.kernel.arm(self.own)
     }
 
     fn read(&mut self, host: u32, entry: u32, place: &mut [u8]) -> UlnWire {
-        let memory = &self.machine.memory;
+        let memory = &self.kernel.memory;
         let Some(address) = self.own.entry(host, entry) else { return UlnWire::default() };
         let (offset, length) = (slots::place_offset(entry), slots::place_length(entry));
         let bytes = self.own.slots[host as usize].area.peek(memory, offset.into(), length.into());
@@ -158,12 +163,12 @@ impl Ports for CardPorts<'_> {
     }
 
     fn withdraw(&mut self, number: u32) {
-        self.machine.express.iter().for_each(|express| express.withdraw(number));
+        self.kernel.express.iter().for_each(|express| express.withdraw(number));
     }
 
     fn reopen(&mut self, host: u32, entry: u32) {
         let Some(address) = self.own.entry(host, entry) else { return };
-        let memory = &self.machine.memory;
+        let memory = &self.kernel.memory;
         memory.poke(address + ENTRY_ACCUMULATOR, &0_u32.to_le_bytes());
         memory.poke(address + ENTRY_ONE_SHOT, &HAMLYN_ONE_SHOT_OPEN.to_le_bytes());
     }
@@ -176,14 +181,44 @@ fn work(system: &mut System, ports: &mut dyn Ports) -> bool {
     worked
 }
 
-impl Machine {
+/// A machine's operating system, over the objects of its card.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    objects: Objects,
+    /// Its driver has express memory.
+    express: Option<Express>,
+    well_known: Mutex<Option<WellKnown>>,
+}
+
+impl Deref for Kernel {
+    type Target = Objects;
+
+    fn deref(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+impl Kernel {
+    pub(super) fn new(objects: Objects, well_known: Option<WellKnown>, express: Option<Express>) -> Self {
+        Self { objects, express, well_known: Mutex::new(well_known) }
+    }
+
+    pub(super) fn express(&self) -> Option<&Express> {
+        self.express.as_ref()
+    }
+
+    /// Notes that the handshake timer had expired.
+    pub(super) fn note_lapse(&self) {
+        self.well_known().iter_mut().for_each(|known| known.lapsed = true);
+    }
+
     /// Returns the operating system, if it handles connections.
-    pub(crate) fn well_known(&self) -> MutexGuard<'_, Option<WellKnown>> {
+    pub(super) fn well_known(&self) -> MutexGuard<'_, Option<WellKnown>> {
         self.well_known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts the system after the card was started.
-    pub(crate) fn start_system(&self) -> Result<(), Violation> {
+    pub(super) fn start_system(&self) -> Result<(), Violation> {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(()) };
         let own = &mut known.own;
@@ -237,7 +272,7 @@ impl Machine {
     }
 
     /// Closes and frees all objects after the card was reset.
-    pub(crate) fn stop_system(&self) -> Result<(), Violation> {
+    pub(super) fn stop_system(&self) -> Result<(), Violation> {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(()) };
         // The express memory may go with it, and come back.
@@ -255,7 +290,7 @@ impl Machine {
     }
 
     /// Calls the operating system for a process.
-    pub(crate) fn system_call<T>(
+    pub(super) fn system_call<T>(
         &self,
         verb: impl FnOnce(&mut System, &mut dyn Ports) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
@@ -290,7 +325,7 @@ impl Machine {
 
     /// Takes arrived messages, and notifies their senders. Returns whether there was anything to
     /// do.
-    pub(crate) fn look(&self, fired: &[u32]) -> Result<bool, Violation> {
+    pub(super) fn look(&self, fired: &[u32]) -> Result<bool, Violation> {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(false) };
         if !self.tables().running {
@@ -309,7 +344,7 @@ impl Machine {
     }
 
     /// Runs the timers of the operating system. Returns whether one was due.
-    pub(crate) fn tick_system(&self) -> Result<bool, Violation> {
+    pub(super) fn tick_system(&self) -> Result<bool, Violation> {
         let mut well_known = self.well_known();
         let Some(known) = &mut *well_known else { return Ok(false) };
         let due = known.system.due().is_some_and(|due| due <= self.clock.milliseconds());
@@ -320,12 +355,12 @@ impl Machine {
     }
 
     /// Returns when the operating system has something to do next, if ever.
-    pub(crate) fn next_tick(&self) -> Option<u64> {
+    pub(super) fn next_tick(&self) -> Option<u64> {
         self.well_known().as_ref().and_then(|known| known.system.due())
     }
 
     /// Checks whether the card has a link, and whether it has had it all the time.
-    pub(crate) fn report_link(&self) {
+    pub(super) fn report_link(&self) {
         let changes = self.load(ULN_REG_LINK_CHANGES).unwrap_or_default();
         let up = self.load(ULN_REG_LINK).is_ok_and(|link| link == 1);
         let _ = self.system_call(|system, ports| {
