@@ -309,6 +309,32 @@ impl Connection {
         self.sending.replies.push_back(Reply { kind, message });
     }
 
+    /// Records that a message that has arrived is done.
+    pub(crate) fn done(&mut self, arrived: &Arrived) {
+        let cells = arrived.cells();
+        self.receiving.wait.clear();
+        if arrived.is_answer {
+            self.sending.on_their_way -= cells as u32;
+        } else {
+            self.receiving.cells -= cells;
+            self.receiving.done = self.receiving.done.wrapping_add(cells as u32);
+        }
+    }
+
+    /// Takes the credits for the message that has left, and for its answer.
+    pub(crate) fn spend(&mut self, cells: usize, question: Option<Question>) {
+        let sending = &mut self.sending;
+        sending.sends.pop_front();
+        sending.wait.clear();
+        sending.starves = false;
+        if self.is_system {
+            return;
+        }
+        sending.spent = sending.spent.wrapping_add(cells as u32);
+        sending.on_their_way += (cells + question.map_or(0, |question| question.answer_cells())) as u32;
+        self.receiving.questions.extend(question);
+    }
+
     /// Records that `count` messages have left, or were dropped and for which reason. Returns
     /// whether a process sleeps until then.
     pub(crate) fn write_left(

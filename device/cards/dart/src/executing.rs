@@ -243,17 +243,3 @@ impl Execution<'_> {
         self.connection.note(self.ports, self.backlog, self.telling, told);
     }
 }
-
-impl Connection {
-    /// Records that a message that has arrived is done.
-    fn done(&mut self, arrived: &Arrived) {
-        let cells = arrived.cells();
-        self.receiving.wait.clear();
-        if arrived.is_answer {
-            self.sending.on_their_way -= cells as u32;
-        } else {
-            self.receiving.cells -= cells;
-            self.receiving.done = self.receiving.done.wrapping_add(cells as u32);
-        }
-    }
-}

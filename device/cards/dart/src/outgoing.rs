@@ -163,19 +163,3 @@ impl Outgoing<'_> {
         }
     }
 }
-
-impl Connection {
-    /// Takes the credits for the message that has left, and for its answer.
-    fn spend(&mut self, cells: usize, question: Option<Question>) {
-        let sending = &mut self.sending;
-        sending.sends.pop_front();
-        sending.wait.clear();
-        sending.starves = false;
-        if self.is_system {
-            return;
-        }
-        sending.spent = sending.spent.wrapping_add(cells as u32);
-        sending.on_their_way += (cells + question.map_or(0, |question| question.answer_cells())) as u32;
-        self.receiving.questions.extend(question);
-    }
-}

@@ -13,7 +13,7 @@
 //! | 2.4 metadata area, 2.5 packet counting, Table 2 | `receiving/metadata` |
 //! | 2.6 notification, Table 3 | `receiving/notification`, `sleepers`; the chassis' `sleeper` |
 //! | 2.7 special modes | `receiving/`: `admission`, `delivery`, `metadata` |
-//! | 2.8 back-pressure, dead hosts | `sending/aside`, `registers`; the chassis' `handshake` |
+//! | 2.8 back-pressure, dead hosts | `sending/parked`, `registers`; the chassis' `handshake` |
 //! | 5.1 remote fetch-and-op | `arrival`, `receiving/fetch`, `sending/tickets`, `sending/answers` |
 //! | 2.6, 6.6 the interface card's SRAM | `sram` |
 //! | 3.1 commands of the operating system | `command`, here and in each half |

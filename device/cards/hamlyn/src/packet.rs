@@ -64,6 +64,13 @@ pub(crate) fn behind_header<'a>(packet: &Packet<'a>) -> Pieces<'a> {
     bytes
 }
 
+/// A retraction with its destination.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retraction {
+    pub(crate) destination: u16,
+    pub(crate) header: PacketHeader,
+}
+
 impl PacketHeader {
     /// Returns the size of the whole packet, in bytes.
     pub(crate) fn packet_bytes(&self) -> usize {

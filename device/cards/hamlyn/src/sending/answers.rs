@@ -2,7 +2,7 @@
 //!
 //! The requester is not trusted to take the answers. Each requesting host has its own queue of
 //! bounded length. The queues are served in turn, and all of them together take turns with the
-//! termini. The answers to a host that takes nothing are [parked](super::aside), and delay no other
+//! termini. The answers to a host that takes nothing are [parked](super::parked), and delay no other
 //! sender.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +12,7 @@ use hamlyn_card::card::Progress;
 use hamlyn_card::ports::{Link, VolatileSlice};
 use zerocopy::IntoBytes;
 
-use super::Sending;
+use super::parked::Parked;
 use crate::packet::{ANSWER_REFUSED, PACKET_ANSWER, PacketHeader};
 use crate::statistics::Counters;
 
@@ -40,7 +40,7 @@ pub(super) struct Answers {
 
 impl Answers {
     /// Returns whether a host has reached the limit of pending answers, and gets no further ones.
-    fn are_too_many(&self, host: u16) -> bool {
+    pub(super) fn are_too_many(&self, host: u16) -> bool {
         self.owed.get(&host).is_some_and(|owed| owed.len() >= OWED_TO_ONE)
     }
 
@@ -54,11 +54,14 @@ impl Answers {
         self.turns.push_back(host);
     }
 
-    /// Queues an answer to a host. Returns `true` if it is the only one in its queue.
-    fn owe(&mut self, host: u16, answer: Answer) -> bool {
+    /// Queues an answer to a host.
+    pub(super) fn owe(&mut self, host: u16, answer: Answer) {
         let answers = self.owed.entry(host).or_default();
         answers.push_back(answer);
-        answers.len() == 1
+        // A host with earlier pending answers already has a turn, or is parked.
+        if answers.len() == 1 {
+            self.turns.push_back(host);
+        }
     }
 
     /// Returns the host whose turn it is, and its next answer.
@@ -78,40 +81,35 @@ impl Answers {
             self.have_turn(host);
         }
     }
-}
-
-impl Sending {
-    /// Returns whether a host has reached the limit of pending answers, and gets no further ones.
-    pub(crate) fn owes_too_much(&self, host: u16) -> bool {
-        self.answers.are_too_many(host)
-    }
-
-    /// Queues an answer to a host.
-    pub(crate) fn owe(&mut self, host: u16, answer: Answer) {
-        // A host with earlier pending answers already has a turn, or is parked.
-        if self.answers.owe(host, answer) {
-            self.answers.have_turn(host);
-        }
-    }
 
     /// Returns the next answer to a host that takes packets. Parks the answers to stopped hosts.
-    fn answer_that_may_go(&mut self, link: &dyn Link, counters: &mut Counters) -> Option<(u16, Answer)> {
+    fn that_may_go(
+        &mut self,
+        link: &dyn Link,
+        parked: &mut Parked,
+        counters: &mut Counters,
+    ) -> Option<(u16, Answer)> {
         loop {
-            let (host, answer) = self.answers.due()?;
+            let (host, answer) = self.due()?;
             if !link.is_stopped(host) {
                 return Some((host, answer));
             }
             counters.add(Statistic::LinkStalls, 1);
-            self.answers.turns.pop_front();
-            self.aside.put_answers(host);
+            self.turns.pop_front();
+            parked.put_answers(host);
         }
     }
 
     /// Sends an answer, if one is due. Returns `None` if none is due or the termini have the turn.
-    pub(super) fn send_answer(&mut self, link: &mut dyn Link, counters: &mut Counters) -> Option<Progress> {
-        let due = !self.answers.sent_last;
-        self.answers.sent_last = false;
-        let (host, answer) = self.answer_that_may_go(link, counters).filter(|_| due)?;
+    pub(super) fn send(
+        &mut self,
+        link: &mut dyn Link,
+        parked: &mut Parked,
+        counters: &mut Counters,
+    ) -> Option<Progress> {
+        let due = !self.sent_last;
+        self.sent_last = false;
+        let (host, answer) = self.that_may_go(link, parked, counters).filter(|_| due)?;
         let mut header = PacketHeader {
             flags: PACKET_ANSWER,
             delta: answer.ticket,
@@ -127,8 +125,8 @@ impl Sending {
         }
         counters.add(Statistic::PacketsSent, 1);
         counters.add(Statistic::BytesSent, u64::from(header.length));
-        self.answers.paid();
-        self.answers.sent_last = true;
+        self.paid();
+        self.sent_last = true;
         Some(Progress::Worked)
     }
 }

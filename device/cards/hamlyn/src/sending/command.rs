@@ -15,7 +15,6 @@ use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::ports::Ports;
 
 use super::Sending;
-use super::scheduler::set_awake;
 use super::terminus::Terminus;
 use crate::WINDOWS;
 use crate::sleepers::Control;
@@ -67,9 +66,8 @@ impl Sending {
         counters.add(Statistic::Abandoned, terminus.unfinished(ports.window(WINDOWS)).into());
         self.retractions.add(terminus.retraction());
         self.tickets.forget(index);
-        self.awake.retain(|awake| *awake != index);
-        self.aside.forget(index);
-        set_awake(ports.window(WINDOWS), index, false);
+        self.parked.forget(index);
+        self.scheduler.forget(ports, index);
         sram.give(terminus.into_place());
         Ok(())
     }

@@ -5,9 +5,9 @@
 
 mod allowance;
 mod answers;
-mod aside;
 mod command;
 mod gather;
+mod parked;
 mod request;
 mod retractions;
 mod scheduler;
@@ -15,7 +15,6 @@ mod segment;
 mod terminus;
 mod tickets;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use hamlyn_abi::hamlyn::statistics::Statistic;
@@ -25,9 +24,10 @@ use hamlyn_card::ports::{Link, Ports};
 
 pub(super) use self::answers::Answer;
 use self::answers::Answers;
-use self::aside::Aside;
+use self::parked::{Parked, Waiting};
 use self::retractions::Retractions;
-use self::terminus::Terminus;
+use self::scheduler::Scheduler;
+use self::terminus::{Outlet, Terminus};
 use self::tickets::Tickets;
 use super::options::HamlynOptions;
 use super::statistics::Counters;
@@ -37,13 +37,11 @@ use super::statistics::Counters;
 pub(super) struct Sending {
     /// The most data in a packet, in bytes.
     packet_size: u32,
-    /// Bytes that a terminus of weight 1 may send in a round.
-    quantum: usize,
     termini: Table<Terminus>,
-    /// Termini that the card polls without a doorbell, in the order of their turns.
-    awake: VecDeque<u32>,
+    /// The termini that have turns.
+    scheduler: Scheduler,
     /// Termini, answers and retractions that wait for a host that takes nothing.
-    aside: Aside,
+    parked: Parked,
     /// Pending fetch-and-ops of this host.
     tickets: Tickets,
     /// Pending answers to fetch-and-ops of other hosts.
@@ -56,12 +54,11 @@ impl Sending {
     pub(super) fn new(options: &HamlynOptions) -> Self {
         Self {
             packet_size: options.packet_size,
+            termini: Table::new(options.termini),
             // At least the size of the largest packet. Otherwise the overdraft of a terminus could
             // grow from round to round.
-            quantum: options.largest_packet(),
-            termini: Table::new(options.termini),
-            awake: VecDeque::new(),
-            aside: Aside::default(),
+            scheduler: Scheduler::new(options.largest_packet()),
+            parked: Parked::default(),
             tickets: Tickets::default(),
             answers: Answers::default(),
             retractions: Retractions::default(),
@@ -72,10 +69,10 @@ impl Sending {
     /// messages that were half sent.
     pub(super) fn reset(&mut self) {
         self.retractions.add(self.termini.all_open().filter_map(Terminus::retraction));
-        self.retractions.add(self.aside.take_retractions());
+        self.retractions.add(self.parked.take_retractions());
         self.termini.close_all();
-        self.awake.clear();
-        self.aside = Aside::default();
+        self.scheduler.clear();
+        self.parked = Parked::default();
         self.tickets = Tickets::default();
         self.answers = Answers::default();
     }
@@ -87,10 +84,60 @@ impl Sending {
         link: &mut dyn Link,
         counters: &mut Counters,
     ) -> Progress {
-        self.look_aside(link);
-        self.send_retraction(link, counters)
-            .or_else(|| self.send_answer(link, counters))
-            .unwrap_or_else(|| self.take_turns(ports, link, counters))
+        for (host, waiting) in self.parked.take_resumed(link) {
+            self.give_turns_back(host, waiting);
+        }
+        let Self { packet_size, termini, scheduler, parked, tickets, answers, retractions } = self;
+        let sent = retractions.send(link, parked, counters).or_else(|| answers.send(link, parked, counters));
+        sent.unwrap_or_else(|| {
+            let mut outlet = Outlet { link, packet_size: *packet_size, counters, tickets, retractions };
+            scheduler.take_turns(ports, termini, parked, &mut outlet)
+        })
+    }
+
+    /// Gives turns again to all senders after the link has changed or gone.
+    pub(super) fn end_stops(&mut self) {
+        for (host, waiting) in self.parked.take_all() {
+            self.give_turns_back(host, waiting);
+        }
+    }
+
+    fn give_turns_back(&mut self, host: u16, waiting: Waiting) {
+        self.scheduler.resume(waiting.termini);
+        self.retractions.add(waiting.retractions);
+        if waiting.answers {
+            self.answers.have_turn(host);
+        }
+    }
+
+    /// Handles a doorbell: from now on the card polls the terminus's work queue.
+    pub(super) fn ring(&mut self, ports: &Ports<'_>, terminus: u32) {
+        if self.termini.get(terminus as usize).is_some_and(Option::is_some) {
+            self.wake(ports, terminus);
+        }
+    }
+
+    /// Starts to poll a terminus's work queue, unless the terminus is parked.
+    fn wake(&mut self, ports: &Ports<'_>, terminus: u32) {
+        if !self.parked.has_terminus(terminus) {
+            self.scheduler.wake(ports, terminus);
+        }
+    }
+
+    /// Tells the owners of awake termini to ring again. Returns `true` if nothing is left to send.
+    pub(super) fn fall_asleep(&mut self, ports: &Ports<'_>) -> bool {
+        let idle = self.scheduler.fall_asleep(ports, &self.termini);
+        idle && !self.answers.has_turns() && !self.retractions.are_due()
+    }
+
+    /// Returns whether a host has reached the limit of pending answers, and gets no further ones.
+    pub(super) fn owes_too_much(&self, host: u16) -> bool {
+        self.answers.are_too_many(host)
+    }
+
+    /// Queues an answer to a host.
+    pub(super) fn owe(&mut self, host: u16, answer: Answer) {
+        self.answers.owe(host, answer);
     }
 
     /// Starts the numbers of this host's fetch-and-ops at the time `now`.

@@ -12,12 +12,11 @@ use hamlyn_card::ports::{Dma, Link, Mapped, VolatileSlice};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::gather::{GatherList, SendBuffers};
-use super::retractions::Retraction;
 use super::segment::{Segment, Segmenter};
 use super::tickets::Tickets;
 use crate::packet::{
     FETCH_BYTES, HEADER_BYTES, PACKET_FETCH, PACKET_INTERRUPT, PACKET_PRIVILEGED, PACKET_RETRACTION,
-    PACKET_SILENT, PacketHeader,
+    PACKET_SILENT, PacketHeader, Retraction,
 };
 
 type Body = [u8; HAMLYN_BODY_SIZE as usize];

@@ -16,18 +16,11 @@ use hamlyn_card::card::Progress;
 use hamlyn_card::ports::{Link, VolatileSlice};
 use zerocopy::IntoBytes;
 
-use super::Sending;
-use crate::packet::PacketHeader;
+use super::parked::Parked;
+use crate::packet::Retraction;
 use crate::statistics::Counters;
 
-/// A retraction with its destination.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Retraction {
-    pub(super) destination: u16,
-    pub(super) header: PacketHeader,
-}
-
-/// The retractions that may be sent now. Those for a stopped host are [parked](super::aside).
+/// The retractions that may be sent now. Those for a stopped host are [parked](super::parked).
 #[derive(Debug, Default)]
 pub(super) struct Retractions(VecDeque<Retraction>);
 
@@ -39,25 +32,24 @@ impl Retractions {
     pub(super) fn are_due(&self) -> bool {
         !self.0.is_empty()
     }
-}
 
-impl Sending {
     /// Sends a retraction, if one is due.
-    pub(super) fn send_retraction(
+    pub(super) fn send(
         &mut self,
         link: &mut dyn Link,
+        parked: &mut Parked,
         counters: &mut Counters,
     ) -> Option<Progress> {
-        while let Some(Retraction { destination, mut header }) = self.retractions.0.pop_front() {
+        while let Some(Retraction { destination, mut header }) = self.0.pop_front() {
             let retraction = Retraction { destination, header };
             if link.is_stopped(destination) {
                 counters.add(Statistic::LinkStalls, 1);
-                self.aside.put_retraction(retraction);
+                parked.put_retraction(retraction);
                 continue;
             }
             if !link.send(destination, &[VolatileSlice::from(header.as_mut_bytes())]) {
                 counters.add(Statistic::LinkStalls, 1);
-                self.retractions.0.push_front(retraction);
+                self.0.push_front(retraction);
                 return Some(Progress::LinkFull);
             }
             counters.add(Statistic::PacketsSent, 1);

@@ -4,15 +4,17 @@
 //! since. The number of bytes in a turn depends on the weight
 //! ([`Allowance`](super::allowance::Allowance)).
 
+use std::collections::VecDeque;
+
 use hamlyn_abi::hamlyn::window::HAMLYN_WINDOW_AWAKE;
 use hamlyn_card::card::Progress;
-use hamlyn_card::ports::{Link, Mapped, Ports, barrier_before_last_look};
+use hamlyn_card::chassis::table::Table;
+use hamlyn_card::ports::{Mapped, Ports, barrier_before_last_look};
 
-use super::Sending;
+use super::parked::Parked;
 use super::terminus::{Outlet, Served, Terminus, window_of};
 use crate::WINDOWS;
 use crate::packet::HEADER_BYTES;
-use crate::statistics::Counters;
 
 /// Number of looks at an idle terminus, while others are busy, before its owner must ring again.
 /// The limit keeps a busy terminus from paying for all termini that were ever used. It is high
@@ -36,49 +38,65 @@ fn has_late_work(window: Mapped<'_>, index: u32, terminus: &Terminus) -> bool {
     has_work
 }
 
-impl Sending {
-    /// Handles a doorbell: from now on the card polls the terminus's work queue.
-    pub(crate) fn ring(&mut self, ports: &Ports<'_>, terminus: u32) {
-        if self.termini.get(terminus as usize).is_some_and(Option::is_some) {
-            self.wake(ports, terminus);
-        }
+/// The termini that the card polls.
+#[derive(Debug)]
+pub(super) struct Scheduler {
+    /// Bytes that a terminus of weight 1 may send in a round.
+    quantum: usize,
+    /// Those that the card polls without a doorbell, in the order of their turns.
+    awake: VecDeque<u32>,
+}
+
+impl Scheduler {
+    pub(super) fn new(quantum: usize) -> Self {
+        Self { quantum, awake: VecDeque::new() }
     }
 
     /// Starts to poll a terminus's work queue.
     pub(super) fn wake(&mut self, ports: &Ports<'_>, terminus: u32) {
-        if !self.awake.contains(&terminus) && !self.aside.has_terminus(terminus) {
+        if !self.awake.contains(&terminus) {
             set_awake(ports.window(WINDOWS), terminus, true);
             self.awake.push_back(terminus);
         }
+    }
+
+    /// Gives termini turns again that were parked. Their owners were not told otherwise.
+    pub(super) fn resume(&mut self, termini: Vec<u32>) {
+        self.awake.extend(termini);
+    }
+
+    /// Stops to poll a terminus that is being closed.
+    pub(super) fn forget(&mut self, ports: &Ports<'_>, terminus: u32) {
+        self.awake.retain(|awake| *awake != terminus);
+        set_awake(ports.window(WINDOWS), terminus, false);
+    }
+
+    /// Forgets all termini: they are closed.
+    pub(super) fn clear(&mut self) {
+        self.awake.clear();
     }
 
     /// Gives each awake terminus its turn until one has sent a packet.
     pub(super) fn take_turns(
         &mut self,
         ports: &Ports<'_>,
-        link: &mut dyn Link,
-        counters: &mut Counters,
+        termini: &mut Table<Terminus>,
+        parked: &mut Parked,
+        outlet: &mut Outlet<'_>,
     ) -> Progress {
-        let mut outlet = Outlet {
-            link,
-            packet_size: self.packet_size,
-            counters,
-            tickets: &mut self.tickets,
-            retractions: &mut self.retractions,
-        };
         for _ in 0..self.awake.len() {
             let Some(index) = self.awake.pop_front() else { break };
-            let Some(terminus) = self.termini.get_mut(index as usize).and_then(Option::as_mut) else {
+            let Some(terminus) = termini.get_mut(index as usize).and_then(Option::as_mut) else {
                 continue;
             };
-            match terminus.turn(ports, &mut outlet) {
+            match terminus.turn(ports, outlet) {
                 // The terminus keeps its turn, because it waits for the link.
                 Served::LinkFull => {
                     self.awake.push_front(index);
                     return Progress::LinkFull;
                 }
                 // The others do not wait for that host.
-                Served::Stopped(host) => self.aside.put_terminus(host, index),
+                Served::Stopped(host) => parked.put_terminus(host, index),
                 Served::Worked(bytes) => {
                     // A refused request has a cost, too.
                     if terminus.allowance.spend(bytes.max(HEADER_BYTES), self.quantum) {
@@ -100,14 +118,13 @@ impl Sending {
     }
 
     /// Tells the owners of awake termini to ring again, then looks once more. Returns `true` if
-    /// nothing is left to send. The owners of parked termini need not ring: the card looks there
+    /// none has work. The owners of parked termini need not ring: the card looks there
     /// again by itself.
-    pub(crate) fn fall_asleep(&mut self, ports: &Ports<'_>) -> bool {
+    pub(super) fn fall_asleep(&mut self, ports: &Ports<'_>, termini: &Table<Terminus>) -> bool {
         for terminus in &self.awake {
             set_awake(ports.window(WINDOWS), *terminus, false);
         }
         barrier_before_last_look();
-        let termini = &self.termini;
         self.awake.retain(|index| {
             let terminus = termini.get(*index as usize).and_then(Option::as_ref);
             terminus.is_some_and(|terminus| terminus.has_work(ports.window(WINDOWS)))
@@ -115,6 +132,6 @@ impl Sending {
         for terminus in &self.awake {
             set_awake(ports.window(WINDOWS), *terminus, true);
         }
-        self.awake.is_empty() && !self.answers.has_turns() && !self.retractions.are_due()
+        self.awake.is_empty()
     }
 }

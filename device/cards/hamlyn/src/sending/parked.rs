@@ -17,25 +17,25 @@ use std::collections::BTreeMap;
 
 use hamlyn_card::ports::Link;
 
-use super::Sending;
-use super::retractions::Retraction;
+use crate::packet::Retraction;
 
 /// The parked termini, answers and retractions, by destination host.
 #[derive(Debug, Default)]
-pub(super) struct Aside {
+pub(super) struct Parked {
     hosts: BTreeMap<u16, Waiting>,
     /// The link's count of resumptions at the last look.
     seen: Option<u64>,
 }
 
+/// The parked senders of a host.
 #[derive(Debug, Default)]
-struct Waiting {
-    termini: Vec<u32>,
-    answers: bool,
-    retractions: Vec<Retraction>,
+pub(super) struct Waiting {
+    pub(super) termini: Vec<u32>,
+    pub(super) answers: bool,
+    pub(super) retractions: Vec<Retraction>,
 }
 
-impl Aside {
+impl Parked {
     pub(super) fn put_terminus(&mut self, host: u16, terminus: u32) {
         self.hosts.entry(host).or_default().termini.push(terminus);
     }
@@ -66,46 +66,35 @@ impl Aside {
             waiting.answers || !waiting.termini.is_empty() || !waiting.retractions.is_empty()
         });
     }
-}
 
-impl Sending {
-    /// Gives turns again to the senders whose hosts are no longer stopped.
+    /// Takes the senders whose hosts are no longer stopped, each with its host.
     #[inline]
-    pub(super) fn look_aside(&mut self, link: &dyn Link) {
-        if !self.aside.hosts.is_empty() {
-            self.resume_hosts(link);
-        }
+    pub(super) fn take_resumed(&mut self, link: &dyn Link) -> Vec<(u16, Waiting)> {
+        if self.hosts.is_empty() { Vec::new() } else { self.resume(link) }
     }
 
     #[cold]
-    fn resume_hosts(&mut self, link: &dyn Link) {
+    fn resume(&mut self, link: &dyn Link) -> Vec<(u16, Waiting)> {
         // The count is read before any host is checked, so the next look sees all later changes.
         let count = link.resumptions();
-        if self.aside.seen != Some(count) {
-            self.aside.seen = Some(count);
-            self.give_turns_back(|host| !link.is_stopped(host));
+        if self.seen == Some(count) {
+            return Vec::new();
         }
-    }
-
-    /// Gives turns again to all senders after the link has changed or gone. The stops of the
-    /// earlier link's switch no longer hold.
-    pub(crate) fn end_stops(&mut self) {
-        self.aside.seen = None;
-        self.give_turns_back(|_| true);
-    }
-
-    fn give_turns_back(&mut self, goes_on: impl Fn(u16) -> bool) {
-        let Self { aside, awake, answers, retractions, .. } = self;
-        aside.hosts.retain(|&host, waiting| {
-            let goes_on = goes_on(host);
-            if goes_on {
-                awake.extend(waiting.termini.drain(..));
-                retractions.add(waiting.retractions.drain(..));
-                if waiting.answers {
-                    answers.have_turn(host);
-                }
+        self.seen = Some(count);
+        let mut resumed = Vec::new();
+        self.hosts.retain(|&host, waiting| {
+            let is_stopped = link.is_stopped(host);
+            if !is_stopped {
+                resumed.push((host, std::mem::take(waiting)));
             }
-            !goes_on
+            is_stopped
         });
+        resumed
+    }
+
+    /// Takes all senders after the link has changed or gone. The stops of the earlier link's switch
+    /// no longer hold.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = (u16, Waiting)> + use<> {
+        std::mem::take(self).hosts.into_iter()
     }
 }
