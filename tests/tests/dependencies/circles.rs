@@ -1,4 +1,8 @@
 //! Files of a crate do not use each other in a circle.
+//!
+//! One kind of circle is allowed: a module and its own child modules. The module is put together
+//! from them, and they are parts of it. So a circle in which all are below one of them is none, if
+//! nothing is left of it without that one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,88 +10,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::names::{Crate, Module};
 use crate::{packages, root};
-
-/// A module's path from the crate's root, joined by `/`. The root's is empty.
-type Module = String;
-
-/// Returns the modules below a source folder that have a file, with their texts.
-fn modules(folder: &Path) -> BTreeMap<Module, String> {
-    let (mut folders, mut found) = (vec![folder.to_owned()], BTreeMap::new());
-    while let Some(inner) = folders.pop() {
-        for path in fs::read_dir(inner).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "rs") {
-                let name = path.strip_prefix(folder).unwrap().with_extension("").display().to_string();
-                let name =
-                    ["mod", "lib", "main"].iter().find_map(|root| name.strip_suffix(root)).unwrap_or(&name);
-                found.insert(name.trim_end_matches('/').to_owned(), fs::read_to_string(&path).unwrap());
-            }
-        }
-    }
-    found
-}
-
-/// Returns a text without comments and without the tests at its end.
-fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    text.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect()
-}
-
-/// Returns the paths after each `crate::` or `super::`, as modules. Paths in braces are separate.
-fn paths(module: &str, text: &str) -> Vec<Module> {
-    let mut found = Vec::new();
-    for (at, _) in text.match_indices("crate::").chain(text.match_indices("super::")) {
-        let before = text[..at].chars().next_back();
-        if before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_' || letter == ':') {
-            continue;
-        }
-        let (mut rest, mut base) = (&text[at..], module.to_owned());
-        if let Some(behind) = rest.strip_prefix("crate::") {
-            (rest, base) = (behind, String::new());
-        }
-        while let Some(behind) = rest.strip_prefix("super::") {
-            base = base.rsplit_once('/').map_or(String::new(), |(outer, _)| outer.to_owned());
-            rest = behind;
-        }
-        let list = match rest.strip_prefix('{') {
-            Some(inner) => inner.split('}').next().unwrap_or_default().split(',').collect(),
-            None => vec![rest],
-        };
-        for path in list {
-            let is_path = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
-            let path = path.trim();
-            let end = path.find(|letter| !is_path(letter)).unwrap_or(path.len());
-            let joined = format!("{base}/{}", path[..end].replace("::", "/"));
-            found.push(joined.trim_matches('/').to_owned());
-        }
-    }
-    found
-}
-
-/// Returns the module whose file holds what a path names. The root, which exports names of all, is
-/// left out.
-fn holder(modules: &BTreeMap<Module, String>, mut path: &str) -> Option<Module> {
-    while !path.is_empty() {
-        if modules.contains_key(path) {
-            return Some(path.to_owned());
-        }
-        path = path.rsplit_once('/').map_or("", |(outer, _)| outer);
-    }
-    None
-}
-
-/// Returns the modules of a crate with those that they use. Tests are left out.
-fn arrows(folder: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
-    let modules = modules(folder);
-    let is_test = |name: &str| name.split('/').any(|part| part.contains("tests") || part.contains("loom"));
-    let uses = |(name, text): (&Module, &String)| {
-        let used = paths(name, &code(text)).into_iter().filter_map(|path| holder(&modules, &path));
-        (name.clone(), used.filter(|used| used != name && !is_test(used)).collect())
-    };
-    modules.iter().filter(|(name, _)| !is_test(name)).map(uses).collect()
-}
 
 /// Returns the modules that can be reached from one.
 fn reached(arrows: &BTreeMap<Module, BTreeSet<Module>>, from: &str) -> BTreeSet<Module> {
@@ -104,22 +28,48 @@ fn reached(arrows: &BTreeMap<Module, BTreeSet<Module>>, from: &str) -> BTreeSet<
 
 /// Returns the circles among files: the sets of those that can all reach each other.
 pub(crate) fn circles_of(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<String> {
+    sets_of(arrows).into_iter().map(|set| set.join(" ")).collect()
+}
+
+fn sets_of(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<Vec<Module>> {
     let reached: BTreeMap<&Module, _> = arrows.keys().map(|name| (name, reached(arrows, name))).collect();
     let circle = |name: &Module| {
         let members =
             arrows.keys().filter(|other| reached[name].contains(*other) && reached[*other].contains(name));
-        members.cloned().collect::<Vec<_>>().join(" ")
+        members.cloned().collect::<Vec<_>>()
     };
     arrows.keys().filter(|name| reached[name].contains(*name)).map(circle).collect()
 }
 
+/// Returns the circles in which a part is not only a parent or child of the others.
+fn circles_beside_families(arrows: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for set in sets_of(arrows) {
+        let is_below =
+            |module: &str, parent: &str| parent.is_empty() || module.starts_with(&format!("{parent}/"));
+        let is_parent =
+            |parent: &&Module| set.iter().all(|module| module == *parent || is_below(module, parent));
+        let Some(parent) = set.iter().find(is_parent) else {
+            found.insert(set.join(" "));
+            continue;
+        };
+        let children = set.iter().filter(|module| *module != parent);
+        let is_child = |module: &&Module| *module != parent && set.contains(module);
+        let among = children
+            .map(|module| (module.clone(), arrows[module].iter().filter(is_child).cloned().collect()))
+            .collect();
+        found.extend(circles_beside_families(&among));
+    }
+    found
+}
+
 /// Returns the circles of a crate's modules.
 fn circles(folder: &Path) -> BTreeSet<String> {
-    circles_of(&arrows(folder))
+    circles_beside_families(&Crate::read(folder).arrows())
 }
 
 /// Returns the source folders of the workspace's crates. The package of examples has none.
-fn crates() -> Vec<String> {
+pub(crate) fn crates() -> Vec<String> {
     let root = root().canonicalize().unwrap();
     let folder = |package: &Value| {
         let manifest = Path::new(package["manifest_path"].as_str().unwrap());
@@ -142,12 +92,35 @@ fn circles_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     fs::create_dir(folder.path().join("inner")).unwrap();
-    write("lib.rs", "mod a; mod b; mod inner; pub use a::A;\n");
-    write("a.rs", "use crate::inner::one::One;\nstruct A;\n");
-    write("b.rs", "use crate::A;\nuse crate::{a::A, inner};\n// use crate::b::B;\n");
-    write("inner/mod.rs", "mod one;\n");
-    write("inner/one.rs", "struct One;\n#[cfg(test)]\nmod tests {\n    use crate::b::B;\n}\n");
+    write("lib.rs", "mod a; mod b; mod inner; pub use a::A;\npub struct Root;\n");
+    write("a.rs", "use crate::inner::one::One;\nuse crate::Root;\nstruct A;\n");
+    write("b.rs", "use crate::A;\nuse crate::{a::A as B, inner};\n// use crate::b::B;\n");
+    write("inner/mod.rs", "mod one;\npub use self::one::One;\nstruct Inner(One);\n");
+    write(
+        "inner/one.rs",
+        "use super::Inner;\nstruct One;\n#[cfg(test)]\nmod tests {\n    use crate::b::B;\n}\n",
+    );
+    write("inner/two.rs", "struct Two;\n");
     assert_eq!(circles(folder.path()), BTreeSet::new());
+
+    // By a path that goes up, and by what the root exports.
     write("inner/one.rs", "use super::super::b;\nstruct One;\n");
-    assert_eq!(circles(folder.path()), BTreeSet::from(["a b inner/one".to_owned()]));
+    assert_eq!(circles(folder.path()), BTreeSet::from(["a b inner inner/one".to_owned()]));
+    write("inner/one.rs", "use crate::A;\nstruct One;\n");
+    assert_eq!(circles(folder.path()), BTreeSet::from(["a inner/one".to_owned()]));
+
+    // By a re-export, `self`, a child, and a name that was imported.
+    write("inner/one.rs", "struct One;\n");
+    write("a.rs", "struct A(crate::inner::One);\n");
+    write("inner/two.rs", "use crate::a;\nstruct Two(a::A);\n");
+    write("inner/mod.rs", "mod one; mod two;\npub use one::*;\nstruct Inner(self::two::Two);\n");
+    assert_eq!(circles(folder.path()), BTreeSet::new());
+    write("a.rs", "struct A(crate::inner::Inner);\n");
+    assert_eq!(circles(folder.path()), BTreeSet::from(["a inner inner/two".to_owned()]));
+
+    // Among the children of one module.
+    write("a.rs", "struct A;\n");
+    write("inner/one.rs", "use super::two::Two;\nuse super::Inner;\nstruct One;\n");
+    write("inner/two.rs", "use super::one::One;\nstruct Two;\n");
+    assert_eq!(circles(folder.path()), BTreeSet::from(["inner/one inner/two".to_owned()]));
 }

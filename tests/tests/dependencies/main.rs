@@ -2,7 +2,10 @@
 
 mod c_circles;
 mod circles;
+mod impls;
 mod licences;
+mod names;
+mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -287,13 +287,6 @@ impl ClanCard {
     }
 }
 
-impl Header {
-    /// Returns the header of an answer to this packet.
-    fn answer(&self, kind: u8) -> Self {
-        Self { tag: self.tag, aperture: self.aperture, offset: self.offset, ..Self::of(kind) }
-    }
-}
-
 /// Returns the little-endian word at `at`, which must be within the data.
 fn word(data: &[u8], at: usize) -> u32 {
     let mut bytes = [0; 4];

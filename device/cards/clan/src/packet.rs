@@ -145,4 +145,9 @@ impl Header {
     pub(crate) fn is_copy(&self) -> bool {
         self.flags & TO_GROUP != 0
     }
+
+    /// Returns the header of an answer to this packet.
+    pub(crate) fn answer(&self, kind: u8) -> Self {
+        Self { tag: self.tag, aperture: self.aperture, offset: self.offset, ..Self::of(kind) }
+    }
 }

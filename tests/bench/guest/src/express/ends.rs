@@ -7,14 +7,13 @@ use hamlyn_bench_guest::pattern::{ends, mark_of};
 
 use crate::engine::result::Outcome;
 use crate::engine::wait::Wait;
-use crate::express::{bare, channel};
 
 /// Polls between two reads of the clock, or before a polling end sleeps.
 pub(crate) const LOOKS: u32 = 1 << 20;
 
 /// Which ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Through {
+pub(super) enum Through {
     /// A channel of the library
     Channel,
     /// The same ring in the memory of ivshmem-plain, with nothing around it
@@ -26,7 +25,7 @@ enum Through {
 pub(crate) struct Way {
     /// Which ring
     #[arg(long, value_enum, default_value = "channel")]
-    through: Through,
+    pub(super) through: Through,
     /// Bytes of the ring to each end, in whole pages
     #[arg(long, default_value_t = 61440)]
     pub(crate) capacity: u64,
@@ -93,25 +92,4 @@ fn copied(message: &[AtomicU8], to: &mut [u8]) -> Outcome {
     }
     hamlyn_sys::register_copy_out(message, to);
     Ok(())
-}
-
-/// An action on an end of either type.
-pub(crate) trait Act {
-    fn with(self, end: impl End) -> Outcome;
-}
-
-/// Runs an action on the listening end, which starts first and reports that it is ready.
-pub(crate) fn listen(way: &Way, act: impl Act) -> Outcome {
-    match way.through {
-        Through::Channel => act.with(channel::listen(way)?),
-        Through::Ivshmem => act.with(bare::listen(way)?),
-    }
-}
-
-/// Runs an action on the connecting end.
-pub(crate) fn connect(way: &Way, act: impl Act) -> Outcome {
-    match way.through {
-        Through::Channel => act.with(channel::connect(way)?),
-        Through::Ivshmem => act.with(bare::connect(way)?),
-    }
 }

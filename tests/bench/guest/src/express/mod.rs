@@ -7,12 +7,14 @@
 //! | `ends` | the common interface of both rings |
 //! | `channel` | an end that uses a channel of the library |
 //! | `bare` | an end that uses the same ring alone, in ivshmem's memory |
+//! | `either` | actions on an end of either ring |
 //! | `trips` | round trips |
 //! | `streams` | messages one way |
 //! | `idle` | a sleeping receiver |
 
 mod bare;
 mod channel;
+mod either;
 mod ends;
 mod idle;
 mod streams;

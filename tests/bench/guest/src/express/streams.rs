@@ -4,7 +4,8 @@ use serde_json::json;
 
 use crate::engine::laps::{Laps, Sum};
 use crate::engine::result::{Meter, Outcome, say};
-use crate::express::ends::{Act, End, Way, connect, listen};
+use crate::express::either::{Act, connect, listen};
+use crate::express::ends::{End, Way};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {

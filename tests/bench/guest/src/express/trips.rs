@@ -4,7 +4,8 @@
 use hamlyn_bench_guest::pattern::{check_mark, mark};
 
 use crate::engine::result::{Outcome, Rounds, say};
-use crate::express::ends::{Act, End, Way, connect, listen};
+use crate::express::either::{Act, connect, listen};
+use crate::express::ends::{End, Way};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {

@@ -1,0 +1,27 @@
+//! Actions on an end of either ring.
+
+use crate::engine::result::Outcome;
+use crate::express::bare;
+use crate::express::channel;
+use crate::express::ends::{End, Through, Way};
+
+/// An action on an end of either type.
+pub(crate) trait Act {
+    fn with(self, end: impl End) -> Outcome;
+}
+
+/// Runs an action on the listening end, which starts first and reports that it is ready.
+pub(crate) fn listen(way: &Way, act: impl Act) -> Outcome {
+    match way.through {
+        Through::Channel => act.with(channel::listen(way)?),
+        Through::Ivshmem => act.with(bare::listen(way)?),
+    }
+}
+
+/// Runs an action on the connecting end.
+pub(crate) fn connect(way: &Way, act: impl Act) -> Outcome {
+    match way.through {
+        Through::Channel => act.with(channel::connect(way)?),
+        Through::Ivshmem => act.with(bare::connect(way)?),
+    }
+}
