@@ -17,6 +17,7 @@
 #![no_std]
 
 pub mod clan;
+mod counters;
 pub mod dart;
 pub mod echo;
 pub mod family;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bitflags::bitflags;
+use hamlyn_abi::family::identity::ULN_REGISTERS_SIZE;
 
 use crate::ports::{Link, Packet, Ports};
 
@@ -86,6 +87,28 @@ pub struct Bar {
     pub kind: BarKind,
     /// Allowed widths of trapped accesses.
     pub widths: Widths,
+}
+
+impl Bar {
+    /// Returns a BAR with the registers of the family and of the model.
+    #[must_use]
+    pub fn registers(index: u8) -> Self {
+        let widths = Widths::DWORD | Widths::QWORD;
+        Self { index, size: ULN_REGISTERS_SIZE.into(), wide: false, kind: BarKind::Registers, widths }
+    }
+
+    /// Returns a 64-bit BAR with at least `used` bytes, each access to which reaches the card.
+    #[must_use]
+    pub fn trapped(index: u8, used: u64, widths: Widths) -> Self {
+        Self { index, size: used.next_power_of_two(), wide: true, kind: BarKind::Registers, widths }
+    }
+
+    /// Returns a 64-bit BAR with a window of `used` bytes.
+    #[must_use]
+    pub fn window(index: u8, used: u64) -> Self {
+        let widths = Widths::DWORD | Widths::QWORD;
+        Self { index, size: used.next_power_of_two(), wide: true, kind: BarKind::Window { used }, widths }
+    }
 }
 
 bitflags! {

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use syn::{Attribute, Expr, Fields, GenericArgument, Item, Lit, Meta, PathArguments, Type};
+use syn::{Attribute, Expr, Fields, GenericArgument, Item, Lit, Meta, PathArguments, Type, Visibility};
 
 /// A header: its file's name, its title, and the parts that it is made of.
 pub struct Header {
@@ -143,9 +143,10 @@ fn parse(path: &Path) -> Result<syn::File, String> {
     syn::parse_file(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Returns the public modules: what is private is not part of the contract.
 fn submodules(path: &Path) -> Result<Vec<String>, String> {
     let modules = parse(path)?.items.into_iter().filter_map(|item| match item {
-        Item::Mod(module) => Some(module.ident.to_string()),
+        Item::Mod(module) if matches!(module.vis, Visibility::Public(_)) => Some(module.ident.to_string()),
         _ => None,
     });
     Ok(modules.collect())

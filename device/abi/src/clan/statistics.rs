@@ -1,24 +1,13 @@
 //! The CLAN card's counters. They are 64 bits wide, count from the card's start or reset, and are
 //! in the order of [`ClanStatistic`].
 
+use crate::counters::statistics;
+
 /// Number of counters.
 pub const CLAN_STATISTICS: u32 = 34;
 
-macro_rules! statistics {
-    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
-        /// A counter of the card.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u32)]
-        pub enum ClanStatistic { $($(#[$doc])* $variant = $number,)* }
-
-        impl ClanStatistic {
-            /// The counters' names, in order, as `hamlyn stat` prints them.
-            pub const NAMES: [&str; CLAN_STATISTICS as usize] = [$($name,)*];
-        }
-    };
-}
-
 statistics! {
+    ClanStatistic, CLAN_STATISTICS:
     /// Stores to windows that were accepted.
     StoresToWindow = 0, "stores_to_window";
     /// Stores to windows that were refused: outside of the window or of any window, or lost because
@@ -90,11 +79,4 @@ statistics! {
     HandshakeLapses = 32, "handshake_lapses";
     /// Copies of writes to groups that a member lost because it took too little.
     CopiesLost = 33, "copies_lost";
-}
-
-impl From<ClanStatistic> for usize {
-    #[inline]
-    fn from(statistic: ClanStatistic) -> Self {
-        statistic as usize
-    }
 }

@@ -1,24 +1,13 @@
 //! The DART card's counters. They are 64 bits wide, count from the card's start or reset, and are
 //! in the order of [`DartStatistic`].
 
+use crate::counters::statistics;
+
 /// Number of counters.
 pub const DART_STATISTICS: u32 = 27;
 
-macro_rules! statistics {
-    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
-        /// A counter of the card.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u32)]
-        pub enum DartStatistic { $($(#[$doc])* $variant = $number,)* }
-
-        impl DartStatistic {
-            /// The counters' names, in order, as `hamlyn stat` prints them.
-            pub const NAMES: [&str; DART_STATISTICS as usize] = [$($name,)*];
-        }
-    };
-}
-
 statistics! {
+    DartStatistic, DART_STATISTICS:
     /// Messages sent.
     MessagesSent = 0, "messages_sent";
     /// Answers sent.
@@ -73,11 +62,4 @@ statistics! {
     CommandsRefused = 25, "commands_refused";
     /// Times that the host failed to restart the handshake timer.
     HandshakeLapses = 26, "handshake_lapses";
-}
-
-impl From<DartStatistic> for usize {
-    #[inline]
-    fn from(statistic: DartStatistic) -> Self {
-        statistic as usize
-    }
 }

@@ -1,24 +1,13 @@
 //! The echo card's counters. They are 64 bits wide, count from the card's start or reset, and are
 //! in the order of [`EchoStatistic`].
 
+use crate::counters::statistics;
+
 /// Number of counters.
 pub const ECHO_STATISTICS: u32 = 14;
 
-macro_rules! statistics {
-    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
-        /// A counter of the card.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u32)]
-        pub enum EchoStatistic { $($(#[$doc])* $variant = $number,)* }
-
-        impl EchoStatistic {
-            /// The counters' names, in order, as `hamlyn stat` prints them.
-            pub const NAMES: [&str; ECHO_STATISTICS as usize] = [$($name,)*];
-        }
-    };
-}
-
 statistics! {
+    EchoStatistic, ECHO_STATISTICS:
     /// Messages sent.
     Sent = 0, "messages_sent";
     /// Messages deposited.
@@ -49,11 +38,4 @@ statistics! {
     /// Packets not deposited: the message does not carry the mailbox's key, or is a process'
     /// message to an operating system.
     Refused = 13, "refused";
-}
-
-impl From<EchoStatistic> for usize {
-    #[inline]
-    fn from(statistic: EchoStatistic) -> Self {
-        statistic as usize
-    }
 }

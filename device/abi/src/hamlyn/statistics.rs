@@ -4,30 +4,13 @@
 //! [`Statistic`]. Those from `refused_flags` on count refusals. The reason of a refusal that is
 //! reported to a terminus is the number of its counter.
 
+use crate::counters::statistics;
+
 /// Number of counters.
 pub const HAMLYN_STATISTICS: u32 = 47;
 
-macro_rules! statistics {
-    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
-        /// A counter of the card.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u32)]
-        pub enum Statistic { $($(#[$doc])* $variant = $number,)* }
-
-        impl Statistic {
-            /// All counters, in order.
-            pub const ALL: [Statistic; HAMLYN_STATISTICS as usize] = [$(Statistic::$variant,)*];
-
-            /// Returns the counter's name, as `hamlyn stat` prints it.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Statistic::$variant => $name,)* }
-            }
-        }
-    };
-}
-
 statistics! {
+    Statistic, HAMLYN_STATISTICS:
     /// Messages whose last packet was sent.
     MessagesSent = 0, "messages_sent";
     /// Packets sent.
@@ -140,24 +123,5 @@ impl Statistic {
     #[must_use]
     pub const fn is_refusal(self) -> bool {
         self as u32 >= Statistic::RefusedFlags as u32
-    }
-}
-
-impl From<Statistic> for usize {
-    #[inline]
-    fn from(statistic: Statistic) -> Self {
-        statistic as usize
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_positions() {
-        for (position, statistic) in Statistic::ALL.into_iter().enumerate() {
-            assert_eq!(statistic as usize, position, "{}", statistic.name());
-        }
     }
 }

@@ -1,24 +1,13 @@
 //! The SHRIMP card's counters. They are 64 bits wide, count from the card's start or reset, and are
 //! in the order of [`ShrimpStatistic`].
 
+use crate::counters::statistics;
+
 /// Number of counters.
 pub const SHRIMP_STATISTICS: u32 = 30;
 
-macro_rules! statistics {
-    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
-        /// A counter of the card.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u32)]
-        pub enum ShrimpStatistic { $($(#[$doc])* $variant = $number,)* }
-
-        impl ShrimpStatistic {
-            /// The counters' names, in order, as `hamlyn stat` prints them.
-            pub const NAMES: [&str; SHRIMP_STATISTICS as usize] = [$($name,)*];
-        }
-    };
-}
-
 statistics! {
+    ShrimpStatistic, SHRIMP_STATISTICS:
     /// Stores to mapped-out pages, seen on the host's bus.
     StoresSeen = 0, "stores_seen";
     /// Stores to window pages that were executed.
@@ -83,11 +72,4 @@ statistics! {
     /// Writes to [`super::registers::SHRIMP_REG_HOLD`] refused, because this host has stopped the
     /// network before.
     HoldsRefused = 29, "holds_refused";
-}
-
-impl From<ShrimpStatistic> for usize {
-    #[inline]
-    fn from(statistic: ShrimpStatistic) -> Self {
-        statistic as usize
-    }
 }

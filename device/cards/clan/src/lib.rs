@@ -56,8 +56,8 @@ use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::identity::{CLAN_ABI_VERSION, CLAN_MODEL, CLAN_PCI_DEVICE};
 use hamlyn_abi::clan::registers::{CLAN_JOIN_LEAVING, CLAN_VECTOR_FIFO};
 use hamlyn_abi::clan::statistics::ClanStatistic;
-use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE};
-use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::chassis::{Chassis, Plate};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
@@ -155,7 +155,6 @@ impl ClanCard {
 
 impl Card for ClanCard {
     fn identity(&self) -> Identity {
-        let bar = |index, size, wide, widths| Bar { index, size, wide, kind: BarKind::Registers, widths };
         let pages = self.endpoints_size() + u64::from(self.options.window_pages) * PAGE;
         Identity {
             protocol: PROTOCOL,
@@ -165,10 +164,7 @@ impl Card for ClanCard {
             vendor: ULN_PCI_VENDOR,
             device: CLAN_PCI_DEVICE,
             class: ULN_PCI_CLASS,
-            bars: vec![
-                bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
-                bar(PAGES, pages.next_power_of_two(), true, Widths::all()),
-            ],
+            bars: vec![Bar::registers(REGISTERS), Bar::trapped(PAGES, pages, Widths::all())],
             vectors: CLAN_VECTOR_FIFO as u16 + 1,
             posted: Vec::new(),
             snooped: None,

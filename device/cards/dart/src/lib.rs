@@ -54,8 +54,8 @@ use hamlyn_abi::dart::connection::DART_PAGE_SIZE;
 use hamlyn_abi::dart::identity::{DART_ABI_VERSION, DART_MODEL, DART_PCI_DEVICE};
 use hamlyn_abi::dart::registers::DART_VECTOR_FIFO;
 use hamlyn_abi::dart::statistics::DartStatistic;
-use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE};
-use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::chassis::{Chassis, Plate};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
@@ -112,7 +112,6 @@ impl DartCard {
 
 impl Card for DartCard {
     fn identity(&self) -> Identity {
-        let bar = |index, size, wide, widths| Bar { index, size, wide, kind: BarKind::Registers, widths };
         let pages = u64::from(self.options.connections) * u64::from(DART_PAGE_SIZE);
         Identity {
             protocol: PROTOCOL,
@@ -122,10 +121,7 @@ impl Card for DartCard {
             vendor: ULN_PCI_VENDOR,
             device: DART_PCI_DEVICE,
             class: ULN_PCI_CLASS,
-            bars: vec![
-                bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
-                bar(PAGES, pages.next_power_of_two(), true, Widths::DWORD | Widths::QWORD),
-            ],
+            bars: vec![Bar::registers(REGISTERS), Bar::trapped(PAGES, pages, Widths::DWORD | Widths::QWORD)],
             vectors: DART_VECTOR_FIFO as u16 + 1,
             posted: Vec::new(),
             snooped: None,

@@ -20,8 +20,8 @@ use hamlyn_abi::echo::identity::{ECHO_ABI_VERSION, ECHO_MODEL, ECHO_PCI_DEVICE};
 use hamlyn_abi::echo::registers::ECHO_VECTOR;
 use hamlyn_abi::echo::statistics::{ECHO_STATISTICS, EchoStatistic};
 use hamlyn_abi::echo::window::{ECHO_CONTROL_SIZE, ECHO_DOORBELL_SIZE, ECHO_OUTBOX_SIZE};
-use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE};
-use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Widths};
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::chassis::counters::Counters;
 use hamlyn_card::chassis::table::Table;
 use hamlyn_card::chassis::{Chassis, Plate};
@@ -77,11 +77,6 @@ impl EchoCard {
 impl Card for EchoCard {
     fn identity(&self) -> Identity {
         let doorbells = self.mailboxes.len() as u64 * u64::from(ECHO_DOORBELL_SIZE);
-        let used = self.window_bytes();
-        let bar = |index, size: u64, wide, kind| {
-            let size = size.next_power_of_two();
-            Bar { index, size, wide, kind, widths: Widths::DWORD | Widths::QWORD }
-        };
         Identity {
             protocol: PROTOCOL,
             largest_packet: packet::LARGEST,
@@ -91,9 +86,9 @@ impl Card for EchoCard {
             device: ECHO_PCI_DEVICE,
             class: ULN_PCI_CLASS,
             bars: vec![
-                bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, BarKind::Registers),
-                bar(OUTBOXES, used, true, BarKind::Window { used }),
-                bar(DOORBELLS, doorbells, true, BarKind::Registers),
+                Bar::registers(REGISTERS),
+                Bar::window(OUTBOXES, self.window_bytes()),
+                Bar::trapped(DOORBELLS, doorbells, Widths::DWORD | Widths::QWORD),
             ],
             vectors: ECHO_VECTOR as u16 + 1,
             posted: Vec::new(),

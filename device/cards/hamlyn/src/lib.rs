@@ -33,15 +33,13 @@ mod statistics;
 
 use std::time::Duration;
 
-use hamlyn_abi::family::identity::{
-    ULN_PCI_CLASS, ULN_PCI_DOORBELL_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE,
-};
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_DOORBELL_CLASS, ULN_PCI_VENDOR};
 use hamlyn_abi::hamlyn::identity::{
     HAMLYN_ABI_VERSION, HAMLYN_MODEL, HAMLYN_PCI_DEVICE, HAMLYN_PCI_DOORBELL,
 };
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::HAMLYN_DOORBELL_SIZE;
-use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Posted, Progress, Reading, Widths};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Posted, Progress, Reading, Widths};
 use hamlyn_card::chassis::{Chassis, Plate};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
@@ -93,19 +91,11 @@ impl HamlynCard {
     }
 
     fn bars(&self) -> Vec<Bar> {
-        let used = self.control.end();
         let doorbells = u64::from(self.options.termini) * u64::from(HAMLYN_DOORBELL_SIZE);
-        let bar = |index, size: u64, wide, kind| Bar {
-            index,
-            size: size.next_power_of_two(),
-            wide,
-            kind,
-            widths: Widths::DWORD | Widths::QWORD,
-        };
         vec![
-            bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, BarKind::Registers),
-            bar(WINDOWS, used, true, BarKind::Window { used }),
-            bar(DOORBELLS, doorbells, true, BarKind::Registers),
+            Bar::registers(REGISTERS),
+            Bar::window(WINDOWS, self.control.end()),
+            Bar::trapped(DOORBELLS, doorbells, Widths::DWORD | Widths::QWORD),
         ]
     }
 }
@@ -190,6 +180,6 @@ impl Card for HamlynCard {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.counters.named(Statistic::ALL.map(Statistic::name))
+        self.counters.named(Statistic::NAMES)
     }
 }

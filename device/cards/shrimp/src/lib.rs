@@ -31,11 +31,11 @@ mod stores;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR, ULN_REGISTERS_SIZE};
+use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
 use hamlyn_abi::shrimp::identity::{SHRIMP_ABI_VERSION, SHRIMP_MODEL, SHRIMP_PCI_DEVICE};
 use hamlyn_abi::shrimp::registers::SHRIMP_VECTOR_OUTGOING;
 use hamlyn_abi::shrimp::statistics::{SHRIMP_STATISTICS, ShrimpStatistic};
-use hamlyn_card::card::{Bar, BarKind, Card, Identity, Place, Progress, Reading, Store, Widths};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Store, Widths};
 use hamlyn_card::chassis::counters::Counters;
 use hamlyn_card::chassis::{Chassis, Plate};
 use hamlyn_card::ports::{Link, Packet, Ports};
@@ -190,7 +190,6 @@ impl ShrimpCard {
 
 impl Card for ShrimpCard {
     fn identity(&self) -> Identity {
-        let bar = |index, size, wide, widths| Bar { index, size, wide, kind: BarKind::Registers, widths };
         Identity {
             protocol: PROTOCOL,
             largest_packet: packet::LARGEST,
@@ -200,8 +199,8 @@ impl Card for ShrimpCard {
             device: SHRIMP_PCI_DEVICE,
             class: ULN_PCI_CLASS,
             bars: vec![
-                bar(REGISTERS, ULN_REGISTERS_SIZE.into(), false, Widths::DWORD | Widths::QWORD),
-                bar(MEMORY, (2 * self.commands_size()).next_power_of_two(), true, Widths::all()),
+                Bar::registers(REGISTERS),
+                Bar::trapped(MEMORY, 2 * self.commands_size(), Widths::all()),
             ],
             vectors: SHRIMP_VECTOR_OUTGOING as u16 + 1,
             posted: Vec::new(),
