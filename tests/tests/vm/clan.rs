@@ -9,6 +9,7 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
+use crate::left::{log_is_clean, nothing_is_held};
 use crate::{Turn, eventually, lab_of, shared_of, text};
 
 pub(crate) fn clan_lab(vms: usize) -> Result<Turn> {
@@ -42,17 +43,7 @@ pub(crate) fn endpoint(desk: &mut Desk<Run>, line: &str) -> Result<(Value, Strin
 
 /// Waits until a machine's driver holds no objects of processes.
 pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
-    let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/clan/clan0/holders"])?.finish_text();
-    eventually(|| Ok(holders()?.is_empty()), "no process holds an object")
-}
-
-/// Checks that the kernel log has no complaints.
-pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
-    let log = lab.vm(vm).kernel_log();
-    for complaint in ["WARNING", "BUG", "Oops", "is not closed", "cannot be had", "stall"] {
-        ensure!(!log.contains(complaint), "{complaint}: {log}");
-    }
-    Ok(())
+    nothing_is_held(lab, vm, "clan")
 }
 
 #[test]

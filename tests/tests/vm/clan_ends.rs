@@ -5,8 +5,9 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
-use crate::clan::{aperture, clan_lab, desk, endpoint, log_is_clean, made, nothing_is_left};
+use crate::clan::{aperture, clan_lab, desk, endpoint, made, nothing_is_left};
 use crate::desk::Desk;
+use crate::left::log_is_clean;
 use crate::{eventually, text};
 
 const LENGTH: usize = 8192;

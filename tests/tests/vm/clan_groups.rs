@@ -6,9 +6,10 @@ use hamlyn::clan::Descriptor;
 use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
-use crate::clan::{aperture, clan_lab, desk, endpoint, log_is_clean, made, nothing_is_left};
+use crate::clan::{aperture, clan_lab, desk, endpoint, made, nothing_is_left};
 use crate::desk::Desk;
 use crate::eventually;
+use crate::left::log_is_clean;
 
 const GROUP: u32 = 5;
 const KEY: u64 = 77;

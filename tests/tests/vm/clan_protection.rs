@@ -9,9 +9,10 @@ use hamlyn_abi::clan::wire::{CLAN_SYSTEM_APERTURE, CLAN_SYSTEM_KEY};
 use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
-use crate::clan::{aperture, clan_lab, desk, endpoint, log_is_clean, made, nothing_is_left};
+use crate::clan::{aperture, clan_lab, desk, endpoint, made, nothing_is_left};
 use crate::desk::Desk;
 use crate::eventually;
+use crate::left::log_is_clean;
 
 const LENGTH: usize = 4104;
 const REFUSED: [&str; 3] = ["refused_aperture", "refused_access", "refused_range"];

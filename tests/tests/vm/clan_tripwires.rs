@@ -5,9 +5,10 @@ use anyhow::{Result, ensure};
 use hamlyn_lab::Run;
 use serde_json::{Value, json};
 
-use crate::clan::{aperture, desk, endpoint, log_is_clean, made, nothing_is_left};
+use crate::clan::{aperture, desk, endpoint, made, nothing_is_left};
 use crate::clan_ends::count as count_of;
 use crate::desk::Desk;
+use crate::left::log_is_clean;
 use crate::{eventually, shared_of};
 
 /// Checks a burst of 16 KiB, which is one packet: the Tripwire on its first word fires before the

@@ -6,6 +6,7 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::{self, end};
+use crate::left::log_is_clean;
 use crate::program::Program;
 use crate::{Turn, eventually, if_long, lab, lab_of, shared, shared_three};
 
@@ -21,15 +22,6 @@ fn host_is_gone(desk: &mut Desk) -> Result<()> {
 
 fn connected(lab: &Lab, server: usize, client: usize) -> Result<(Desk, Desk)> {
     desk::connected(lab, server, client)
-}
-
-/// Checks that the kernel log has no complaints.
-fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
-    let log = lab.vm(vm).kernel_log();
-    for complaint in ["WARNING", "BUG", "Oops", "no connections", "is not closed", "stall"] {
-        ensure!(!log.contains(complaint), "{complaint}: {log}");
-    }
-    Ok(())
 }
 
 /// Starts machines that give up a silent host after six seconds, so that tests are short. The limit

@@ -8,7 +8,8 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::{Turn, eventually, lab_of, shared_as, shared_of, text};
+use crate::left::{log_is_clean, nothing_is_held};
+use crate::{Turn, lab_of, shared_as, shared_of, text};
 
 /// Returns the shared lab of three machines with DART cards.
 pub(crate) fn shared_three_dart() -> Result<Turn> {
@@ -25,17 +26,7 @@ pub(crate) fn desk(lab: &Lab, vm: usize) -> Result<Desk<Run>> {
 
 /// Waits until a machine's driver holds no objects of processes.
 pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
-    let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/dart/dart0/holders"])?.finish_text();
-    eventually(|| Ok(holders()?.is_empty()), "no process holds an object")
-}
-
-/// Checks that the kernel log has no complaints.
-pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
-    let log = lab.vm(vm).kernel_log();
-    for complaint in ["WARNING", "BUG", "Oops", "is not closed", "cannot be had", "stall"] {
-        ensure!(!log.contains(complaint), "{complaint}: {log}");
-    }
-    Ok(())
+    nothing_is_held(lab, vm, "dart")
 }
 
 /// Formats an operation as a desk parses it.

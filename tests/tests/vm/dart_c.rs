@@ -4,8 +4,9 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::dart::{log_is_clean, nothing_is_left, shared_three_dart};
+use crate::dart::{nothing_is_left, shared_three_dart};
 use crate::dart_programs::{RUST, are_whole};
+use crate::left::log_is_clean;
 use crate::shared_of;
 
 const C: &str = "c-dart-programs";

@@ -5,8 +5,9 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, SWAP};
 use serde_json::json;
 
-use crate::dart::{End, dart_lab, log_is_clean, nothing_is_left, pair};
+use crate::dart::{End, dart_lab, nothing_is_left, pair};
 use crate::eventually;
+use crate::left::log_is_clean;
 use crate::shrimp_paging::shell;
 
 /// Size of an endpoint in bytes. It holds the storm's target, and the destination of its reads.

@@ -5,7 +5,8 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, SELDOM_PROBES, SWAP};
 use serde_json::{Value, json};
 
-use crate::dart::{log_is_clean, nothing_is_left, shared_three_dart};
+use crate::dart::{nothing_is_left, shared_three_dart};
+use crate::left::log_is_clean;
 use crate::shared_of;
 use crate::shrimp_paging::shell;
 

@@ -9,8 +9,9 @@ use hamlyn_host::catalogue;
 use hamlyn_lab::{Exit, Lab, Memory};
 use serde_json::json;
 
-use crate::dart::{end, log_is_clean, nothing_is_left, pair};
+use crate::dart::{end, nothing_is_left, pair};
 use crate::dart_memory::{LENGTH, PART, page_out, put};
+use crate::left::log_is_clean;
 use crate::shrimp_paging::shell;
 use crate::turn::has_debug_kernel;
 use crate::{Turn, eventually, if_long, lab_of, text};

@@ -7,8 +7,9 @@ use hamlyn_host::catalogue;
 use hamlyn_lab::{Lab, Run, SWAP};
 use serde_json::{Value, json};
 
-use crate::dart::{End, connect, dart_lab, end, end_of, log_is_clean, nothing_is_left, pair};
+use crate::dart::{End, connect, dart_lab, end, end_of, nothing_is_left, pair};
 use crate::desk::Desk;
+use crate::left::log_is_clean;
 use crate::shrimp_paging::{DROP, shell};
 use crate::{Turn, eventually, if_long, lab_of, shared_of};
 

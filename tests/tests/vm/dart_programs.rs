@@ -5,8 +5,9 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run, SELDOM_PROBES};
 use serde_json::{Value, json};
 
-use crate::dart::{log_is_clean, nothing_is_left, shared_three_dart};
+use crate::dart::{nothing_is_left, shared_three_dart};
 use crate::desk::Desk;
+use crate::left::log_is_clean;
 use crate::shrimp_paging::shell;
 use crate::{if_long, shared_of};
 

@@ -6,8 +6,9 @@ use hamlyn::dart::{Operation, Source, Step, Target};
 use hamlyn_lab::Run;
 use serde_json::{Value, json};
 
-use crate::dart::{desk, log_is_clean, made, nothing_is_left, words};
+use crate::dart::{desk, made, nothing_is_left, words};
 use crate::desk::Desk;
+use crate::left::log_is_clean;
 use crate::{shared_of, text};
 
 /// Opens a connection with a window. Returns its number and address.

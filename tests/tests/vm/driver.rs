@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::Value;
 
-use crate::turn::KERNEL_LOG;
+use crate::left::log_has_none;
 use crate::{eventually, lab, lab_of, shared};
 
 /// Runs checks to their end. All must pass, and there must be at least `least` of them.
@@ -57,21 +57,7 @@ fn nothing_is_left(lab: &Lab, first: u64) -> Result<()> {
 
 /// Checks that the kernel log reports no error of the driver.
 pub(crate) fn complaints(lab: &Lab) -> Result<()> {
-    let log = lab.vm(0).run_as(0, ["sh", "-c", KERNEL_LOG])?.finish_text()?;
-    let bad = [
-        "BUG",
-        "WARNING",
-        "Oops",
-        "Call Trace",
-        "hung_task",
-        "lockup",
-        "Bad page",
-        "nonexistent resource",
-        "the card is stopped",
-    ];
-    let first = log.iter().position(|line| bad.iter().any(|word| line.contains(word)));
-    ensure!(first.is_none(), "{}", log[first.unwrap_or(0).saturating_sub(3)..].join("\n"));
-    Ok(())
+    log_has_none(lab, 0, &["nonexistent resource", "the card is stopped"])
 }
 
 #[test]

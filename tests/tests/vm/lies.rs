@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
 use hamlyn_lab::{Builder, Kit, Lab};
 
+use crate::left::log_has_none;
 use crate::{Turn, if_long, lab_of};
 
 /// Runs programs on the machine's card, one of them with the other machine. `timeout` ends a
@@ -19,19 +20,9 @@ echo reset";
 /// Unloads the module and loads it again. Its probe may refuse the card.
 const RELOAD: &str = "timeout -s KILL 60 rmmod hamlyn && timeout -s KILL 60 insmod /lib/hamlyn.ko
 lsmod | grep -c ^hamlyn";
-/// Words that the kernel log must not contain.
-const COMPLAINTS: [&str; 9] =
-    ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "blocked for more", "lockup", "Bad page", "stall"];
 
 fn script(lab: &Lab, vm: usize, user: u32, script: &str, words: &[&str]) -> Result<Vec<String>> {
     lab.vm(vm).run_as(user, ["sh", "-c", script, "sh"].iter().chain(words).copied())?.finish_text()
-}
-
-fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
-    let log = script(lab, vm, 0, "dmesg", &[])?;
-    let bad: Vec<_> = log.iter().filter(|line| COMPLAINTS.iter().any(|word| line.contains(word))).collect();
-    ensure!(bad.is_empty(), "vm{vm}: {bad:#?}\n{log:#?}");
-    Ok(())
 }
 
 fn lies_told(lab: &Lab) -> Result<u64> {
@@ -69,7 +60,7 @@ pub(crate) fn driver_survives_lies(
         peer.kill(9)?;
         peer.wait()?;
         for vm in [0, 1] {
-            log_is_clean(&lab, vm).with_context(|| format!("round {round}"))?;
+            log_has_none(&lab, vm, &[]).with_context(|| format!("round {round}"))?;
         }
     }
     let told = lies_told(&lab)?;
@@ -153,7 +144,7 @@ fn driver_brings_in_no_page_outside_the_endpoint() -> Result<()> {
         for check in ["dart self-test", "dart-driver sparse 1", "dart-driver remap"] {
             ensure!(script(&lab, 0, 1001, USE, &[check])? == ["used"], "{check}");
         }
-        log_is_clean(&lab, 0).with_context(|| format!("round {round}"))?;
+        log_has_none(&lab, 0, &[]).with_context(|| format!("round {round}"))?;
         told = lies_told(&lab)?;
         if told > 20 && round + 1 >= if_long(20, 2) {
             break;
@@ -163,5 +154,5 @@ fn driver_brings_in_no_page_outside_the_endpoint() -> Result<()> {
     ensure!(told > 20 && outside == Some(0), "{told} lies, {outside:?} pages outside an endpoint are told");
     // Nothing of it is left. The driver did not stop the card, because it obeyed commands.
     ensure!(script(&lab, 0, 0, RELOAD, &[])? == ["1"]);
-    log_is_clean(&lab, 0)
+    log_has_none(&lab, 0, &[])
 }

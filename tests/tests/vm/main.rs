@@ -38,6 +38,7 @@ mod fetch;
 mod flow;
 mod groups;
 mod handshake;
+mod left;
 mod lies;
 mod loopback;
 mod mailbox;

@@ -11,6 +11,7 @@ use hamlyn_lab::{Exit, Lab, Run, Snoop};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
+use crate::left::nothing_is_held;
 use crate::{Turn, eventually, lab_of, shared_of, text};
 
 const MODES: [&str; 3] = ["single", "blocked", "deliberate"];
@@ -90,8 +91,7 @@ pub(crate) fn both_are_usable(lab: &Lab) -> Result<()> {
 
 /// Waits until a machine's driver holds no objects of processes.
 pub(crate) fn nothing_is_left(lab: &Lab, vm: usize) -> Result<()> {
-    let holders = || lab.vm(vm).run_as(0, ["sed", "1d", "/sys/class/shrimp/shrimp0/holders"])?.finish_text();
-    eventually(|| Ok(holders()?.is_empty()), "no process holds an object")
+    nothing_is_held(lab, vm, "shrimp")
 }
 
 /// Returns the output of two programs that succeed. If one fails, the other may report the cause,

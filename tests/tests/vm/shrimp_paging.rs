@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::shrimp::{all_were_seen, sees_stores};
+use crate::shrimp::{all_were_seen, nothing_is_left, sees_stores};
 use crate::{Turn, eventually, if_long, lab_of, text};
 
 /// The exporter's machine, and the mapper's.
@@ -103,15 +103,6 @@ impl Pair {
     }
 }
 
-/// Waits until both machines' drivers hold no objects of processes.
-fn nothing_is_left(lab: &Lab) -> Result<()> {
-    for vm in [EXPORTER, MAPPER] {
-        let holders = || shell(lab, vm, "sed 1d /sys/class/shrimp/shrimp0/holders");
-        eventually(|| Ok(holders()?.is_empty()), "no process holds an object")?;
-    }
-    Ok(())
-}
-
 #[test]
 fn pages_of_a_pinned_export_stay_in_memory() -> Result<()> {
     let lab = paging_lab(Snoop::Auto)?;
@@ -158,7 +149,7 @@ fn swapped_out_pages_return_on_store() -> Result<()> {
     }
     all_were_seen(&lab, MAPPER)?;
     drop(seen);
-    nothing_is_left(&lab)
+    [EXPORTER, MAPPER].into_iter().try_for_each(|vm| nothing_is_left(&lab, vm))
 }
 
 #[test]
@@ -219,7 +210,7 @@ fn stores_stay_in_order_during_swapping() -> Result<()> {
     }
     all_were_seen(&lab, MAPPER)?;
     drop(seen);
-    nothing_is_left(&lab)
+    [EXPORTER, MAPPER].into_iter().try_for_each(|vm| nothing_is_left(&lab, vm))
 }
 
 #[test]
@@ -287,7 +278,7 @@ fn ends_during_page_out_leave_nothing_behind() -> Result<()> {
         let (state, taken) = (format!("state {mapping}"), json!({ "state": "taken back" }));
         eventually(|| Ok(pair.sender.ask(&state)? == taken), "the mapper is told")?;
     }
-    nothing_is_left(&lab)
+    [EXPORTER, MAPPER].into_iter().try_for_each(|vm| nothing_is_left(&lab, vm))
 }
 
 /// The other machine does not answer, so a store waits. Its process can still be killed.

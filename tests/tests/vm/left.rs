@@ -1,0 +1,36 @@
+//! What a test must leave behind in a machine: nothing that a process holds, and a kernel log
+//! without complaints.
+
+use anyhow::{Result, ensure};
+use hamlyn_lab::Lab;
+
+use crate::eventually;
+use crate::turn::KERNEL_LOG;
+
+/// Words of a kernel that has found an error, or has lost a task.
+const COMPLAINTS: [&str; 9] =
+    ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "blocked for more", "lockup", "Bad page", "stall"];
+/// Words of a driver that has not got what it needs for itself, or cannot take it back.
+const OF_DRIVERS: [&str; 3] = ["is not closed", "cannot be had", "no connections"];
+
+/// Waits until a machine's driver of a model holds no objects of processes.
+pub(crate) fn nothing_is_held(lab: &Lab, vm: usize, model: &str) -> Result<()> {
+    let list = format!("/sys/class/{model}/{model}0/holders");
+    let holders = || lab.vm(vm).run_as(0, ["sed", "1d", &list])?.finish_text();
+    eventually(|| Ok(holders()?.is_empty()), "no process holds anything")
+}
+
+/// Checks that the kernel of a machine has no complaints, and its drivers neither.
+pub(crate) fn log_is_clean(lab: &Lab, vm: usize) -> Result<()> {
+    log_has_none(lab, vm, &OF_DRIVERS)
+}
+
+/// Checks that the kernel of a machine has no complaints, and that none of these words is in its
+/// log.
+pub(crate) fn log_has_none(lab: &Lab, vm: usize, words: &[&str]) -> Result<()> {
+    let log = lab.vm(vm).run_as(0, ["sh", "-c", KERNEL_LOG])?.finish_text()?;
+    let is_bad = |line: &String| COMPLAINTS.iter().chain(words).any(|word| line.contains(word));
+    let first = log.iter().position(is_bad);
+    ensure!(first.is_none(), "vm{vm}: {}", log[first.unwrap_or(0).saturating_sub(3)..].join("\n"));
+    Ok(())
+}
