@@ -2,14 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use hamlyn::attach::{self, Model, Node};
-use hamlyn::clan::{self, Clan};
-use hamlyn::dart::{self, Dart};
-use hamlyn::echo::{self, Echo};
-use hamlyn::shrimp::{self, Shrimp};
-use hamlyn::{Card, Error, FIND_TIMEOUT, Found};
+use hamlyn::channel::Card;
 
 use crate::Outcome;
 
@@ -31,60 +25,17 @@ impl CardOption {
     }
 
     /// Opens the card for channels.
-    pub(crate) fn open(&self) -> Outcome<hamlyn::channel::Card> {
-        let card = match self.name() {
-            Some(name) => AnyCard::open(name)?,
-            None => AnyCard::open(all_cards()?.first().map_or("/dev/hamlyn0", String::as_str))?,
-        };
-        Ok(match card {
-            AnyCard::Hamlyn(card) => card.into(),
-            AnyCard::Shrimp(card) => card.into(),
-            AnyCard::Clan(card) => card.into(),
-            AnyCard::Dart(card) => card.into(),
-            AnyCard::Echo(card) => card.into(),
-        })
-    }
-}
-
-/// A card of any model that the tools support.
-pub(crate) enum AnyCard {
-    Hamlyn(Card),
-    Shrimp(shrimp::Card),
-    Clan(clan::Card),
-    Dart(dart::Card),
-    Echo(echo::Card),
-}
-
-impl AnyCard {
-    /// Opens a card; its driver reports the model.
-    pub(crate) fn open(name: &str) -> Outcome<Self> {
-        match Card::open(name) {
-            Err(Error::OtherModel { model: Shrimp::NUMBER, .. }) => Ok(Self::Shrimp(node(name)?)),
-            Err(Error::OtherModel { model: Clan::NUMBER, .. }) => {
-                Ok(Self::Clan(clan::Card::open_path(Path::new(name))?))
-            }
-            Err(Error::OtherModel { model: Dart::NUMBER, .. }) => {
-                Ok(Self::Dart(dart::Card::open_path(Path::new(name))?))
-            }
-            Err(Error::OtherModel { model: Echo::NUMBER, .. }) => Ok(Self::Echo(node(name)?)),
-            card => Ok(Self::Hamlyn(card?)),
-        }
-    }
-
-    /// Returns the hosts that have a listener of a name.
-    pub(crate) fn find(&self, name: &str) -> hamlyn::Result<Found> {
-        match self {
-            Self::Hamlyn(card) => card.find(name, Some(FIND_TIMEOUT)),
-            Self::Shrimp(card) => card.find(name, Some(FIND_TIMEOUT)),
-            Self::Clan(card) => card.find(name, Some(FIND_TIMEOUT)),
-            Self::Dart(card) => card.find(name, Some(FIND_TIMEOUT)),
-            Self::Echo(card) => card.find(name, Some(FIND_TIMEOUT)),
+    pub(crate) fn open(&self) -> Outcome<Card> {
+        match self.name() {
+            Some(name) => open(name),
+            None => open(all_cards()?.first().map_or("/dev/hamlyn0", String::as_str)),
         }
     }
 }
 
-fn node<M: Model>(name: &str) -> hamlyn::Result<attach::Card<Node<M>>> {
-    Ok(attach::Card::attached(Arc::new(Node::open(Path::new(name))?)))
+/// Opens a card of any model; its driver reports the model.
+pub(crate) fn open(name: &str) -> Outcome<Card> {
+    Ok(Card::open(Path::new(name))?)
 }
 
 /// Returns the machine's cards as device paths, ordered by model and number.

@@ -11,11 +11,16 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use ::hamlyn::Found;
+use ::hamlyn::attach::Model;
+use ::hamlyn::clan::Clan;
+use ::hamlyn::dart::Dart;
+use ::hamlyn::echo::Echo;
+use ::hamlyn::shrimp::Shrimp;
+use ::hamlyn::{Card, Error, FIND_TIMEOUT, Found};
 use serde_json::{Map, Value, json};
 
 use self::facts::{Fact, Facts, class};
-use crate::card::{AnyCard, CardOption, all_cards};
+use crate::card::{CardOption, all_cards, open};
 use crate::{Outcome, complain, say};
 
 const EXAMPLES: &str = "\
@@ -73,15 +78,24 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     Ok(status)
 }
 
+/// The other models, and how to describe a card of each.
+const OTHERS: [(u32, fn(&str) -> Outcome<Facts>); 4] = [
+    (Shrimp::NUMBER, shrimp::facts),
+    (Clan::NUMBER, clan::facts),
+    (Dart::NUMBER, dart::facts),
+    (Echo::NUMBER, echo::facts),
+];
+
 /// Returns the description of a card, which has this name.
-fn facts(name: &str, card: &AnyCard) -> Outcome<Facts> {
-    match card {
-        AnyCard::Hamlyn(card) => hamlyn::facts(name, card),
-        AnyCard::Shrimp(_) => shrimp::facts(name),
-        AnyCard::Clan(_) => clan::facts(name),
-        AnyCard::Dart(_) => dart::facts(name),
-        AnyCard::Echo(_) => echo::facts(name),
-    }
+fn facts(name: &str) -> Outcome<Facts> {
+    let card = match Card::open(name) {
+        Err(error @ Error::OtherModel { model, .. }) => {
+            let other = OTHERS.iter().find(|(number, _)| *number == model);
+            return other.ok_or(error).map_err(Into::into).and_then(|(_, facts)| facts(name));
+        }
+        card => card?,
+    };
+    hamlyn::facts(name, &card)
 }
 
 /// A card's complete description.
@@ -121,7 +135,7 @@ struct Sought {
 
 impl Sought {
     fn ask(card: &str, name: &str) -> Outcome<Self> {
-        let found = AnyCard::open(card)?.find(name)?;
+        let found = open(card)?.find(name, Some(FIND_TIMEOUT))?;
         Ok(Self { card: card.to_owned(), name: name.to_owned(), found })
     }
 
@@ -156,7 +170,7 @@ impl About {
     }
 
     fn ask(name: &str) -> Outcome<Self> {
-        let facts = facts(name, &AnyCard::open(name)?)?;
+        let facts = facts(name)?;
         Ok(Self { name: name.to_owned(), driver: Driver::of(name), facts })
     }
 
