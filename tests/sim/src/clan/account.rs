@@ -26,7 +26,7 @@ use super::packet::group_of;
 use super::program::Program;
 use super::readings::{Origin, Readings};
 use super::refusals::Refusals;
-use super::requests::Ghost;
+use super::requests::Leftover;
 use super::standing::Standing;
 
 /// Offset in a request of the result that the card writes.
@@ -394,7 +394,7 @@ impl Account {
     }
 
     /// Returns a request that has ended and owes copies.
-    fn owing(&self, standing: &Standing) -> Option<&Ghost> {
+    fn owing(&self, standing: &Standing) -> Option<&Leftover> {
         self.program.owing(|member| standing.is_in_trouble(self.id, member))
     }
 

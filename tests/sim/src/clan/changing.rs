@@ -8,7 +8,7 @@ use hamlyn_abi::family::area::UlnArea;
 use crate::engine::violation::{Violation, ensure};
 
 use super::account::Account;
-use super::deeds::Deed;
+use super::actions::Action;
 use super::objects::Window;
 use super::turn::Turn;
 
@@ -141,32 +141,32 @@ impl Changing<'_> {
     }
 
     /// Drops actions on an object that no longer exists.
-    fn forget_deeds(&mut self, is_gone: impl Fn(&Deed) -> bool) {
+    fn forget_actions(&mut self, is_gone: impl Fn(&Action) -> bool) {
         self.turn.processors.iter_mut().for_each(|processor| processor.forget(&is_gone));
     }
 
     fn close_aperture(&mut self, number: u32) -> Result<(), Violation> {
-        self.forget_deeds(|deed| matches!(deed, Deed::Poke { aperture, .. } if *aperture == number));
+        self.forget_actions(|action| matches!(action, Action::Poke { aperture, .. } if *aperture == number));
         self.turn.driver().close_aperture(number)
     }
 
     fn close_window(&mut self, first: u32) -> Result<(), Violation> {
-        self.forget_deeds(
-            |deed| matches!(deed, Deed::Stores { window, .. } | Deed::Load { window, .. } if *window == first),
+        self.forget_actions(
+            |action| matches!(action, Action::Stores { window, .. } | Action::Load { window, .. } if *window == first),
         );
         self.turn.driver().close_window(first)
     }
 
     fn close_endpoint(&mut self, number: u32) -> Result<(), Violation> {
         let windows = self.turn.account().ledger.windows_of(number);
-        self.forget_deeds(|deed| match deed {
-            Deed::Stores { window, .. } | Deed::Load { window, .. } => windows.contains(window),
-            Deed::Put { endpoint, .. }
-            | Deed::Set { endpoint, .. }
-            | Deed::Overstate { endpoint, .. }
-            | Deed::Rewrite { endpoint }
-            | Deed::Restate { endpoint }
-            | Deed::Clear { endpoint, .. } => *endpoint == number,
+        self.forget_actions(|action| match action {
+            Action::Stores { window, .. } | Action::Load { window, .. } => windows.contains(window),
+            Action::Put { endpoint, .. }
+            | Action::Set { endpoint, .. }
+            | Action::Overstate { endpoint, .. }
+            | Action::Rewrite { endpoint }
+            | Action::Restate { endpoint }
+            | Action::Clear { endpoint, .. } => *endpoint == number,
             _ => false,
         });
         self.turn.driver().close_endpoint(number)

@@ -35,20 +35,20 @@ impl World<Clan> {
 
     /// Adds a random action to a process of a host.
     pub(super) fn plan(&mut self, host: usize) {
-        if let Some((processor, deed)) = self.turn(host).plan().some_deed() {
-            self.hosts[host].processes[processor].plan(deed);
+        if let Some((processor, action)) = self.turn(host).plan().some_action() {
+            self.hosts[host].processes[processor].plan(action);
         }
     }
 
     /// Does the next action of a processor. Returns whether one could be done.
     pub(super) fn go_on(&mut self, host: usize, processor: usize) -> Result<bool, Violation> {
         let (account, shared) = (&mut self.model.accounts[host], &mut self.model.shared);
-        let Some(deed) = self.hosts[host].processes[processor].next(&account.loads) else {
+        let Some(action) = self.hosts[host].processes[processor].next(&account.loads) else {
             return Ok(false);
         };
         account.settle(shared)?;
-        self.note(|| format!("host {host}: {deed:x?}"));
-        self.acting(host).carry_out(processor, deed)
+        self.note(|| format!("host {host}: {action:x?}"));
+        self.acting(host).carry_out(processor, action)
     }
 
     /// Opens or closes a random object as the driver.

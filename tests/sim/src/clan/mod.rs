@@ -46,7 +46,7 @@
 //! | `account` | the account of a card: all that it does is settled with the parts above |
 //! | `departure`, `arrival` | packets that leave or reach a card |
 //! | `driving` | drivers: they open and close objects, and reset cards |
-//! | `deeds`, `turn` | processors with their pending actions, and what they may reach |
+//! | `actions`, `turn` | processors with their pending actions, and what they may reach |
 //! | `planning`, `changing` | random actions of processes and drivers |
 //! | `processor`, `windowing` | how processes carry out their actions |
 //! | `forgery` | packets of hostile hosts |
@@ -54,10 +54,10 @@
 //! | `model` | the engine's interface |
 
 mod account;
+mod actions;
 mod arrival;
 mod changing;
 mod credits;
-mod deeds;
 mod departure;
 mod driving;
 mod events;

@@ -14,8 +14,8 @@ use crate::engine::violation::{Violation, ensure};
 use crate::engine::world::{Model, World};
 
 use super::account::{Account, Shared, Tally};
+use super::actions::Processor;
 use super::credits::Credits;
-use super::deeds::Processor;
 use super::machine::Machine;
 use super::memories::Memories;
 use super::packet::{HEAD, WRITE};
@@ -36,7 +36,7 @@ pub(super) struct Clan {
     pub(super) flights: Flights,
     /// Whether the switch cuts and joins at random places.
     cuts_by_chance: bool,
-    /// New deeds (`traffic`), and actions of drivers (`changes`), per thousand steps.
+    /// New actions of processes (`traffic`) and of drivers (`changes`), per thousand steps.
     traffic: u64,
     changes: u64,
     pub(super) forged: u64,
@@ -245,7 +245,7 @@ impl Model for Clan {
         let hosts = accounts.len();
         for (account, host) in accounts.iter_mut().zip(&world.hosts) {
             account.check_at_rest(shared, hosts)?;
-            let idle = host.processes.iter().all(|processor| processor.deeds().is_empty());
+            let idle = host.processes.iter().all(|processor| processor.actions().is_empty());
             ensure(idle, || format!("host {}: a processor waits for ever", host.id))?;
         }
         credits.check_at_rest(&shared.standing)?;

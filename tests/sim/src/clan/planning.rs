@@ -9,7 +9,7 @@ use hamlyn_abi::clan::tripwire::*;
 use crate::engine::rng::Rng;
 
 use super::account::Account;
-use super::deeds::{Deed, Processor};
+use super::actions::{Action, Processor};
 use super::ledger::Ledger;
 use super::objects::Window;
 use super::packet::group_of;
@@ -69,34 +69,35 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns a random processor that has not too many actions, and another action for it.
-    pub(super) fn some_deed(&mut self) -> Option<(usize, Deed)> {
+    pub(super) fn some_action(&mut self) -> Option<(usize, Action)> {
         let processor = self.rng.index(self.processors.len());
-        if self.processors[processor].deeds().len() > 20 {
+        if self.processors[processor].actions().len() > 20 {
             return None;
         }
         let owner = self.processors[processor].owner();
-        let deed = match self.rng.below(20) {
+        let action = match self.rng.below(20) {
             0..7 => self.some_stores(),
             7 | 8 => self.some_load(),
             9 if self.rng.percent(20) => {
                 let beyond = self.rng.next() as u32 >> self.rng.below(30);
                 self.ledger()
                     .some_endpoint(self.rng, Some(owner))
-                    .map(|endpoint| Deed::Overstate { endpoint, beyond })
+                    .map(|endpoint| Action::Overstate { endpoint, beyond })
             }
-            9 if self.rng.percent(30) => {
-                self.ledger().some_endpoint(self.rng, Some(owner)).map(|endpoint| Deed::Rewrite { endpoint })
-            }
+            9 if self.rng.percent(30) => self
+                .ledger()
+                .some_endpoint(self.rng, Some(owner))
+                .map(|endpoint| Action::Rewrite { endpoint }),
             9..12 => self.some_requests(owner),
             12..16 => self.some_tripwire(owner),
-            16 | 17 => self.some_queue().map(|queue| Deed::Take { queue, most: self.rng.range(1, 20) }),
+            16 | 17 => self.some_queue().map(|queue| Action::Take { queue, most: self.rng.range(1, 20) }),
             18 => {
                 let bits = self.rng.next() | self.rng.next();
-                self.ledger().some_endpoint(self.rng, None).map(|endpoint| Deed::Clear { endpoint, bits })
+                self.ledger().some_endpoint(self.rng, None).map(|endpoint| Action::Clear { endpoint, bits })
             }
             _ => self.some_poke(),
         };
-        deed.map(|deed| (processor, deed))
+        action.map(|action| (processor, action))
     }
 
     /// Returns a random place in a window. Occasionally it is behind the window's end, but in its
@@ -108,20 +109,20 @@ impl<'a> Plan<'a> {
         self.rng.below(most) / width * width
     }
 
-    fn some_stores(&mut self) -> Option<Deed> {
+    fn some_stores(&mut self) -> Option<Action> {
         let (first, window) = self.ledger().some_window(self.rng)?;
         let width = self.rng.pick(&[1, 2, 4, 4, 8, 8, 8, 8])?;
         let at = self.some_place(&window, width);
         let pages = window.length.div_ceil(4096) * 4096;
         let most = ((pages - at) / u64::from(width)).min(30) as u32;
         let left = if self.rng.percent(50) { 1 } else { self.rng.range(1, most.max(1)) };
-        Some(Deed::Stores { window: first, at, width, left })
+        Some(Action::Stores { window: first, at, width, left })
     }
 
-    fn some_load(&mut self) -> Option<Deed> {
+    fn some_load(&mut self) -> Option<Action> {
         let (window, it) = self.ledger().some_window(self.rng)?;
         let width = self.rng.pick(&[1, 2, 4, 8])?;
-        Some(Deed::Load { window, at: self.some_place(&it, width), width })
+        Some(Action::Load { window, at: self.some_place(&it, width), width })
     }
 
     /// Returns a random request to be put together with others, after them.
@@ -177,22 +178,22 @@ impl<'a> Plan<'a> {
         let Account { ledger, program, .. } = &self.accounts[self.host];
         let pending = ledger.endpoints().values().flat_map(|endpoint| endpoint.requests.all());
         let is_planned =
-            |deed: &Deed| matches!(deed, Deed::Put { requests, .. } if requests.iter().any(reads));
-        program.ghosts().chain(pending).any(|pending| reads(&pending.request))
-            || self.processors.iter().flat_map(Processor::deeds).any(is_planned)
+            |action: &Action| matches!(action, Action::Put { requests, .. } if requests.iter().any(reads));
+        program.leftovers().chain(pending).any(|pending| reads(&pending.request))
+            || self.processors.iter().flat_map(Processor::actions).any(is_planned)
     }
 
-    fn some_requests(&mut self, owner: u32) -> Option<Deed> {
+    fn some_requests(&mut self, owner: u32) -> Option<Action> {
         let endpoint = self.ledger().some_endpoint(self.rng, Some(owner))?;
         let mut requests = VecDeque::new();
         for _ in 0..self.rng.range(1, 6) {
             let request = self.some_request(owner, &requests);
             requests.extend(request);
         }
-        (!requests.is_empty()).then_some(Deed::Put { endpoint, requests })
+        (!requests.is_empty()).then_some(Action::Put { endpoint, requests })
     }
 
-    fn some_tripwire(&mut self, owner: u32) -> Option<Deed> {
+    fn some_tripwire(&mut self, owner: u32) -> Option<Action> {
         let endpoint = self.ledger().some_endpoint(self.rng, Some(owner))?;
         let tripwires = self.ledger().endpoints()[&endpoint].tripwires.len() as u64;
         let limit = if self.rng.percent(95) { tripwires } else { 32 };
@@ -227,16 +228,16 @@ impl<'a> Plan<'a> {
             2..5 => flags &= !CLAN_TRIPWIRE_ENABLE,
             _ => {}
         }
-        Some(Deed::Set { endpoint, index, held: [offset, length, target], flags })
+        Some(Action::Set { endpoint, index, held: [offset, length, target], flags })
     }
 
-    fn some_poke(&mut self) -> Option<Deed> {
+    fn some_poke(&mut self) -> Option<Action> {
         let apertures = &self.ledger().apertures();
         let all: Vec<(u32, u64)> = apertures.iter().map(|(number, one)| (*number, one.area.length)).collect();
         let (aperture, most) = self.rng.pick(&all)?;
         let offset = self.rng.below(most);
         let length = 1 + self.rng.below((most - offset).min(100));
-        Some(Deed::Poke { aperture, offset, length })
+        Some(Action::Poke { aperture, offset, length })
     }
 
     fn some_queue(&mut self) -> Option<u32> {

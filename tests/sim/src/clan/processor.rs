@@ -13,7 +13,7 @@ use crate::engine::rng::Rng;
 use crate::engine::violation::{Violation, ensure};
 
 use super::account::Account;
-use super::deeds::Deed;
+use super::actions::Action;
 use super::objects::Watch;
 use super::requests::{Pending, Put};
 use super::turn::Turn;
@@ -27,11 +27,11 @@ pub(super) struct Acting<'a> {
 
 impl Acting<'_> {
     /// Carries out an action of a processor. Returns `false` if it has to wait.
-    pub(super) fn carry_out(&mut self, processor: usize, deed: Deed) -> Result<bool, Violation> {
-        let next = match deed {
-            Deed::Stores { window, at, width, left } => {
+    pub(super) fn carry_out(&mut self, processor: usize, action: Action) -> Result<bool, Violation> {
+        let next = match action {
+            Action::Stores { window, at, width, left } => {
                 if !self.turn.account().machine.takes_stores()? {
-                    self.turn.processors[processor].go_on_with(Some(deed));
+                    self.turn.processors[processor].go_on_with(Some(action));
                     return Ok(false);
                 }
                 let aim = Aim::new(self.turn.account(), window, at, width);
@@ -41,39 +41,39 @@ impl Acting<'_> {
                 let value = rng.next() << 16 | shared.values & 0xffff;
                 aim.map_or(Ok(()), |aim| aim.store(&mut accounts[*host], &shared.standing, value))?;
                 let at = at + u64::from(width);
-                (left > 1).then_some(Deed::Stores { window, at, width, left: left - 1 })
+                (left > 1).then_some(Action::Stores { window, at, width, left: left - 1 })
             }
-            Deed::Load { window, at, width } => {
+            Action::Load { window, at, width } => {
                 let aim = Aim::new(self.turn.account(), window, at, width);
                 let Turn { accounts, host, shared, .. } = &mut self.turn;
                 let load = aim.map_or(Ok(None), |aim| aim.load(&mut accounts[*host], &shared.standing))?;
                 self.turn.processors[processor].wait_for(load);
                 None
             }
-            Deed::Put { endpoint, requests } => self.put(endpoint, requests)?,
-            Deed::Set { endpoint, index, held, flags } => {
+            Action::Put { endpoint, requests } => self.put(endpoint, requests)?,
+            Action::Set { endpoint, index, held, flags } => {
                 self.set_tripwire(endpoint, index, held, flags)?;
                 None
             }
-            Deed::Take { queue, most } => {
+            Action::Take { queue, most } => {
                 let Account { id, machine, events, .. } = self.turn.account();
                 events.take(&machine.memory, (*id, queue), most)?;
                 None
             }
-            Deed::Overstate { endpoint, beyond } => self.overstate(endpoint, beyond)?,
-            Deed::Rewrite { endpoint } => {
+            Action::Overstate { endpoint, beyond } => self.overstate(endpoint, beyond)?,
+            Action::Rewrite { endpoint } => {
                 self.rewrite(endpoint);
                 None
             }
-            Deed::Restate { endpoint } => {
+            Action::Restate { endpoint } => {
                 self.restate(endpoint)?;
                 None
             }
-            Deed::Clear { endpoint, bits } => {
+            Action::Clear { endpoint, bits } => {
                 self.clear_bits(endpoint, bits);
                 None
             }
-            Deed::Poke { aperture, offset, length } => {
+            Action::Poke { aperture, offset, length } => {
                 self.poke(aperture, offset, length);
                 None
             }
@@ -91,7 +91,7 @@ impl Acting<'_> {
 
     /// Puts requests into an endpoint's queue, up to its free space. Returns the rest as a new
     /// action.
-    fn put(&mut self, number: u32, mut requests: VecDeque<ClanRequest>) -> Result<Option<Deed>, Violation> {
+    fn put(&mut self, number: u32, mut requests: VecDeque<ClanRequest>) -> Result<Option<Action>, Violation> {
         let put = self.put_now();
         let Turn { accounts, host, rng, shared, .. } = &mut self.turn;
         let Account { id, machine, ledger, program, .. } = &mut accounts[*host];
@@ -119,18 +119,18 @@ impl Acting<'_> {
         if waits && rng.percent(50) {
             return Ok(None);
         }
-        Ok((!requests.is_empty()).then_some(Deed::Put { endpoint: number, requests }))
+        Ok((!requests.is_empty()).then_some(Action::Put { endpoint: number, requests }))
     }
 
     /// Counts requests that cannot exist, as a hostile owner. The card looks for no requests until
     /// the owner stores the true count.
-    fn overstate(&mut self, number: u32, beyond: u32) -> Result<Option<Deed>, Violation> {
+    fn overstate(&mut self, number: u32, beyond: u32) -> Result<Option<Action>, Violation> {
         let Account { machine, ledger, .. } = self.turn.account();
         let Some(endpoint) = ledger.endpoint(number) else { return Ok(None) };
         let said = endpoint.requests.overstate(beyond);
         endpoint.area.poke(&machine.memory, CLAN_STATE_PUT.into(), &said.to_le_bytes());
         machine.store_page(number, CLAN_ENDPOINT_GO.into(), 4, 1)?;
-        Ok(Some(Deed::Restate { endpoint: number }))
+        Ok(Some(Action::Restate { endpoint: number }))
     }
 
     /// Stores the number of requests put as an owner, and rings.

@@ -28,7 +28,7 @@ use hamlyn_abi::clan::dma::{CLAN_DMA_DONE, ClanRequest};
 use super::ledger::Ledger;
 use super::packet::{Letter, READ, TO_GROUP, WRITE, group_of};
 use super::readings::Origin;
-use super::requests::{Ghost, Pending};
+use super::requests::{Leftover, Pending};
 
 /// A store or load that has not left.
 #[derive(Debug)]
@@ -51,9 +51,9 @@ pub(super) struct Program {
     events: u64,
     /// Requests that have ended, or whose endpoints were closed, with a packet that may be about to
     /// leave.
-    ghosts: Vec<Ghost>,
+    leftovers: Vec<Leftover>,
     /// Requests that ended when their packets were made. The packets may leave later.
-    detached: Vec<Ghost>,
+    detached: Vec<Leftover>,
     /// Groups that other hosts have announced to be members of. The hosts may have been given up
     /// since.
     members: BTreeMap<u16, u64>,
@@ -89,8 +89,8 @@ impl Program {
     pub(super) fn close(&mut self, of: (u32, u32, u32), pending: Option<Pending>) {
         if let Some(pending) = pending {
             let is_detached = pending.is_detached(of.2);
-            let ghosts = if is_detached { &mut self.detached } else { &mut self.ghosts };
-            ghosts.push(Ghost::new(of, pending, None));
+            let leftovers = if is_detached { &mut self.detached } else { &mut self.leftovers };
+            leftovers.push(Leftover::new(of, pending, None));
         }
         let stores = self.made.values_mut().flatten();
         for made in stores.filter(|made| (made.letter.kind, made.letter.tag) == (WRITE, of.0)) {
@@ -103,18 +103,18 @@ impl Program {
     pub(super) fn end(&mut self, of: (u32, u32, u32), pending: Pending, result: u32, goes: bool) {
         let is_done = result == CLAN_DMA_DONE;
         let (is_detached, ended_at) = (pending.is_detached(of.2), is_done.then(|| self.next_event()));
-        let ghost = Ghost::new(of, pending, ended_at);
+        let leftover = Leftover::new(of, pending, ended_at);
         // All of its packets, or else one of them, may be about to leave.
         if is_detached {
-            self.detached.extend(goes.then_some(ghost));
+            self.detached.extend(goes.then_some(leftover));
         } else {
-            self.ghosts.extend((!is_done).then_some(ghost));
+            self.leftovers.extend((!is_done).then_some(leftover));
         }
     }
 
     /// Returns requests that have ended, with a packet that may be about to leave.
-    pub(super) fn ghosts(&self) -> impl Iterator<Item = &Pending> {
-        self.ghosts.iter().map(|ghost| &ghost.pending)
+    pub(super) fn leftovers(&self) -> impl Iterator<Item = &Pending> {
+        self.leftovers.iter().map(|leftover| &leftover.pending)
     }
 
     pub(super) fn members_of(&self, ledger: &Ledger, host: u16, group: u32) -> Vec<u16> {
@@ -137,7 +137,7 @@ impl Program {
     /// Cancels the copies that requests owe a host for groups that it has left.
     pub(super) fn forget_copies(&mut self, ledger: &mut Ledger, member: u16, has_left: impl Fn(u32) -> bool) {
         let open = ledger.endpoints_mut().flat_map(|(_, endpoint)| endpoint.requests.all_mut());
-        let ended = self.detached.iter_mut().map(|ghost| &mut ghost.pending);
+        let ended = self.detached.iter_mut().map(|leftover| &mut leftover.pending);
         ended.chain(open).for_each(|pending| pending.forget_copies(member, &has_left));
     }
 
@@ -145,8 +145,8 @@ impl Program {
     pub(super) fn give_up(&mut self, ledger: &mut Ledger, peer: u32) {
         self.made.remove(&peer);
         self.forget_copies(ledger, peer as u16, |_| true);
-        for ghosts in [&mut self.ghosts, &mut self.detached] {
-            ghosts.retain(|ghost| ghost.pending.request.host != peer);
+        for leftovers in [&mut self.leftovers, &mut self.detached] {
+            leftovers.retain(|leftover| leftover.pending.request.host != peer);
         }
     }
 
@@ -167,7 +167,8 @@ impl Program {
             let letter = &made.letter;
             letter.kind == WRITE && letter.tag == tag && (letter.aperture, letter.offset) == place
         };
-        let ended = self.detached.iter().filter(|ghost| ghost.tag == tag).map(|ghost| &ghost.pending);
+        let ended =
+            self.detached.iter().filter(|leftover| leftover.tag == tag).map(|leftover| &leftover.pending);
         self.made.get(&peer).is_some_and(|queue| queue.iter().any(is_store))
             || ended.chain(open).any(|pending| pending.may_lose(peer, place))
     }
@@ -192,10 +193,11 @@ impl Program {
 
     /// Takes a packet of a request whose endpoint was closed. Returns the request's owner.
     pub(super) fn take_ghost(&mut self, to: u16, letter: &Letter, burst: u64) -> Option<u32> {
-        let is_it =
-            |ghost: &Ghost| ghost.tag == letter.tag && ghost.pending.is_next(to, ghost.flags, letter, burst);
-        let index = self.ghosts.iter().position(is_it)?;
-        Some(self.ghosts.swap_remove(index).owner)
+        let is_it = |leftover: &Leftover| {
+            leftover.tag == letter.tag && leftover.pending.is_next(to, leftover.flags, letter, burst)
+        };
+        let index = self.leftovers.iter().position(is_it)?;
+        Some(self.leftovers.swap_remove(index).owner)
     }
 
     /// Takes a packet that asks for the next bytes of a DMA request.
@@ -214,8 +216,8 @@ impl Program {
             }
         }
         // The request has ended: the answer is not awaited.
-        let index = self.ghosts.iter().position(|ghost| ghost.pending.asks(to, letter, burst))?;
-        self.ghosts.swap_remove(index);
+        let index = self.leftovers.iter().position(|leftover| leftover.pending.asks(to, letter, burst))?;
+        self.leftovers.swap_remove(index);
         Some(Origin::Gone)
     }
 
@@ -226,13 +228,13 @@ impl Program {
         ledger: &'a mut Ledger,
         tag: u32,
     ) -> impl Iterator<Item = (u32, u32, &'a mut Pending)> {
-        let ended = self.detached.iter_mut().filter(move |ghost| ghost.tag == tag);
+        let ended = self.detached.iter_mut().filter(move |leftover| leftover.tag == tag);
         let open = ledger.endpoints_mut().filter(move |(_, endpoint)| endpoint.tag == tag);
         let front = open.filter_map(|(_, endpoint)| {
             let (owner, flags) = (endpoint.owner, endpoint.flags);
             endpoint.requests.front_mut().map(|front| (owner, flags, front))
         });
-        ended.map(|ghost| (ghost.owner, ghost.flags, &mut ghost.pending)).chain(front)
+        ended.map(|leftover| (leftover.owner, leftover.flags, &mut leftover.pending)).chain(front)
     }
 
     /// Takes a packet of a DMA request to one host that does not wait for its packets, after those
@@ -278,11 +280,11 @@ impl Program {
     /// waits was made.
     pub(super) fn is_copy_due(&self, to: u16, letter: &Letter, burst: u64) -> bool {
         let first = self.made.get(&to.into()).and_then(|queue| queue.front());
-        let is_due = |ghost: &Ghost| {
-            ghost.tag == letter.tag
-                && ghost.ended_at.is_some_and(|ended| first.is_none_or(|made| ended < made.made_at))
-                && ghost.pending.has_packet(to, ghost.flags, letter, burst)
-                && ghost.pending.owes_next(to, letter, burst)
+        let is_due = |leftover: &Leftover| {
+            leftover.tag == letter.tag
+                && leftover.ended_at.is_some_and(|ended| first.is_none_or(|made| ended < made.made_at))
+                && leftover.pending.has_packet(to, leftover.flags, letter, burst)
+                && leftover.pending.owes_next(to, letter, burst)
         };
         letter.flags & TO_GROUP != 0 && self.detached.iter().any(is_due)
     }
@@ -294,17 +296,18 @@ impl Program {
     }
 
     /// Returns a request that ended before `made_at`, and owes a copy.
-    pub(super) fn copy_before(&self, to: u16, made_at: u64) -> Option<&Ghost> {
-        let is_before =
-            |ghost: &&Ghost| ghost.ended_at.is_some_and(|ended| ended < made_at) && ghost.pending.owes(to);
+    pub(super) fn copy_before(&self, to: u16, made_at: u64) -> Option<&Leftover> {
+        let is_before = |leftover: &&Leftover| {
+            leftover.ended_at.is_some_and(|ended| ended < made_at) && leftover.pending.owes(to)
+        };
         self.detached.iter().find(is_before)
     }
 
     /// Returns a request that has ended and owes copies to a host that is not in trouble.
-    pub(super) fn owing(&self, is_in_trouble: impl Fn(u32) -> bool) -> Option<&Ghost> {
-        let owes = |ghost: &&Ghost| {
-            let mut owed = ghost.pending.owed();
-            ghost.ended_at.is_some() && owed.any(|member| !is_in_trouble(member.into()))
+    pub(super) fn owing(&self, is_in_trouble: impl Fn(u32) -> bool) -> Option<&Leftover> {
+        let owes = |leftover: &&Leftover| {
+            let mut owed = leftover.pending.owed();
+            leftover.ended_at.is_some() && owed.any(|member| !is_in_trouble(member.into()))
         };
         self.detached.iter().find(owes)
     }

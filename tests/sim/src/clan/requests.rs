@@ -220,7 +220,7 @@ impl Pending {
 
 /// A request that has ended, and may still have a packet that is about to leave.
 #[derive(Debug)]
-pub(super) struct Ghost {
+pub(super) struct Leftover {
     /// Tag and owner of its endpoint.
     pub(super) tag: u32,
     pub(super) owner: u32,
@@ -231,9 +231,9 @@ pub(super) struct Ghost {
     pub(super) ended_at: Option<u64>,
 }
 
-impl Ghost {
-    /// Creates a ghost of an endpoint with this tag, owner and flags. If it has not ended as done,
-    /// it owes no copies.
+impl Leftover {
+    /// Creates a leftover of an endpoint with this tag, owner and flags. If it has not ended as
+    /// done, it owes no copies.
     pub(super) fn new((tag, owner, flags): (u32, u32, u32), pending: Pending, ended_at: Option<u64>) -> Self {
         let mut pending = pending;
         if ended_at.is_none() {

@@ -4,7 +4,7 @@ use crate::engine::rng::Rng;
 use crate::engine::violation::Violation;
 
 use super::account::{Account, Shared};
-use super::deeds::Processor;
+use super::actions::Processor;
 use super::driving::Driver;
 use super::planning::Plan;
 

@@ -29,7 +29,7 @@ pub(super) struct Shrimp {
     snoops: Vec<bool>,
     accounts: Vec<Account>,
     flights: Flights,
-    /// New deeds (`traffic`) and new mappings (`remaps`) per thousand steps.
+    /// New actions (`traffic`) and new mappings (`remaps`) per thousand steps.
     traffic: u64,
     remaps: u64,
     /// Percentage of opportunities at which the driver looks at the records.

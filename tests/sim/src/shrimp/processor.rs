@@ -15,7 +15,7 @@ use super::mapping::{PAGES, Table, Taste, some_offset};
 
 /// An action of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum Action {
     /// Consecutive stores on the bus.
     Stores {
         address: u64,
@@ -56,20 +56,20 @@ enum Deed {
 /// A processor.
 #[derive(Debug, Default)]
 pub(super) struct Processor {
-    deeds: VecDeque<Deed>,
+    actions: VecDeque<Action>,
 }
 
 impl Processor {
     pub(super) fn is_idle(&self) -> bool {
-        self.deeds.is_empty()
+        self.actions.is_empty()
     }
 
     /// Adds a random action, unless there are many.
     pub(super) fn plan(&mut self, rng: &mut Rng, taste: &Taste, table: &Table) {
-        if self.deeds.len() >= 20 {
+        if self.actions.len() >= 20 {
             return;
         }
-        let deed = match rng.below(100) {
+        let action = match rng.below(100) {
             0..30 => {
                 let width = rng.range(1, 16) as u8;
                 some_stores(rng, taste, width)
@@ -77,17 +77,17 @@ impl Processor {
             30..55 => {
                 let (address, width) = taste.window_place(rng);
                 let left = if rng.percent(50) { 1 } else { rng.range(1, 30) };
-                Deed::WindowStores { address, width, left }
+                Action::WindowStores { address, width, left }
             }
             55..60 => {
                 let (address, width) = taste.window_place(rng);
-                Deed::WindowLoad { address, width }
+                Action::WindowLoad { address, width }
             }
             60..85 => some_update(rng, taste, table),
-            85..88 => Deed::Miss { address: some_word(rng, taste), found: None },
+            85..88 => Action::Miss { address: some_word(rng, taste), found: None },
             _ => some_command(rng, taste),
         };
-        self.deeds.push_back(deed);
+        self.actions.push_back(action);
     }
 
     /// Makes one access. Returns `false` if the processor has nothing to do or must wait.
@@ -97,62 +97,62 @@ impl Processor {
         taste: &Taste,
         account: &mut Account,
     ) -> Result<bool, Violation> {
-        let Some(deed) = self.deeds.pop_front() else { return Ok(false) };
-        let next = match deed {
-            Deed::Stores { address, width, left } => {
+        let Some(action) = self.actions.pop_front() else { return Ok(false) };
+        let next = match action {
+            Action::Stores { address, width, left } => {
                 let here = u64::from(width).min(PAGE - address % PAGE);
                 let bytes = rng.bytes(here as usize);
                 if !account.store_on_bus(address, &bytes)? {
-                    self.deeds.push_front(deed);
+                    self.actions.push_front(action);
                     return Ok(false);
                 }
                 // From the last page that processes use, it goes on in the first.
                 let address = address + here;
                 let address = if address / PAGE > taste.pages.into() { PAGE } else { address };
-                (left > 1).then_some(Deed::Stores { address, width, left: left - 1 })
+                (left > 1).then_some(Action::Stores { address, width, left: left - 1 })
             }
-            Deed::WindowStores { address, width, left } => {
+            Action::WindowStores { address, width, left } => {
                 let value = rng.next();
                 account.store_to_window(address, width, value)?;
                 let address = address + u64::from(width);
-                (left > 1).then_some(Deed::WindowStores { address, width, left: left - 1 })
+                (left > 1).then_some(Action::WindowStores { address, width, left: left - 1 })
             }
-            Deed::WindowLoad { address, width } => {
+            Action::WindowLoad { address, width } => {
                 account.load_from_window(address, width)?;
                 None
             }
-            Deed::Update { address, words, found } => match found {
+            Action::Update { address, words, found } => match found {
                 None => {
                     let found = Some(account.load_command(address)?);
-                    Some(Deed::Update { address, words, found })
+                    Some(Action::Update { address, words, found })
                 }
                 Some(found) => {
                     let written = if found == 0 { words } else { found };
                     account.store_command(address, 4, written.into())?;
-                    (found != 0).then_some(Deed::Update { address, words, found: None })
+                    (found != 0).then_some(Action::Update { address, words, found: None })
                 }
             },
-            Deed::Miss { address, found } => match found {
-                None => Some(Deed::Miss { address, found: Some(account.load_command(address)?) }),
+            Action::Miss { address, found } => match found {
+                None => Some(Action::Miss { address, found: Some(account.load_command(address)?) }),
                 Some(found) => {
                     account.store_command(address, 4, found.into())?;
                     None
                 }
             },
-            Deed::Command { address, width, value } => {
+            Action::Command { address, width, value } => {
                 account.store_command(address, width, value)?;
                 None
             }
         };
-        next.into_iter().for_each(|next| self.deeds.push_front(next));
+        next.into_iter().for_each(|next| self.actions.push_front(next));
         Ok(true)
     }
 }
 
-fn some_stores(rng: &mut Rng, taste: &Taste, width: u8) -> Deed {
+fn some_stores(rng: &mut Rng, taste: &Taste, width: u8) -> Action {
     let offset = some_offset(rng);
     let left = if rng.percent(50) { 1 } else { rng.range(1, 40) };
-    Deed::Stores { address: u64::from(taste.page(rng)) * PAGE + offset, width, left }
+    Action::Stores { address: u64::from(taste.page(rng)) * PAGE + offset, width, left }
 }
 
 fn some_word(rng: &mut Rng, taste: &Taste) -> u64 {
@@ -161,7 +161,7 @@ fn some_word(rng: &mut Rng, taste: &Taste) -> u64 {
 
 /// Returns a random transfer. It mostly starts where the page is mapped out for it, and often
 /// is as long as the part.
-fn some_update(rng: &mut Rng, taste: &Taste, table: &Table) -> Deed {
+fn some_update(rng: &mut Rng, taste: &Taste, table: &Table) -> Action {
     let mut address = some_word(rng, taste);
     for _ in 0..6 {
         if table.way(address).is_some_and(|way| way.mode == SHRIMP_MODE_DELIBERATE) {
@@ -176,10 +176,10 @@ fn some_update(rng: &mut Rng, taste: &Taste, table: &Table) -> Deed {
         1 => rng.range(1, SHRIMP_MAX_WORDS + 1),
         _ => rng.range(1, most.max(1)),
     };
-    Deed::Update { address, words, found: None }
+    Action::Update { address, words, found: None }
 }
 
-fn some_command(rng: &mut Rng, taste: &Taste) -> Deed {
+fn some_command(rng: &mut Rng, taste: &Taste) -> Action {
     let value = match rng.below(10) {
         0..3 => SHRIMP_SET_MODE + rng.range(0, 4),
         3..6 => SHRIMP_REPORT_NEXT,
@@ -192,5 +192,5 @@ fn some_command(rng: &mut Rng, taste: &Taste) -> Deed {
     let width = if rng.percent(95) { 4 } else { rng.pick(&[1, 2, 8]).unwrap_or(8) };
     let page = if rng.percent(95) { taste.page(rng) } else { rng.range(0, PAGES - 1) };
     let address = u64::from(page) * PAGE + some_offset(rng) / u64::from(width) * u64::from(width);
-    Deed::Command { address, width, value: value.into() }
+    Action::Command { address, width, value: value.into() }
 }

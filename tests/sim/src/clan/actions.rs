@@ -8,7 +8,7 @@ use super::loads::Loads;
 
 /// An action of a process.
 #[derive(Debug, Clone)]
-pub(super) enum Deed {
+pub(super) enum Action {
     /// Stores to a window, from some byte on.
     Stores {
         window: u32,
@@ -68,37 +68,37 @@ pub(super) enum Deed {
 #[derive(Debug)]
 pub(super) struct Processor {
     owner: u32,
-    deeds: VecDeque<Deed>,
+    actions: VecDeque<Action>,
     /// The load that it waits for, or has waited for last.
     load: Option<u64>,
 }
 
 impl Processor {
     pub(super) fn new(owner: u32) -> Self {
-        Self { owner, deeds: VecDeque::new(), load: None }
+        Self { owner, actions: VecDeque::new(), load: None }
     }
 
     pub(super) fn owner(&self) -> u32 {
         self.owner
     }
 
-    pub(super) fn deeds(&self) -> &VecDeque<Deed> {
-        &self.deeds
+    pub(super) fn actions(&self) -> &VecDeque<Action> {
+        &self.actions
     }
 
-    pub(super) fn plan(&mut self, deed: Deed) {
-        self.deeds.push_back(deed);
+    pub(super) fn plan(&mut self, action: Action) {
+        self.actions.push_back(action);
     }
 
     /// Takes its next action, if it does not wait for a load.
-    pub(super) fn next(&mut self, loads: &Loads) -> Option<Deed> {
+    pub(super) fn next(&mut self, loads: &Loads) -> Option<Action> {
         let waits = self.load.is_some_and(|load| loads.is_waiting(load));
-        if waits { None } else { self.deeds.pop_front() }
+        if waits { None } else { self.actions.pop_front() }
     }
 
     /// Puts an action, or the rest of it, before all others.
-    pub(super) fn go_on_with(&mut self, deed: Option<Deed>) {
-        deed.into_iter().for_each(|deed| self.deeds.push_front(deed));
+    pub(super) fn go_on_with(&mut self, action: Option<Action>) {
+        action.into_iter().for_each(|action| self.actions.push_front(action));
     }
 
     pub(super) fn wait_for(&mut self, load: Option<u64>) {
@@ -106,8 +106,8 @@ impl Processor {
     }
 
     /// Drops actions on an object that no longer exists.
-    pub(super) fn forget(&mut self, is_gone: impl Fn(&Deed) -> bool) {
-        self.deeds.retain(|deed| !is_gone(deed));
+    pub(super) fn forget(&mut self, is_gone: impl Fn(&Action) -> bool) {
+        self.actions.retain(|action| !is_gone(action));
     }
 
     /// Drops all actions and waits for nothing: the card was reset.
