@@ -13,7 +13,7 @@ use hamlyn_card::ports::{Clock, Packet, Ports};
 use super::clock::{CardClock, SystemClock};
 use super::ports::{BusPorts, Pages};
 use super::snooping::Snooping;
-use super::uplink::{Neighbours, Uplink, Ways, source_of};
+use super::uplink::{Neighbours, SendPaths, Uplink, source_of};
 
 /// BAR of the registers that all models have.
 const REGISTERS: usize = 0;
@@ -248,7 +248,7 @@ impl CardFunction {
 
     pub(super) fn transmit(&mut self, bus: &Bus, neighbours: &mut dyn Neighbours) -> Progress {
         let transmit = |card: &mut dyn Card, ports: &Ports<'_>, uplink: &mut Uplink| {
-            card.transmit(ports, &mut Ways { uplink, neighbours })
+            card.transmit(ports, &mut SendPaths { uplink, neighbours })
         };
         self.with_ports(bus, transmit)
     }

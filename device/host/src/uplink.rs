@@ -290,12 +290,12 @@ impl Neighbours for Alone {
 }
 
 /// A card's send paths: directly to its neighbours, over the link to all other hosts.
-pub(super) struct Ways<'a> {
+pub(super) struct SendPaths<'a> {
     pub(super) uplink: &'a mut Uplink,
     pub(super) neighbours: &'a mut dyn Neighbours,
 }
 
-impl ports::Link for Ways<'_> {
+impl ports::Link for SendPaths<'_> {
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         self.neighbours.hand_over(destination, packet) || self.uplink.send(destination, packet)
     }

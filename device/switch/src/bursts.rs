@@ -75,7 +75,7 @@ impl Default for Policy {
 const MOST_TIMES: usize = 8;
 
 #[derive(Debug)]
-enum Way {
+enum Cutting {
     Quantum(usize),
     Random(Chance),
 }
@@ -84,23 +84,23 @@ enum Way {
 #[derive(Debug)]
 pub(crate) struct Cutter {
     bursts: Vec<Bursts>,
-    way: Way,
+    cutting: Cutting,
 }
 
 impl Cutter {
     /// Returns `None` if no packets can be cut, or the policy disables cutting.
     pub(crate) fn new(bursts: &[Bursts], policy: Policy) -> Option<Cutter> {
-        let way = match policy {
+        let cutting = match policy {
             Policy::Quantum(0) => return None,
-            Policy::Quantum(bytes) => Way::Quantum(bytes),
-            Policy::Random(seed) => Way::Random(Chance::new(seed)),
+            Policy::Quantum(bytes) => Cutting::Quantum(bytes),
+            Policy::Random(seed) => Cutting::Random(Chance::new(seed)),
         };
-        (!bursts.is_empty()).then(|| Cutter { bursts: bursts.to_vec(), way })
+        (!bursts.is_empty()).then(|| Cutter { bursts: bursts.to_vec(), cutting })
     }
 
     /// Returns whether every packet must be held, so that it can be cut.
     pub(crate) fn wants_all(&self) -> bool {
-        matches!(self.way, Way::Random(_))
+        matches!(self.cutting, Cutting::Random(_))
     }
 
     fn of(&self, protocol: Protocol) -> Option<Bursts> {
@@ -116,9 +116,9 @@ impl Cutter {
     /// packets of other sources wait for the same links.
     pub(crate) fn cut_in_mesh(&mut self, packet: &Packet, is_contended: bool) -> Option<(Vec<u8>, Vec<u8>)> {
         let (bursts, length) = (self.of(packet.header.protocol)?, packet.payload.len());
-        let most = match &mut self.way {
-            Way::Quantum(quantum) => (is_contended && length > *quantum).then(|| half(length, *quantum)),
-            Way::Random(chance) => (chance.below(2) == 0).then(|| chance.below(length)),
+        let most = match &mut self.cutting {
+            Cutting::Quantum(quantum) => (is_contended && length > *quantum).then(|| half(length, *quantum)),
+            Cutting::Random(chance) => (chance.below(2) == 0).then(|| chance.below(length)),
         };
         parts(packet, bursts, most?)
     }
@@ -132,9 +132,9 @@ impl Cutter {
         largest: usize,
     ) -> Option<Vec<u8>> {
         let bursts = self.of(first.header.protocol)?;
-        let is_wanted = match &mut self.way {
-            Way::Quantum(_) => !is_contended,
-            Way::Random(chance) => chance.below(2) == 0,
+        let is_wanted = match &mut self.cutting {
+            Cutting::Quantum(_) => !is_contended,
+            Cutting::Random(chance) => chance.below(2) == 0,
         };
         is_wanted.then(|| whole(first, second, bursts, largest)).flatten()
     }
@@ -145,14 +145,14 @@ impl Cutter {
         let Some(first) = held.first() else { return };
         let (protocol, mut length) = (first.header.protocol, first.payload.len());
         let Some(bursts) = self.of(protocol) else { return };
-        match &mut self.way {
-            Way::Quantum(quantum) if held.is_contended() => {
+        match &mut self.cutting {
+            Cutting::Quantum(quantum) if held.is_contended() => {
                 while length > *quantum && cut(held, bursts, half(length, *quantum), counters) {
                     length = held.first().map_or(0, |first| first.payload.len());
                 }
             }
-            Way::Quantum(_) => while join(held, bursts, largest, counters) {},
-            Way::Random(chance) => {
+            Cutting::Quantum(_) => while join(held, bursts, largest, counters) {},
+            Cutting::Random(chance) => {
                 while chance.below(2) == 0 && join(held, bursts, largest, counters) {}
                 let length = held.first().map_or(0, |first| first.payload.len());
                 if chance.below(2) == 0 {

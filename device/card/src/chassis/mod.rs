@@ -24,4 +24,4 @@ mod registers;
 pub mod sleeper;
 pub mod table;
 
-pub use registers::{Chassis, Plate, Written};
+pub use registers::{Chassis, Constants, Written};

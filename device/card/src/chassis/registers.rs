@@ -18,7 +18,7 @@ const COMMAND_PAGE_HIGH: u32 = ULN_REG_COMMAND_PAGE + 4;
 
 /// Constant register contents: the model and the card's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plate {
+pub struct Constants {
     /// `*_MODEL`.
     pub model: u32,
     /// Version of the model's ABI.
@@ -48,7 +48,7 @@ pub enum Written {
 /// The state behind the family's registers.
 #[derive(Debug)]
 pub struct Chassis {
-    plate: Plate,
+    constants: Constants,
     /// False at power-on: incoming packets are discarded (section 2.8).
     enabled: bool,
     handshake: Handshake,
@@ -65,11 +65,11 @@ pub struct Chassis {
 impl Chassis {
     /// Creates a chassis in its power-on state.
     #[must_use]
-    pub fn new(plate: Plate) -> Self {
+    pub fn new(constants: Constants) -> Self {
         Self {
-            plate,
+            constants,
             enabled: false,
-            handshake: Handshake::new(plate.handshake_ms),
+            handshake: Handshake::new(constants.handshake_ms),
             place: None,
             link_changes: 0,
             features: 0,
@@ -89,7 +89,7 @@ impl Chassis {
     /// Returns to the power-on state, except for the link, which the host does not control.
     pub fn reset(&mut self) {
         let Self { place, link_changes, features, .. } = *self;
-        *self = Self { place, link_changes, features, ..Self::new(self.plate) };
+        *self = Self { place, link_changes, features, ..Self::new(self.constants) };
     }
 
     /// Whether the card accepts packets. If not, it discards them (section 2.8).
@@ -102,7 +102,7 @@ impl Chassis {
     /// Returns the value of a register, or `None` if the family has no such register.
     #[must_use]
     pub fn read(&self, offset: u32) -> Option<u64> {
-        let Plate { model, abi_version, vectors, handshake_ms } = self.plate;
+        let Constants { model, abi_version, vectors, handshake_ms } = self.constants;
         Some(match offset {
             ULN_REG_MAGIC => ULN_MAGIC.into(),
             ULN_REG_MODEL => model.into(),
@@ -156,8 +156,8 @@ impl Chassis {
 
     fn test_interrupt(&self, ports: &Ports<'_>, value: u64) {
         match u16::try_from(value) {
-            Ok(vector) if u32::from(vector) < self.plate.vectors => ports.interrupt.raise(vector),
-            _ => tracing::debug!(value, limit = self.plate.vectors - 1, "no such vector to test"),
+            Ok(vector) if u32::from(vector) < self.constants.vectors => ports.interrupt.raise(vector),
+            _ => tracing::debug!(value, limit = self.constants.vectors - 1, "no such vector to test"),
         }
     }
 
@@ -195,7 +195,7 @@ impl Chassis {
         if has_lapsed {
             tracing::warn!(
                 "the host has not restarted the handshake timer for {} ms: what arrives is discarded",
-                self.plate.handshake_ms
+                self.constants.handshake_ms
             );
             self.enable(now, false);
         }

@@ -20,7 +20,7 @@ pub struct Sleeper {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     /// No waiter sleeps, or its condition is not met.
-    Nobody,
+    NotAsleep,
     /// An interrupt was already pending, whose handler will also find this.
     Coalesced,
     /// The vector was raised.
@@ -59,7 +59,7 @@ impl Sleeper {
         if window.load(self.armed) == ULN_ARMED_YES && wanted() {
             self.fire(window, interrupt)
         } else {
-            Wake::Nobody
+            Wake::NotAsleep
         }
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Events {
 
 /// The result of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Recorded {
     /// A record was written.
     Written,
     /// The source already has a record that was not taken.
@@ -108,11 +108,11 @@ impl Events {
     }
 
     /// Records an event of a member.
-    pub(crate) fn tell(&mut self, dma: &dyn Dma, source: Source) -> Result<Told, DmaFault> {
+    pub(crate) fn tell(&mut self, dma: &dyn Dma, source: Source) -> Result<Recorded, DmaFault> {
         self.look(dma)?;
         let last = self.last.get(&source);
         if last.is_some_and(|number| is_untaken(*number, self.written, self.taken)) {
-            return Ok(Told::Coalesced);
+            return Ok(Recorded::Coalesced);
         }
         let place = u64::from(self.written % self.records) * u64::from(CLAN_EVENT_SIZE);
         let address = self.area.locate(dma, u64::from(CLAN_EVENTS_HEAD) + place)?;
@@ -121,7 +121,7 @@ impl Events {
         self.last.insert(source, self.written);
         self.written = self.written.wrapping_add(1);
         dma.publish(address + 12, self.written)?;
-        Ok(Told::Written)
+        Ok(Recorded::Written)
     }
 
     /// Reads how many records the owner has taken. An owner that has not taken a record found

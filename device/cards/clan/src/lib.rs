@@ -58,7 +58,7 @@ use hamlyn_abi::clan::registers::{CLAN_JOIN_LEAVING, CLAN_VECTOR_FIFO};
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
 use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Widths};
-use hamlyn_card::chassis::{Chassis, Plate};
+use hamlyn_card::chassis::{Chassis, Constants};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 use self::apertures::Apertures;
@@ -101,7 +101,7 @@ impl ClanCard {
     /// Creates a card at power-on.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let plate = Plate {
+        let constants = Constants {
             model: CLAN_MODEL,
             abi_version: CLAN_ABI_VERSION,
             vectors: CLAN_VECTOR_FIFO + 1,
@@ -109,7 +109,7 @@ impl ClanCard {
         };
         Self {
             options,
-            chassis: Chassis::new(plate),
+            chassis: Chassis::new(constants),
             apertures: Apertures::new(options.apertures),
             windows: Windows::new(options.window_pages),
             telling: Telling::new(&options),

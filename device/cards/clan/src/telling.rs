@@ -15,7 +15,7 @@ use hamlyn_card::chassis::table::Table;
 use hamlyn_card::ports::{DmaFault, Ports};
 
 use crate::endpoints::{Endpoint, Endpoints, FaultReport};
-use crate::events::{Events, Source, Told};
+use crate::events::{Events, Recorded, Source};
 use crate::model::Options;
 
 /// The endpoints, and all that their owners and the driver are told by.
@@ -195,11 +195,11 @@ impl Telling {
         let Some((index, queue)) = index.and_then(|index| Some((index, self.events.at_mut(index)?))) else {
             return Ok(());
         };
-        let told = queue.tell(ports.dma, Source { endpoint, kind, detail })?;
-        let wakes = told == Told::Written && std::mem::take(&mut queue.armed);
-        self.count(match told {
-            Told::Written => ClanStatistic::Events,
-            Told::Coalesced => ClanStatistic::EventsCoalesced,
+        let recorded = queue.tell(ports.dma, Source { endpoint, kind, detail })?;
+        let wakes = recorded == Recorded::Written && std::mem::take(&mut queue.armed);
+        self.count(match recorded {
+            Recorded::Written => ClanStatistic::Events,
+            Recorded::Coalesced => ClanStatistic::EventsCoalesced,
         });
         if wakes { self.put(ports, CLAN_FIFO_EVENTS | index) } else { Ok(()) }
     }

@@ -56,7 +56,7 @@ use hamlyn_abi::dart::registers::DART_VECTOR_FIFO;
 use hamlyn_abi::dart::statistics::DartStatistic;
 use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
 use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Widths};
-use hamlyn_card::chassis::{Chassis, Plate};
+use hamlyn_card::chassis::{Chassis, Constants};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 pub use self::backlog::TURN;
@@ -88,7 +88,7 @@ impl DartCard {
     /// Creates a card at power-on.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let plate = Plate {
+        let constants = Constants {
             model: DART_MODEL,
             abi_version: DART_ABI_VERSION,
             vectors: DART_VECTOR_FIFO + 1,
@@ -96,7 +96,7 @@ impl DartCard {
         };
         Self {
             options,
-            chassis: Chassis::new(plate),
+            chassis: Chassis::new(constants),
             memory: Memory::new(&options),
             traffic: Traffic::new(options.connections),
             telling: Telling::new(options.queues),

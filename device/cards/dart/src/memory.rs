@@ -14,14 +14,14 @@ use hamlyn_card::ports::Dma;
 use crate::endpoints::{Absent, Endpoint, Piece, Wait};
 use crate::model::Options;
 use crate::tlb::Tlb;
-use crate::translations::{Report, Told};
+use crate::translations::{FillRegisters, Report};
 
 /// The Endpoint Table with its translations, the address registers and the program entries.
 #[derive(Debug)]
 pub(crate) struct Memory {
     endpoints: Table<Endpoint>,
     tlb: Tlb,
-    told: Told,
+    fill: FillRegisters,
     registers: Vec<u64>,
     program: Vec<DartEntry>,
 }
@@ -31,7 +31,7 @@ impl Memory {
         Self {
             endpoints: Table::new(options.endpoints),
             tlb: Tlb::new(options.tlb, options.policy),
-            told: Told::default(),
+            fill: FillRegisters::default(),
             registers: vec![0; options.registers as usize],
             program: vec![DartEntry::default(); options.program as usize],
         }
@@ -79,13 +79,13 @@ impl Memory {
     }
 
     /// Returns the page that the driver reports on.
-    pub(crate) fn told(&mut self) -> &mut Told {
-        &mut self.told
+    pub(crate) fn fill_registers(&mut self) -> &mut FillRegisters {
+        &mut self.fill
     }
 
     /// Handles the driver's report that a page is there, or nowhere.
     pub(crate) fn fill(&mut self, frame: u64) -> Report {
-        let report = self.told.report(frame);
+        let report = self.fill.report(frame);
         if let Some(frame) = report.frame {
             self.tlb.fill(report.page, frame);
         }
@@ -95,7 +95,7 @@ impl Memory {
     /// Handles the driver's report that `count` pages have moved or gone. Returns their address
     /// space and their numbers.
     pub(crate) fn invalidate(&mut self, count: u64) -> (u32, Range<u64>) {
-        let (space, numbers) = self.told.range(count);
+        let (space, numbers) = self.fill.range(count);
         self.tlb.invalidate(space, numbers.clone());
         (space, numbers)
     }

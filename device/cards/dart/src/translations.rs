@@ -8,9 +8,9 @@ use hamlyn_abi::dart::registers::{DART_FRAME_NONE, DART_FRAME_WRITABLE};
 use crate::endpoints::{PAGE, Wait};
 use crate::tlb::{Frame, Page};
 
-/// The page that the driver reports on.
+/// The registers in which the driver names the page that it reports on.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Told {
+pub(crate) struct FillRegisters {
     space: u32,
     /// Virtual address, in pages.
     page: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Report {
     writers_alone: bool,
 }
 
-impl Told {
+impl FillRegisters {
     pub(crate) fn set_space(&mut self, space: u32) {
         self.space = space;
     }

@@ -24,7 +24,7 @@ use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
 use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Widths};
 use hamlyn_card::chassis::counters::Counters;
 use hamlyn_card::chassis::table::Table;
-use hamlyn_card::chassis::{Chassis, Plate};
+use hamlyn_card::chassis::{Chassis, Constants};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 use self::mailbox::Mailbox;
@@ -50,14 +50,14 @@ impl EchoCard {
     /// Creates a card at power-on, with `mailboxes` mailboxes.
     #[must_use]
     pub fn new(mailboxes: u32, handshake_ms: u32) -> Self {
-        let plate = Plate {
+        let constants = Constants {
             model: ECHO_MODEL,
             abi_version: ECHO_ABI_VERSION,
             vectors: ECHO_VECTOR + 1,
             handshake_ms,
         };
         Self {
-            chassis: Chassis::new(plate).with_coherent_windows(true),
+            chassis: Chassis::new(constants).with_coherent_windows(true),
             mailboxes: Table::new(mailboxes),
             turn: 0,
             counters: Counters::default(),

@@ -193,7 +193,7 @@ impl EchoCard {
         };
         mailbox.deposit(ports, &record, &mut bytes).map_err(|_| EchoStatistic::Discarded)?;
         match mailbox.sleeper.wake(ports.window(OUTBOXES), ports.interrupt) {
-            Wake::Nobody => {}
+            Wake::NotAsleep => {}
             Wake::Coalesced => self.counters.add(EchoStatistic::InterruptsCoalesced, 1),
             Wake::Interrupted => self.counters.add(EchoStatistic::Interrupts, 1),
         }

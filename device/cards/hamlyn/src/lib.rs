@@ -40,7 +40,7 @@ use hamlyn_abi::hamlyn::identity::{
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::HAMLYN_DOORBELL_SIZE;
 use hamlyn_card::card::{Bar, Card, Identity, Place, Posted, Progress, Reading, Widths};
-use hamlyn_card::chassis::{Chassis, Plate};
+use hamlyn_card::chassis::{Chassis, Constants};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 pub use self::model::MODEL;
@@ -75,7 +75,7 @@ impl HamlynCard {
         let slots = options.slots()?;
         Ok(Self {
             options,
-            chassis: Chassis::new(Plate {
+            chassis: Chassis::new(Constants {
                 model: HAMLYN_MODEL,
                 abi_version: HAMLYN_ABI_VERSION,
                 vectors: options.vectors,

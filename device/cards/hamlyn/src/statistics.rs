@@ -10,7 +10,7 @@ pub(super) type Counters = counters::Counters<{ HAMLYN_STATISTICS as usize }>;
 #[inline]
 pub(super) fn count_wake(counters: &mut Counters, wake: Wake) {
     match wake {
-        Wake::Nobody => {}
+        Wake::NotAsleep => {}
         Wake::Coalesced => counters.add(Statistic::InterruptsCoalesced, 1),
         Wake::Interrupted => counters.add(Statistic::Interrupts, 1),
     }

@@ -37,7 +37,7 @@ use hamlyn_abi::shrimp::registers::SHRIMP_VECTOR_OUTGOING;
 use hamlyn_abi::shrimp::statistics::{SHRIMP_STATISTICS, ShrimpStatistic};
 use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Store, Widths};
 use hamlyn_card::chassis::counters::Counters;
-use hamlyn_card::chassis::{Chassis, Plate};
+use hamlyn_card::chassis::{Chassis, Constants};
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 use self::arrivals::Arrivals;
@@ -89,14 +89,14 @@ impl ShrimpCard {
     /// Creates a card at power-on.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let plate = Plate {
+        let constants = Constants {
             model: SHRIMP_MODEL,
             abi_version: SHRIMP_ABI_VERSION,
             vectors: SHRIMP_VECTOR_OUTGOING + 1,
             handshake_ms: options.handshake_ms,
         };
         Self {
-            chassis: Chassis::new(plate),
+            chassis: Chassis::new(constants),
             nipt: Nipt::new(options.pages),
             outgoing: Outgoing::new(options.fifo as usize),
             merge_time: Duration::from_micros(options.merge_us.into()),

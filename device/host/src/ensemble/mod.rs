@@ -10,10 +10,10 @@
 //!
 //! * `round`: the cards and the switch, and the work of a round
 //! * `roster`: which of the cards are polled
-//! * `ears`: the threads that handle the machines' messages, and how they share the ensemble
+//! * `pollers`: the threads that handle the machines' messages, and how they share the ensemble
 //! * `process`: the event loop
 
-mod ears;
+mod pollers;
 mod process;
 mod roster;
 mod round;

@@ -25,14 +25,14 @@ pub(super) struct Shared {
     /// Held by the thread that gets the ensemble next. A thread that has just released the ensemble
     /// and wants it again queues behind the other waiters.
     next: Mutex<()>,
-    hall: Mutex<Hall>,
+    state: Mutex<State>,
     /// Wakes the main thread.
     bell: Bell,
     /// The main thread's end of that bell.
     pub(super) waker: Bell,
 }
 
-struct Hall {
+struct State {
     ensemble: Ensemble,
     /// The tick that the main thread waits for.
     awaited: Option<Duration>,
@@ -42,16 +42,16 @@ struct Hall {
 
 impl Shared {
     pub(super) fn new(ensemble: Ensemble) -> io::Result<Self> {
-        let hall = Mutex::new(Hall { ensemble, awaited: None, failure: None });
+        let state = Mutex::new(State { ensemble, awaited: None, failure: None });
         let (bell, waker) = Bell::pair()?;
-        Ok(Self { next: Mutex::new(()), hall, bell, waker })
+        Ok(Self { next: Mutex::new(()), state, bell, waker })
     }
 
-    fn enter(&self) -> anyhow::Result<MutexGuard<'_, Hall>> {
+    fn enter(&self) -> anyhow::Result<MutexGuard<'_, State>> {
         let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let hall = self.hall.lock().map_err(|_| anyhow!("a thread of the fabric has panicked"));
+        let state = self.state.lock().map_err(|_| anyhow!("a thread of the fabric has panicked"));
         drop(next);
-        hall
+        state
     }
 
     /// Calls `act` with exclusive access to the ensemble. Fails if another thread has panicked with
@@ -63,25 +63,25 @@ impl Shared {
     /// Works, for a thread that calls again in time for the next tick. Returns how long it may
     /// wait, in milliseconds. Fails if a message thread has failed.
     pub(super) fn work_and_tick(&self) -> anyhow::Result<i32> {
-        let mut hall = self.enter()?;
-        hall.failure.take().map_or(Ok(()), Err)?;
-        hall.ensemble.tick();
-        let done = hall.ensemble.work();
-        hall.awaited = hall.ensemble.next_tick();
-        Ok(if done { hall.ensemble.wait() } else { 0 })
+        let mut state = self.enter()?;
+        state.failure.take().map_or(Ok(()), Err)?;
+        state.ensemble.tick();
+        let done = state.ensemble.work();
+        state.awaited = state.ensemble.next_tick();
+        Ok(if done { state.ensemble.wait() } else { 0 })
     }
 
     /// Handles a machine's messages and the work that follows from them. Returns `false` if there
     /// is more work, and `None` if the machine no longer exists.
-    fn hear(&self, station: usize, socket: Socket) -> anyhow::Result<Option<bool>> {
-        let mut hall = self.enter()?;
-        if !hall.ensemble.serve(station, socket) {
+    fn serve(&self, station: usize, socket: Socket) -> anyhow::Result<Option<bool>> {
+        let mut state = self.enter()?;
+        if !state.ensemble.serve(station, socket) {
             return Ok(None);
         }
-        let done = hall.ensemble.work();
-        let next = hall.ensemble.next_tick();
-        if next.is_some_and(|next| hall.awaited.is_none_or(|awaited| next < awaited)) {
-            hall.awaited = next;
+        let done = state.ensemble.work();
+        let next = state.ensemble.next_tick();
+        if next.is_some_and(|next| state.awaited.is_none_or(|awaited| next < awaited)) {
+            state.awaited = next;
             self.bell.ring();
         }
         Ok(Some(done))
@@ -89,12 +89,12 @@ impl Shared {
 
     /// Closes all sockets. The message threads end at their next message.
     pub(super) fn close(&self) {
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner).ensemble.stations.clear();
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).ensemble.stations.clear();
     }
 }
 
 /// A thread that handles the messages of one socket.
-struct Ear {
+struct Poller {
     shared: Arc<Shared>,
     station: usize,
     socket: Socket,
@@ -109,28 +109,28 @@ pub(super) fn listen(shared: &Arc<Shared>, cores: &[u16]) -> anyhow::Result<()> 
     for core in cores {
         ensure!(allowed.is_set((*core).into()), "core {core} is not there, or not for this process");
     }
-    let ears = shared.with(|ensemble| {
+    let pollers = shared.with(|ensemble| {
         let stations = ensemble.stations.iter().enumerate();
         let waiters = stations.flat_map(|(station, at)| at.waiters().map(move |found| (station, found)));
         waiters
             .map(|(station, (socket, waiter))| {
                 let core = cores[station % cores.len()].into();
-                Ok(Ear { shared: shared.clone(), station, socket, waiter: waiter?, core })
+                Ok(Poller { shared: shared.clone(), station, socket, waiter: waiter?, core })
             })
-            .collect::<io::Result<Vec<Ear>>>()
+            .collect::<io::Result<Vec<Poller>>>()
     })?;
-    for ear in ears.context("cannot wait for a machine")? {
-        let name = format!("card{}", ear.station);
-        thread::Builder::new().name(name).spawn(move || ear.run()).context("cannot start a thread")?;
+    for poller in pollers.context("cannot wait for a machine")? {
+        let name = format!("card{}", poller.station);
+        thread::Builder::new().name(name).spawn(move || poller.run()).context("cannot start a thread")?;
     }
     Ok(())
 }
 
-impl Ear {
+impl Poller {
     fn run(self) {
         let Err(error) = self.listen() else { return };
-        if let Ok(mut hall) = self.shared.enter() {
-            hall.failure = Some(error.context(format!("card {} is heard no more", self.station)));
+        if let Ok(mut state) = self.shared.enter() {
+            state.failure = Some(error.context(format!("card {} is not served any more", self.station)));
         }
     }
 
@@ -143,7 +143,7 @@ impl Ear {
             if done {
                 self.waiter.wait()?;
             }
-            match self.shared.hear(self.station, self.socket)? {
+            match self.shared.serve(self.station, self.socket)? {
                 Some(all) => done = all,
                 None => return Ok(()),
             }
@@ -151,7 +151,7 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for Poller {
     /// A process must end if one of its message threads ends, also by a panic. So this wakes the
     /// main thread, which checks for the cause.
     fn drop(&mut self) {

@@ -1,11 +1,11 @@
 //! The event loop of `hamlyn fabric`.
 //!
 //! Only the machines' messages and signals come from outside. By default one thread handles all of
-//! them. With `--cores`, separate threads handle the machines' messages ([`ears`]), and the main
+//! them. With `--cores`, separate threads handle the machines' messages ([`pollers`]), and the main
 //! thread handles the rest: signals, readers of the counters, the cards' timers, and messages for
 //! functions with express memory. Such functions may be many, but they get few messages.
 //!
-//! [`ears`]: super::ears
+//! [`pollers`]: super::pollers
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use anyhow::{Context, anyhow};
 use event_manager::{EventManager, EventOps, EventSet, Events, MutEventSubscriber, SubscriberOps};
 
 use super::Options;
-use super::ears::{self, Shared};
+use super::pollers::{self, Shared};
 use super::round::Ensemble;
 use crate::limits;
 use crate::signals::stop_on_signals;
@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 fn run_loop(shared: &Arc<Shared>, sockets: Vec<(RawFd, u32)>, cores: &[u16]) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     if !cores.is_empty() {
-        ears::listen(shared, cores)?;
+        pollers::listen(shared, cores)?;
     }
     let stat = StatServer::bind("fabric", "fabric")?;
     let mut manager = EventManager::new().context("cannot make an event manager")?;

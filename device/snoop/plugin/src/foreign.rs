@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 mod api;
-mod ask;
+mod reported;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +23,7 @@ use hamlyn_snoop::Machine;
 use crate::decode::{Effect, LONGEST, effect};
 use crate::snooper::{Code, Snooper};
 use api::{Api, Block, INTERRUPT, Info, exists, running_processor};
-use ask::Told;
+use reported::ReportedStore;
 
 /// The oldest interface version with everything that we need.
 const OLDEST: c_int = 5;
@@ -238,6 +238,6 @@ extern "C" fn nests(processor: c_uint, _: *mut c_void) {
 /// Called after a store.
 extern "C" fn stored(processor: c_uint, info: u32, address: u64, _: *mut c_void) {
     if let Some(installed) = INSTALLED.get() {
-        installed.snooper.store(processor, running, address, &Told { api: &installed.api, info });
+        installed.snooper.store(processor, running, address, &ReportedStore { api: &installed.api, info });
     }
 }

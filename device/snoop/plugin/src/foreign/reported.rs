@@ -4,13 +4,13 @@ use super::api::Api;
 use crate::snooper::Access;
 
 /// A store that was just made.
-pub(super) struct Told<'a> {
+pub(super) struct ReportedStore<'a> {
     pub(super) api: &'a Api,
     /// QEMU's own description of the store.
     pub(super) info: u32,
 }
 
-impl Access for Told<'_> {
+impl Access for ReportedStore<'_> {
     fn width(&self) -> u64 {
         // QEMU makes no store wider than 16 bytes.
         1 << self.api.shift(self.info).min(4)
