@@ -176,8 +176,8 @@ impl CardFunction {
 
     /// Handles a message of the plugin, or a plugin that has connected or disconnected.
     pub(super) fn hear_plugin(&mut self, bus: &Bus) {
-        let somebody_waits = self.snooping.as_mut().is_some_and(Snooping::look);
-        if somebody_waits {
+        let has_waiter = self.snooping.as_mut().is_some_and(Snooping::look);
+        if has_waiter {
             // The last stores of a plugin that has left are taken before the next plugin is
             // accepted.
             self.take_stores(bus, self.most_stores());

@@ -12,7 +12,7 @@ use crate::call::{Failure, at_once, call, retry, timeout};
 use crate::card::hamlyn_card;
 use crate::datagram::hamlyn_datagram_receiver;
 use crate::exported::{Out, exported};
-use crate::manager::{Way, hamlyn_manager};
+use crate::manager::{Posted, hamlyn_manager};
 use crate::memory::lent;
 use crate::stream::{
     hamlyn_stream_options, hamlyn_stream_receiver, hamlyn_stream_sender, read_options, send_with,
@@ -159,7 +159,7 @@ fn hamlyn_datagram_send_from(
     let handle = retry(manager.manager.terminus(), timeout_ms, || {
         sender.try_send_from(&to, &buffer.0, part.clone(), offset, reply.as_ref())
     })?;
-    manager.sending().add(Way::Bytes(handle));
+    manager.sending().add(Posted::Bytes(handle));
 }
 
 /// Sends `length` bytes from `start` in a buffer by a stream, without copying. Do not change the
@@ -198,7 +198,7 @@ fn hamlyn_tag_send_from(
     let handle = retry(sender.terminus(), timeout_ms, || {
         sender.try_send_from(&to, &buffer.0, part.clone(), offset, tag)
     })?;
-    manager.sending().add(Way::Bytes(handle));
+    manager.sending().add(Posted::Bytes(handle));
 }
 }
 

@@ -7,7 +7,7 @@ use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 
 use crate::call::{retry, wait};
 use crate::exported::{Out, exported};
-use crate::manager::{Way, hamlyn_manager};
+use crate::manager::{Posted, hamlyn_manager};
 use crate::memory::{bytes, items_mut};
 use crate::ticket::{HAMLYN_TICKET_SIZE, hamlyn_ticket};
 
@@ -142,11 +142,11 @@ fn hamlyn_datagram_send(
     let sender = DatagramSender::new(&manager.manager);
     let way = retry(manager.manager.terminus(), timeout_ms, || {
         if length <= DatagramSender::MAX_DIRECT {
-            return Ok(Way::Bytes(sender.try_send(&to, data, offset, reply.as_ref())?));
+            return Ok(Posted::Bytes(sender.try_send(&to, data, offset, reply.as_ref())?));
         }
         let mut buffer = manager.manager.allocate(length)?;
         buffer.write(0, data)?;
-        Ok(Way::Buffer(sender.try_send_buffer(&to, buffer, offset, reply.as_ref())?))
+        Ok(Posted::Buffer(sender.try_send_buffer(&to, buffer, offset, reply.as_ref())?))
     })?;
     manager.sending().add(way);
 }

@@ -30,7 +30,7 @@ pub struct hamlyn_manager {
 #[derive(Default)]
 pub(crate) struct Sending {
     /// In the order in which the card takes them.
-    under_way: VecDeque<Way>,
+    in_flight: VecDeque<Posted>,
     /// Why the card refused one. Kept until it is taken.
     refused: Option<Error>,
     /// Memory for a tagged remote write that is too long for a request.
@@ -40,16 +40,16 @@ pub(crate) struct Sending {
 }
 
 /// A message that the card may not have taken yet.
-pub(crate) enum Way {
+pub(crate) enum Posted {
     Bytes(Handle),
     Buffer(Sent),
 }
 
-impl Way {
+impl Posted {
     fn is_complete(&self) -> hamlyn::Result<bool> {
         match self {
-            Way::Bytes(handle) => handle.is_complete(),
-            Way::Buffer(sent) => sent.is_complete(),
+            Posted::Bytes(handle) => handle.is_complete(),
+            Posted::Buffer(sent) => sent.is_complete(),
         }
     }
 }
@@ -74,22 +74,22 @@ impl Sending {
         self.long.as_mut().ok_or(Error::Unsupported("no send buffer"))
     }
 
-    pub(crate) fn add(&mut self, way: Way) {
-        while let Some(first) = self.under_way.front() {
+    pub(crate) fn add(&mut self, posted: Posted) {
+        while let Some(first) = self.in_flight.front() {
             match first.is_complete() {
                 Ok(false) => break,
                 Ok(true) => {}
                 Err(error) => self.refused = Some(error),
             }
-            self.under_way.pop_front();
+            self.in_flight.pop_front();
         }
-        self.under_way.push_back(way);
+        self.in_flight.push_back(posted);
     }
 
     /// Returns why the card refused one of the finished messages, if it did.
     fn take_refusal(&mut self) -> Option<Error> {
-        let refused = self.under_way.iter().find_map(|way| way.is_complete().err());
-        self.under_way.retain(|way| way.is_complete().is_ok_and(|complete| !complete));
+        let refused = self.in_flight.iter().find_map(|way| way.is_complete().err());
+        self.in_flight.retain(|way| way.is_complete().is_ok_and(|complete| !complete));
         self.refused.take().or(refused)
     }
 }

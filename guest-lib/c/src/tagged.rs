@@ -9,7 +9,7 @@ use libc::EAGAIN;
 use crate::call::{Failure, retry, timeout};
 use crate::card::hamlyn_card;
 use crate::exported::{Out, exported};
-use crate::manager::{Way, hamlyn_manager};
+use crate::manager::{Posted, hamlyn_manager};
 use crate::memory::{bytes, bytes_mut};
 use crate::ticket::hamlyn_ticket;
 
@@ -48,7 +48,7 @@ fn hamlyn_tag_send(
             buffer.write(0, data)?;
             sender.try_send(&ticket, buffer.piece(0, length)?, offset, tag)?
         };
-        sending.add(Way::Bytes(handle));
+        sending.add(Posted::Bytes(handle));
         Ok(())
     })?
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
 use serde_json::{Value, json};
 
-use crate::express::{desk, is_all_unused};
+use crate::express::{desk, no_pages_are_held};
 use crate::express_ends::settle;
 use crate::{Turn, eventually, shared_as};
 
@@ -51,7 +51,7 @@ fn c_server_survives_a_client_it_cannot_accept() -> Result<()> {
     let said = server.answer()?;
     ensure!(said["refused"].is_string(), "{said}");
     drop(hog);
-    eventually(|| is_all_unused(&mut watcher, 0), "the pages are given back")?;
+    eventually(|| no_pages_are_held(&mut watcher, 0), "the pages are given back")?;
     let answers = lab.vm(0).run(["c-express", "1", "chan", "next"])?.finish()?;
     ensure!(answers == [json!({ "express": true }), json!({ "back": "next" })], "{answers:?}");
     Ok(())
@@ -106,7 +106,7 @@ fn nothing_is_left(lab: &Lab) -> Result<()> {
         // A process that has never made an area has not yet asked the peer to settle pages left by
         // an earlier driver.
         settle(&mut asking, 1 - vm)?;
-        eventually(|| is_all_unused(&mut asking, 1 - vm), "all pages are given back")
+        eventually(|| no_pages_are_held(&mut asking, 1 - vm), "all pages are given back")
     })
 }
 

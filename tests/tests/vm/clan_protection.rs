@@ -123,7 +123,7 @@ fn forged_descriptors_are_refused_locally_and_remotely() -> Result<()> {
         victim.is_unharmed()?;
     }
     only_what_is_allowed(&lab, &mut victim, &mut intruders[1])?;
-    a_closed_aperture_is_unreachable(&lab, &mut victim, &mut intruders)?;
+    closed_aperture_is_stale_for_all(&lab, &mut victim, &mut intruders)?;
     drop((victim, intruders));
     for vm in 0..3 {
         nothing_is_left(&lab, vm)?;
@@ -155,7 +155,7 @@ fn only_what_is_allowed(lab: &Lab, victim: &mut Victim, intruder: &mut Desk<Run>
 
 /// Checks that a closed aperture's descriptor is stale for every holder, also when another aperture
 /// follows it.
-fn a_closed_aperture_is_unreachable(
+fn closed_aperture_is_stale_for_all(
     lab: &Lab,
     victim: &mut Victim,
     intruders: &mut [Desk<Run>],

@@ -54,7 +54,7 @@ pub(crate) fn memory(desk: &mut Desk<Run>, host: usize) -> Result<BTreeMap<Strin
 
 /// Returns whether all of the host's half is unused, as if no process had ever had any. `pages` is
 /// the whole half.
-pub(crate) fn is_all_unused(desk: &mut Desk<Run>, host: usize) -> Result<bool> {
+pub(crate) fn no_pages_are_held(desk: &mut Desk<Run>, host: usize) -> Result<bool> {
     let found = memory(desk, host)?;
     Ok(["used", "leaving", "viewed", "held"].iter().all(|count| found[*count] == 0))
 }
@@ -92,7 +92,7 @@ fn counted(lab: &Lab, card: usize, name: &str) -> Result<u64> {
 fn channels_between_two_machines() -> Result<()> {
     let lab = lab_of(express(2));
     every_kind_of_channel(&lab)?;
-    an_idle_channel_costs_nothing(&lab).context("idle")?;
+    idle_channel_costs_nothing(&lab).context("idle")?;
     nothing_is_left_of_many(&lab).context("many")?;
     (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
 }
@@ -174,7 +174,7 @@ fn times_asleep(lab: &Lab, vm: usize) -> Result<u64> {
 
 /// Checks two channels whose receivers sleep. No packets are sent, and each sleeper checks the
 /// peer's host once a second.
-fn an_idle_channel_costs_nothing(lab: &Lab) -> Result<()> {
+fn idle_channel_costs_nothing(lab: &Lab) -> Result<()> {
     const SECONDS: u64 = 3;
     let (mut server, mut client) = (desk(lab, 1)?, desk(lab, 0)?);
     let ([accepted, made], by_memory) = channel((&mut server, 1), &mut client, "idle")?;
@@ -226,8 +226,8 @@ fn nothing_is_left_of_many(lab: &Lab) -> Result<()> {
     server.begin(&format!("serve {count}"))?;
     client.expect(&format!("churn 1 many {count}"), &json!({ "made": count }))?;
     ensure!(server.answer()? == json!({ "served": count }));
-    eventually(|| is_all_unused(&mut client, 1), "all pages are back")?;
-    eventually(|| is_all_unused(&mut server, 0), "all pages are back at the other end")?;
+    eventually(|| no_pages_are_held(&mut client, 1), "all pages are back")?;
+    eventually(|| no_pages_are_held(&mut server, 0), "all pages are back at the other end")?;
     // All of the half can be allocated. Only root may take the reserved part.
     let mut root = Desk(lab.vm(0).run_as(0, ["express-desk"])?);
     let all = memory(&mut root, 1)?["pages"] * 4096;

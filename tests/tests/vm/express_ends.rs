@@ -8,7 +8,7 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::express::{channel, desk, express, express_as, is_all_unused, log_is_clean, memory};
+use crate::express::{channel, desk, express, express_as, log_is_clean, memory, no_pages_are_held};
 use crate::{eventually, lab_of};
 
 /// Pages that a user may take from a half of 128 when no other user has any.
@@ -79,8 +79,8 @@ fn all_is_well(lab: &Lab) -> Result<()> {
     ensure!(pair.at(0, "drop")? == json!({ "dropped": true }));
     settle(&mut pair.zero, 1)?;
     settle(&mut pair.one, 0)?;
-    eventually(|| is_all_unused(&mut pair.zero, 1), "machine 0 has all pages back")?;
-    eventually(|| is_all_unused(&mut pair.one, 0), "machine 1 has all pages back")?;
+    eventually(|| no_pages_are_held(&mut pair.zero, 1), "machine 0 has all pages back")?;
+    eventually(|| no_pages_are_held(&mut pair.one, 0), "machine 1 has all pages back")?;
     (0..2).try_for_each(|vm| log_is_clean(lab, vm))
 }
 

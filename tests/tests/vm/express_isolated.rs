@@ -11,7 +11,7 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::express::{channel, desk, express_as, is_all_unused, log_is_clean, ping_pong};
+use crate::express::{channel, desk, express_as, log_is_clean, no_pages_are_held, ping_pong};
 use crate::express_ends::settle;
 use crate::{eventually, lab_of};
 
@@ -33,7 +33,7 @@ fn each_pair_has_its_own_function_and_file() -> Result<()> {
         let counted = &lab.card_counters(vm)?["express"];
         ensure!(*counted == json!({ "part": 1 << 20, "functions": PEERS, "machine": true }), "{counted}");
     }
-    machines_hold_only_their_own_files(&lab)?;
+    no_process_holds_files_of_others(&lab)?;
     ping_pong(&lab, &[], 200, true).context("looking")?;
     ping_pong(&lab, &["--poll", "0"], 100, true).context("asleep")?;
     let mut pairs = [Pair::open(&lab, 0, 1)?, Pair::open(&lab, 1, 2)?, Pair::open(&lab, 2, 0)?];
@@ -47,13 +47,13 @@ fn each_pair_has_its_own_function_and_file() -> Result<()> {
     third.talk()?;
     lab.vm(1).start()?;
     third.talk()?;
-    machines_hold_only_their_own_files(&lab).context("after a machine's death")?;
+    no_process_holds_files_of_others(&lab).context("after a machine's death")?;
     pairs_talk_at_the_same_time(&mut [Pair::open(&lab, 0, 1)?, Pair::open(&lab, 1, 2)?, third])?;
     one_function_goes_and_comes(&lab)?;
     for (vm, host) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
         let mut look = desk(&lab, vm)?;
         settle(&mut look, host)?;
-        eventually(|| is_all_unused(&mut look, host), "all pages are back")?;
+        eventually(|| no_pages_are_held(&mut look, host), "all pages are back")?;
     }
     (0..MACHINES).try_for_each(|vm| log_is_clean(&lab, vm))
 }
@@ -128,7 +128,7 @@ fn one_function_goes_and_comes(lab: &Lab) -> Result<()> {
 
 /// Checks that a card's process and its QEMU hold one file for each other host, and share exactly
 /// one with each of them.
-fn machines_hold_only_their_own_files(lab: &Lab) -> Result<()> {
+fn no_process_holds_files_of_others(lab: &Lab) -> Result<()> {
     let mut of_machines = Vec::new();
     for vm in 0..MACHINES {
         let socket = lab.card_socket(vm)?.to_str().context("no text")?;

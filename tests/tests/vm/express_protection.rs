@@ -9,7 +9,7 @@ use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-use crate::express::{channel, desk, express, is_all_unused, log_is_clean};
+use crate::express::{channel, desk, express, log_is_clean, no_pages_are_held};
 use crate::{eventually, if_long, lab_of};
 
 /// Words of 8 bytes that pages are filled with.
@@ -60,7 +60,7 @@ fn pages_are_accessible_only_to_their_owners() -> Result<()> {
     processes_beside_them(&lab)?;
     all(&mut maker, area, OURS)?;
     all(&mut viewer, view, OURS)?;
-    new_owner_finds_zeros(&lab)?;
+    pages_are_cleared_between_owners(&lab)?;
     // Pages that were given back are no longer visible, at either end. The old mappings remain
     // readable.
     maker.expect(&format!("give {area}"), &json!({ "given": true }))?;
@@ -72,7 +72,7 @@ fn pages_are_accessible_only_to_their_owners() -> Result<()> {
     drop((maker, viewer));
     for (vm, host) in [(0, 1), (1, 0)] {
         let mut look = desk(&lab, vm)?;
-        eventually(|| is_all_unused(&mut look, host), "all pages are back")?;
+        eventually(|| no_pages_are_held(&mut look, host), "all pages are back")?;
         log_is_clean(&lab, vm)?;
     }
     Ok(())
@@ -153,7 +153,7 @@ fn processes_beside_them(lab: &Lab) -> Result<()> {
 
 /// A process fills all pages that it can get, and dies. The next process finds zeros in the same
 /// pages, at both ends.
-fn new_owner_finds_zeros(lab: &Lab) -> Result<()> {
+fn pages_are_cleared_between_owners(lab: &Lab) -> Result<()> {
     // All free pages: root may take all of them.
     let mut root = Desk(lab.vm(0).run_as(0, ["express-desk"])?);
     let there_is = root.ask("memory 1")?;

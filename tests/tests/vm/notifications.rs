@@ -38,8 +38,8 @@ fn only_sleepers_are_interrupted_and_only_on_request() -> Result<()> {
     let lab = shared();
     let awake = notified(&lab, false, &["--ask", "all"])?;
     ensure!(interrupts(&awake) == 0, "awake: {awake}");
-    let nobody_asked = notified(&lab, false, &["--ask", "none"])?;
-    ensure!(interrupts(&nobody_asked) == 0, "{nobody_asked}");
+    let unasked = notified(&lab, false, &["--ask", "none"])?;
+    ensure!(interrupts(&unasked) == 0, "{unasked}");
     // A sleeper is woken, but not once for each message while it has enough to do. The exact number
     // depends on the host.
     let asleep = notified(&lab, true, &["--ask", "all"])?;
