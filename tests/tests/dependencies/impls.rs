@@ -10,8 +10,8 @@ use crate::names::{Crate, Module};
 use crate::root;
 use crate::tokens::{Token, tokens};
 
-/// Types whose methods stand in several files: the crate's folder, the type's file and name, and the
-/// reason.
+/// Types whose methods stand in several files: the crate's folder, the type's file and name, and
+/// the reason.
 const SPREAD: &[(&str, &str, &str, &str)] = &[
     ("device/fabric", "header", "HostId", CONVERSION),
     ("device/cards/hamlyn", "receiving", "Receiving", CARD),

@@ -1,8 +1,8 @@
 //! The simulated operating system of a host: it sets up connections and watches over them.
 //!
 //! `hamlyn_driver_host` has its messages and its state: the driver's own code, guest-driver/kernel.
-//! This file binds that code to a simulated card by well-known slots (section 6.3): the driver's own
-//! terminus, notification queue and slots, as `wellknown.c` does.
+//! This file binds that code to a simulated card by well-known slots (section 6.3): the driver's
+//! own terminus, notification queue and slots, as `wellknown.c` does.
 //!
 //! The slots are privileged and in paranoid one-shot mode, so that an arrived message cannot change
 //! while it is read. The queue has more entries than there can be messages, so it is never overrun.

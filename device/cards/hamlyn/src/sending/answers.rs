@@ -2,8 +2,8 @@
 //!
 //! The requester is not trusted to take the answers. Each requesting host has its own queue of
 //! bounded length. The queues are served in turn, and all of them together take turns with the
-//! termini. The answers to a host that takes nothing are [parked](super::parked), and delay no other
-//! sender.
+//! termini. The answers to a host that takes nothing are [parked](super::parked), and delay no
+//! other sender.
 
 use std::collections::{BTreeMap, VecDeque};
 
