@@ -78,8 +78,11 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     Ok(status)
 }
 
+/// How to describe a card of this name.
+type Describe = fn(&str) -> Outcome<Facts>;
+
 /// The other models, and how to describe a card of each.
-const OTHERS: [(u32, fn(&str) -> Outcome<Facts>); 4] = [
+const OTHERS: [(u32, Describe); 4] = [
     (Shrimp::NUMBER, shrimp::facts),
     (Clan::NUMBER, clan::facts),
     (Dart::NUMBER, dart::facts),
