@@ -408,6 +408,7 @@ impl From<Error> for io::Error {
                 Error::NotConnected => io::ErrorKind::NotConnected,
                 Error::PeerLost(PeerLoss::Host) => io::ErrorKind::HostUnreachable,
                 Error::PeerLost(PeerLoss::Link) => io::ErrorKind::NetworkDown,
+                Error::PeerLost(PeerLoss::CardReset) => io::ErrorKind::ConnectionAborted,
                 _ => io::ErrorKind::ConnectionReset,
             },
             ErrorKind::Unsupported => io::ErrorKind::Unsupported,

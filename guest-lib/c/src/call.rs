@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use hamlyn::shrimp::MappingError;
 use hamlyn::{EndReason, Error, ErrorKind, GivenBack, PeerLoss, Terminus};
 use libc::{
-    EACCES, EAGAIN, EBADMSG, EBUSY, ECANCELED, ECONNREFUSED, ECONNRESET, EDOM, EDQUOT, EHOSTDOWN,
-    EHOSTUNREACH, EINVAL, EIO, ENETDOWN, ENODATA, ENOMEM, ENOSPC, ENOTCONN, EOPNOTSUPP, EOVERFLOW, EPERM,
-    EPIPE, EPROTO, ERANGE, ETIMEDOUT,
+    EACCES, EAGAIN, EBADMSG, EBUSY, ECANCELED, ECONNABORTED, ECONNREFUSED, ECONNRESET, EDOM, EDQUOT,
+    EHOSTDOWN, EHOSTUNREACH, EINVAL, EIO, ENETDOWN, ENETRESET, ENODATA, ENOMEM, ENOSPC, ENOTCONN, EOPNOTSUPP,
+    EOVERFLOW, EPERM, EPIPE, EPROTO, ERANGE, ETIMEDOUT,
 };
 
 thread_local! {
@@ -91,7 +91,9 @@ fn errno(error: &Error) -> c_int {
 fn errno_of_loss(error: &Error) -> c_int {
     match error {
         Error::PeerLost(PeerLoss::Host) => EHOSTDOWN,
+        Error::PeerLost(PeerLoss::HostReset) => ENETRESET,
         Error::PeerLost(PeerLoss::Link) => ENETDOWN,
+        Error::PeerLost(PeerLoss::CardReset) => ECONNABORTED,
         Error::PeerLost(PeerLoss::Overrun) => EOVERFLOW,
         Error::PeerLost(_) => ECONNRESET,
         Error::Fault(_) | Error::Dma(_) => EHOSTDOWN,
@@ -99,7 +101,9 @@ fn errno_of_loss(error: &Error) -> c_int {
         Error::Ended(end) => match end.reason {
             EndReason::NoName | EndReason::BacklogFull | EndReason::Rejected => ECONNREFUSED,
             EndReason::Closed | EndReason::Died => ECONNRESET,
-            EndReason::HostLost | EndReason::HostReset => EHOSTUNREACH,
+            EndReason::HostLost => EHOSTUNREACH,
+            EndReason::HostReset => ENETRESET,
+            EndReason::CardReset => ECONNABORTED,
             _ => ENETDOWN,
         },
         _ => ENOTCONN,
@@ -283,6 +287,25 @@ mod tests {
         }
         assert_eq!(call(|| Err(Failure::argument("a\0b"))), -EINVAL);
         assert_eq!(text(), "a b");
+    }
+
+    #[test]
+    fn losses_of_the_peer_have_different_numbers() {
+        let ended = |reason| Error::Ended(hamlyn::End { reason, private: Vec::new() });
+        for (error, errno) in [
+            (Error::PeerLost(PeerLoss::Process), ECONNRESET),
+            (Error::PeerLost(PeerLoss::Host), EHOSTDOWN),
+            (Error::PeerLost(PeerLoss::HostReset), ENETRESET),
+            (Error::PeerLost(PeerLoss::Link), ENETDOWN),
+            (Error::PeerLost(PeerLoss::CardReset), ECONNABORTED),
+            (ended(EndReason::HostLost), EHOSTUNREACH),
+            (ended(EndReason::HostReset), ENETRESET),
+            (ended(EndReason::LinkLost), ENETDOWN),
+            (ended(EndReason::CardReset), ECONNABORTED),
+        ] {
+            let text = error.to_string();
+            assert_eq!(call(|| Err(error.into())), -errno, "{text}");
+        }
     }
 
     #[test]

@@ -47,7 +47,8 @@ fn hamlyn_stream_listener_fd(listener: &hamlyn_stream_listener) {
 
 /// Accepts the next request, and stores the streams to and from the peer. If the peer dies, calls
 /// on them fail after all arrived data has been received: with -ECONNRESET (its process),
-/// -EHOSTDOWN (its host) or -ENETDOWN (the network path).
+/// -EHOSTDOWN (its host), -ENETRESET (its host or card was restarted), -ENETDOWN (this host's link)
+/// or -ECONNABORTED (this host's card was reset).
 fn hamlyn_stream_accept(
     listener: &hamlyn_stream_listener,
     sender: Out<Box<hamlyn_stream_sender>>,

@@ -58,8 +58,8 @@
 //! - A sender has credit for the receiver's ring, so a program that stops reading blocks only its
 //!   own peer.
 //! - [`crate::PeerLoss`] tells how the peer ended, and is reported after everything the peer had
-//!   sent. The peer closed (`None`), abandoned the channel or stored nonsense; or its process died,
-//!   its host is lost or the link is lost.
+//!   sent. The peer closed (`None`), abandoned the channel or stored nonsense; or its process died;
+//!   or its host is lost or was restarted; or this host's link is lost or its card was reset.
 //!
 //! # Transports
 //! | card | message | arrival is detected by | a sleeper is woken by |

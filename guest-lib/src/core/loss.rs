@@ -13,12 +13,19 @@ pub enum PeerLoss {
     /// The peer is gone or its host is lost; which one is unknown.
     #[error("it has ended, or its host is lost")]
     Gone,
-    /// The peer's host died, was reset or stopped.
-    #[error("its host died, was reset or stopped")]
+    /// The peer's host does not respond: it is dead, paused or unreachable.
+    #[error("its host gives no sign of life")]
     Host,
-    /// The link to the peer is lost.
+    /// The peer's host or card was restarted, or was stalled for long. It has lost what both ends
+    /// had in common, but responds again.
+    #[error("its host or card started anew")]
+    HostReset,
+    /// This host's link was lost, or its card discarded what arrived while the host was stalled.
     #[error("the link is lost")]
     Link,
+    /// This host's card was reset or removed, or has failed.
+    #[error("this host's card was reset")]
+    CardReset,
     /// The peer violated the protocol.
     #[error("it sent {0}")]
     Violation(&'static str),

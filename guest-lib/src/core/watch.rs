@@ -131,9 +131,32 @@ impl From<EndReason> for PeerLoss {
     fn from(reason: EndReason) -> Self {
         match reason {
             EndReason::Died => PeerLoss::Process,
-            EndReason::HostLost | EndReason::HostReset => PeerLoss::Host,
-            EndReason::LinkLost | EndReason::Lapsed | EndReason::CardReset => PeerLoss::Link,
+            EndReason::HostLost => PeerLoss::Host,
+            EndReason::HostReset => PeerLoss::HostReset,
+            EndReason::LinkLost | EndReason::Lapsed => PeerLoss::Link,
+            EndReason::CardReset => PeerLoss::CardReset,
             _ => PeerLoss::Abandoned,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_and_card_losses_differ() {
+        let losses = [
+            (EndReason::HostLost, PeerLoss::Host),
+            (EndReason::HostReset, PeerLoss::HostReset),
+            (EndReason::LinkLost, PeerLoss::Link),
+            (EndReason::Lapsed, PeerLoss::Link),
+            (EndReason::CardReset, PeerLoss::CardReset),
+            (EndReason::Died, PeerLoss::Process),
+            (EndReason::Closed, PeerLoss::Abandoned),
+        ];
+        for (reason, loss) in losses {
+            assert_eq!(PeerLoss::from(reason), loss, "{reason}");
         }
     }
 }

@@ -83,7 +83,9 @@ fn eventful(all: &Outcome, seeds: u64) {
     assert!(often(all.broken_streams, 1000) && often(all.connections, 1000), "{all:?}");
     assert!(often(all.refused_connections, 1000), "{all:?}");
     assert!(often(all.channels, 500) && often(all.said, 5000) && often(all.slept, 500), "{all:?}");
-    assert!(all.channel_ends.iter().all(|count| *count > 0), "{all:?}");
+    // A lost host mostly comes back within a run, and its restart is what the other side is told.
+    let [closed, abandoned, process, _host, reset, link] = all.channel_ends;
+    assert!([closed, abandoned, process, reset, link].iter().all(|count| *count > 0), "{all:?}");
     assert!(all.answers.iter().all(|count| often(*count, 500)), "{all:?}");
     for (reason, count) in EndReason::ALL.into_iter().zip(&all.connection_ends) {
         // The reset of a card also ends its processes: no process is left to get this reason.

@@ -87,7 +87,7 @@ fn all_is_well(lab: &Lab) -> Result<()> {
 /// Checks for a reason that only names the host. Which one it is depends on which event a kernel
 /// sees first.
 fn host_is_lost(answer: &Value) -> Result<()> {
-    ensure!(["Host", "Gone", "Link"].iter().any(|why| answer["lost"] == *why), "{answer}");
+    ensure!(["Host", "HostReset", "Gone", "Link"].iter().any(|why| answer["lost"] == *why), "{answer}");
     Ok(())
 }
 

@@ -32,7 +32,8 @@ fn uln_receiver_destroy(receiver: Box<uln_receiver>);
 /// also if that fails. If the message before was not released, this call releases it and reports
 /// the errors of uln_release. Returns 1, or 0 if the peer has closed the channel and everything was
 /// received. If the peer is lost, fails after all messages that it sent: with -ECONNRESET (its
-/// process, or it dropped its sender), -EHOSTDOWN (its host) or -ENETDOWN (the network path). Fails
+/// process, or it dropped its sender), -EHOSTDOWN (its host), -ENETRESET (its host or card was
+/// restarted), -ENETDOWN (this host's link) or -ECONNABORTED (this host's card was reset). Fails
 /// with -EBADMSG if the peer stored invalid data, which ends the channel.
 fn uln_recv(receiver: &mut uln_receiver, message: Out<uln_message>, timeout_ms: c_int) {
     match receiver.0.take(waits(timeout_ms))? {

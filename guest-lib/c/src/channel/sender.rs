@@ -28,7 +28,8 @@ fn uln_longest(sender: &uln_sender) {
 }
 
 /// Sends a message. Waits while the ring has no room for it. If the peer is lost, fails with
-/// -ECONNRESET (its process), -EHOSTDOWN (its host) or -ENETDOWN (the network path).
+/// -ECONNRESET (its process), -EHOSTDOWN (its host), -ENETRESET (its host or card was restarted),
+/// -ENETDOWN (this host's link) or -ECONNABORTED (this host's card was reset).
 fn uln_send(sender: &mut uln_sender, data: *const c_void, length: usize, timeout_ms: c_int) {
     let data = bytes(data, length, "data")?;
     match waits(timeout_ms) {

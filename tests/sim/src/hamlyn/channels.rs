@@ -9,8 +9,14 @@ use hamlyn::PeerLoss;
 use crate::hamlyn::streams;
 
 /// Ends of a channel that a side may be told of; `None` if the other side has closed it.
-pub const CHANNEL_ENDS: [Option<PeerLoss>; 5] =
-    [None, Some(PeerLoss::Abandoned), Some(PeerLoss::Process), Some(PeerLoss::Host), Some(PeerLoss::Link)];
+pub const CHANNEL_ENDS: [Option<PeerLoss>; 6] = [
+    None,
+    Some(PeerLoss::Abandoned),
+    Some(PeerLoss::Process),
+    Some(PeerLoss::Host),
+    Some(PeerLoss::HostReset),
+    Some(PeerLoss::Link),
+];
 
 /// The messages of one side.
 #[derive(Debug, Clone, Default)]

@@ -66,9 +66,8 @@ impl Watcher<'_> {
         let so = match loss {
             PeerLoss::Abandoned => matches!(record.sides[1 - side].gone, Some((_, Some(_)))),
             PeerLoss::Process => matches!(record.sides[1 - side].gone, Some((_, None))),
-            PeerLoss::Host => {
-                self.has_renewed(own, other, record.asked) || self.has_renewed(other, own, record.asked)
-            }
+            PeerLoss::Host => self.has_renewed(own, other, record.asked),
+            PeerLoss::HostReset => self.has_renewed(other, own, record.asked),
             PeerLoss::Link => {
                 (host.was_unplugged || has_lapsed) && self.has_renewed(own, other, record.asked)
             }
