@@ -137,6 +137,7 @@
 #define uln_system_create hamlyn_driver_system_create
 #define uln_system_free hamlyn_driver_system_free
 #define uln_system_has_host hamlyn_driver_system_has_host
+#define uln_system_hosts hamlyn_driver_system_hosts
 #define uln_system_is_open hamlyn_driver_system_is_open
 #define uln_system_lapsed hamlyn_driver_system_lapsed
 #define uln_system_lose hamlyn_driver_system_lose
