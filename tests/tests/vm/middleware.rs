@@ -68,7 +68,7 @@ fn procedure_calls_work_until_the_server_dies() -> Result<()> {
     let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
     lab.vm(0).kill()?;
     let lost = text(&last(&mut watching)?, "lost");
-    ensure!(lost.contains("its host died") || lost.contains("the link is lost"), "{lost}");
+    ensure!(lost.contains("its host gives no sign of life") || lost.contains("the link is lost"), "{lost}");
     Ok(())
 }
 
