@@ -27,8 +27,6 @@ struct frame_head {
 /* Announcements that are taken in a row. */
 #define TAKEN_AT_ONCE 64
 
-/* Bytes of the control block: a place for each report that may be on its way. */
-#define CONTROL (8 * sizeof(struct uln_lane_report))
 #define RING ULN_PAGE_SIZE
 
 static u32 lane_mirror(const struct uln_lane *lane)
@@ -57,13 +55,10 @@ void uln_lane_broke(struct uln_lane *lane)
 	lane->user->broke(lane);
 }
 
-/*
- * A frame fits wherever the next one begins, though the receiver has not reported a quarter of the
- * ring yet.
- */
+/* Two frames fit into the ring, wherever the first begins. */
 u32 uln_lane_longest(const struct uln_lane *lane)
 {
-	return lane->size / 8 * 3 - FRAME_ALIGN;
+	return lane->size / 2 - FRAME_ALIGN;
 }
 
 static u32 frame_size(u32 length)
@@ -153,19 +148,13 @@ static void lane_breach(struct uln_lane *lane, const char *what)
 	uln_lane_broke(lane);
 }
 
-/*
- * The other host has released what this one has sent. A report that was overtaken by a later one is
- * ignored. The lock is for what a sender has passed to the card, and not counted yet.
- */
-static void lane_take_report(struct uln_lane *lane, u32 at)
+/* The other host has released what this one has sent. */
+static void lane_take_report(struct uln_lane *lane)
 {
-	const struct uln_lane_report *report = lane->base + at;
+	const struct uln_lane_report *report = lane->base;
 	u32 released = le32_to_cpu(READ_ONCE(report->bytes));
 	u32 taken = le32_to_cpu(READ_ONCE(report->deposits));
 
-	guard(spinlock_bh)(&lane->lock);
-	if ((s32)(released - lane->released) < 0 || (s32)(taken - lane->deposits_taken) < 0)
-		return;
 	if (released - lane->released > READ_ONCE(lane->passed) - lane->released ||
 	    taken - lane->deposits_taken > READ_ONCE(lane->deposits) - lane->deposits_taken) {
 		lane_breach(lane, "releases more than was sent");
@@ -182,9 +171,8 @@ static void lane_pull(struct uln_lane *lane)
 	u32 to, length;
 
 	while (left-- && !lane->broken && lane->ops->take(lane, &to, &length)) {
-		if (to < CONTROL && !(to % sizeof(struct uln_lane_report)) &&
-		    length == sizeof(struct uln_lane_report)) {
-			lane_take_report(lane, to);
+		if (!to && length == sizeof(struct uln_lane_report)) {
+			lane_take_report(lane);
 			continue;
 		}
 		if (to != RING + (lane->arrived & (lane->size - 1)) || length % FRAME_ALIGN ||
@@ -198,26 +186,25 @@ static void lane_pull(struct uln_lane *lane)
 	}
 }
 
-/*
- * Reports what was released, if that is due. Reports take turns with a few places, as one may
- * overtake another. If the card has no room, a later call tries again.
- */
+/* Reports what was released, if that is due. */
 static void lane_report(struct uln_lane *lane)
 {
-	u32 at = lane->reports * sizeof(struct uln_lane_report) % CONTROL;
-	struct uln_lane_report *report = lane->base + lane_mirror(lane) + at;
+	struct uln_lane_report *report = lane->base + lane_mirror(lane);
 
-	if (lane->taken - lane->reported < lane->size / REPORTS &&
-	    lane->announced - lane->announced_reported < lane->ops->most / REPORTS)
+	if (lane->taken - lane->reported >= lane->size / REPORTS ||
+	    lane->announced - lane->announced_reported >= lane->ops->most / REPORTS) {
+		/* The card may read it for an earlier report: from now on it may have arrived. */
+		WRITE_ONCE(report->bytes, cpu_to_le32(lane->taken));
+		WRITE_ONCE(report->deposits, cpu_to_le32(lane->announced));
+		lane->reported = lane->taken;
+		lane->announced_reported = lane->announced;
+		lane->owes_report = true;
+	}
+	if (!lane->owes_report)
 		return;
 	guard(spinlock_bh)(&lane->lock);
-	report->bytes = cpu_to_le32(lane->taken);
-	report->deposits = cpu_to_le32(lane->announced);
-	if (lane->broken || !lane->ops->send(lane, lane_mirror(lane) + at, at, sizeof(*report)))
-		return;
-	lane->reports++;
-	lane->reported = lane->taken;
-	lane->announced_reported = lane->announced;
+	if (!lane->broken && lane->ops->send(lane, lane_mirror(lane), 0, sizeof(*report)))
+		lane->owes_report = false;
 }
 
 /* Returns the head of the next frame, once it lies at the next position. */
