@@ -54,13 +54,14 @@ pub struct hamlyn_message {
     pub metadata_length: usize,
     /// Offset in the ticket's buffer at which the data goes.
     pub offset: u32,
-    /// In fast mode the word that the notification carries, else the packet counter's initial value
-    /// (section 2.5).
+    /// The word that the notification carries (section 2.7); must be 0 if not in fast mode.
     pub word: u32,
     /// HAMLYN_MESSAGE_SILENT and HAMLYN_MESSAGE_INTERRUPT.
     pub flags: u32,
+    /// The packet counter's initial value (section 2.5); must be 0 in fast mode.
+    pub delta: u32,
     /// Must be 0.
-    pub reserved: [u32; 5],
+    pub reserved: [u32; 4],
 }
 
 /// A range of bytes of a send buffer.
@@ -182,7 +183,8 @@ fn hamlyn_terminus_send_pieces(
 }
 
 /// Sends bytes as a share of a group, which uses the share up. There may be fewer bytes than the
-/// share has room for. Otherwise like hamlyn_terminus_send; the message's `word` must be 0.
+/// share has room for. Otherwise like hamlyn_terminus_send; the message's `word` and `delta` must
+/// be 0.
 fn hamlyn_terminus_send_share(
     terminus: &hamlyn_terminus,
     share: &hamlyn_share,
@@ -367,7 +369,7 @@ pub(crate) fn shared<'a>(
     share: &'a Share,
     options: Option<&'a hamlyn_message>,
 ) -> Result<Message<'a>, Failure> {
-    if options.is_some_and(|message| message.word != 0) {
+    if options.is_some_and(|message| message.word != 0 || message.delta != 0) {
         return Err(Failure::argument("a share has a packet count of its own"));
     }
     described(share.message(), options)
@@ -388,6 +390,9 @@ pub(crate) fn described<'a>(
         .offset(options.offset);
     if options.word != 0 {
         message = message.word(options.word);
+    }
+    if options.delta != 0 {
+        message = message.delta(options.delta);
     }
     if options.flags & HAMLYN_MESSAGE_SILENT != 0 {
         message = message.silent();

@@ -27,7 +27,8 @@ pub struct Message<'a> {
     ticket: &'a Ticket,
     metadata: &'a [u8],
     offset: u32,
-    delta: u32,
+    delta: Option<u32>,
+    word: Option<u32>,
     flags: u32,
 }
 
@@ -36,7 +37,7 @@ impl<'a> Message<'a> {
     #[must_use]
     #[inline]
     pub fn to(ticket: &'a Ticket) -> Self {
-        Self { ticket, metadata: &[], offset: 0, delta: 0, flags: ticket.flags.bits() }
+        Self { ticket, metadata: &[], offset: 0, delta: None, word: None, flags: ticket.flags.bits() }
     }
 
     /// Adds up to 60 bytes of metadata, for the ticket's metadata entry (section 2.2). Not in fast
@@ -56,19 +57,18 @@ impl<'a> Message<'a> {
 
     /// Sets the packet counter's initial value Y, for group receive (section 2.5). One notification
     /// arrives when the sum over all senders is 2^32. Each Y must be larger than the number of
-    /// packets of its message.
+    /// packets of its message. Not in fast mode.
     #[must_use]
     #[inline]
     pub fn delta(self, delta: u32) -> Self {
-        Self { delta, ..self }
+        Self { delta: Some(delta), ..self }
     }
 
-    /// Sets the word that the notification carries, in fast mode (section 2.7). The word takes the
-    /// place of the packet counter.
+    /// Sets the word that the notification carries (section 2.7). Only in fast mode.
     #[must_use]
     #[inline]
     pub fn word(self, word: u32) -> Self {
-        self.delta(word)
+        Self { word: Some(word), ..self }
     }
 
     /// Transfers the data without a notification (section 1).
@@ -105,6 +105,7 @@ impl<'a> Message<'a> {
                 return Err(Error::Invalid("a fast-mode message carries no metadata but its word"));
             }
         }
+        let delta = self.word_or_delta()?;
         let offset = u64::from(self.ticket.base) + u64::from(self.offset);
         at_most("offset in the message area", offset, u32::MAX.into())?;
         Ok(HamlynRequest {
@@ -115,10 +116,23 @@ impl<'a> Message<'a> {
             key: self.ticket.key,
             offset: offset as u32,
             length: length as u32,
-            delta: self.delta,
+            delta,
             metadata_length: self.metadata.len() as u32,
             ..HamlynRequest::default()
         })
+    }
+}
+
+impl Message<'_> {
+    /// Returns the field of the request that is the word in fast mode, and the packet counter's
+    /// initial value otherwise.
+    #[inline]
+    fn word_or_delta(&self) -> Result<u32> {
+        let (is, is_not, why) = match self.ticket.is_fast() {
+            true => (self.word, self.delta, "a fast-mode message has a word, and no packet counter"),
+            false => (self.delta, self.word, "only a fast-mode message has a word"),
+        };
+        if is_not.is_some() { Err(Error::Invalid(why)) } else { Ok(is.unwrap_or_default()) }
     }
 }
 
@@ -353,6 +367,10 @@ mod tests {
             Some("fast-mode message length 257 is out of range (limit 256)")
         );
         assert!(direct(Message::to(&fast).metadata(b"m"), 2).is_some());
+        assert_eq!(direct(Message::to(&fast).word(0), 2).or(direct(Message::to(&ticket).delta(0), 2)), None);
+        for wrong in [Message::to(&fast).delta(0), Message::to(&ticket).word(0)] {
+            assert!(direct(wrong, 2).is_some_and(|text| text.contains("fast-mode")), "{wrong:?}");
+        }
         let gather = |message: &Message<'_>, count| {
             error(RequestBlock::gather(
                 message,

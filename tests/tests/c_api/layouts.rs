@@ -48,7 +48,7 @@ fn c_and_rust_agree_on_sizes_and_offsets() {
         hamlyn_notification { metadata, slot, index, is_fast, word, reserved }
         hamlyn_slot_options { start, length, metadata_entries, mode, index, flags, reserved }
         hamlyn_share { bytes }
-        hamlyn_message { metadata, metadata_length, offset, word, flags, reserved }
+        hamlyn_message { metadata, metadata_length, offset, word, flags, delta, reserved }
         hamlyn_piece { buffer, start, length }
         shrimp_card_info { host, abi_version, pages, columns, fifo, snoops, ports, reserved }
         shrimp_handle { bytes }

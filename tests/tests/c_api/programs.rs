@@ -117,7 +117,7 @@ fn lower_layer_is_complete() {
          \tstruct hamlyn_slot_options options = { 64, 1024, 4, HAMLYN_MODE_ONE_SHOT, 77, 0, { 0 } };\n\
          \tstruct hamlyn_slot_options plain = { 2048, 0, 1, HAMLYN_MODE_NORMAL, 78, HAMLYN_SLOT_FETCHABLE, { 0 } };\n\
          \tstruct hamlyn_slot_options wrong = { 0, 0, 0, 3, 0, 0, { 0 } };\n\
-         \tstruct hamlyn_message message = { \"meta\", 4, 8, 0, HAMLYN_MESSAGE_INTERRUPT, { 0 } }, word = { NULL, 0, 0, 9, 0, { 0 } };\n\
+         \tstruct hamlyn_message message = { .metadata = \"meta\", .metadata_length = 4, .offset = 8, .flags = HAMLYN_MESSAGE_INTERRUPT }, word = { .word = 9 };\n\
          \tstruct hamlyn_send_buffer *buffer;\n\tstruct hamlyn_piece pieces[2];\n\tstruct hamlyn_share whole, parts[2], taken;\n\
          \tstruct hamlyn_entrance *entrance[2];\n\tstruct hamlyn_barrier *barrier[2];\n\tuint64_t found, values[2];\n\
          \tchar metadata[HAMLYN_METADATA_SIZE], name[HAMLYN_TEXT_SIZE];\n\tchar *data;\n\
@@ -264,7 +264,7 @@ fn forgotten_partial_message_leaves_entry_empty() {
          \tstruct hamlyn_area *area;\n\tstruct hamlyn_slot *slot;\n\tstruct hamlyn_ticket ticket;\n\
          \tstruct hamlyn_notification news;\n\tchar metadata[HAMLYN_METADATA_SIZE], zeros[HAMLYN_METADATA_SIZE] = { 0 };\n\
          \tstruct hamlyn_slot_options options = { 64, 1024, 1, HAMLYN_MODE_ONE_SHOT, 77, 0, { 0 } };\n\
-         \tstruct hamlyn_message half = { \"meta\", 4, 0, 1, 0, { 0 } };\n";
+         \tstruct hamlyn_message half = { .metadata = \"meta\", .metadata_length = 4, .delta = 1 };\n";
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
         (0, "hamlyn_terminus_create(card, 1, &terminus)"),
