@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use hamlyn::protocol::barrier::{Barrier, Entrance};
 use hamlyn::{FetchOp, Handle, Message, Piece, SendBuffer, Share, Source, Statistic, Terminus};
@@ -60,8 +61,10 @@ pub struct hamlyn_message {
     pub flags: u32,
     /// The packet counter's initial value (section 2.5); must be 0 in fast mode.
     pub delta: u32,
+    /// A word that is not sent: hamlyn_handle_context returns it.
+    pub context: u64,
     /// Must be 0.
-    pub reserved: [u32; 4],
+    pub reserved: [u32; 2],
 }
 
 /// A range of bytes of a send buffer.
@@ -118,6 +121,19 @@ impl hamlyn_terminus {
         timeout_ms: c_int,
     ) -> Result<Handle, Failure> {
         Ok(retry(&self.terminus, timeout_ms, || self.terminus.try_send(message, data))?)
+    }
+
+    /// Sends several messages with one doorbell, as many as there is room for.
+    pub(crate) fn post_batch(
+        &self,
+        batch: &[(Message<'_>, Source<'_>)],
+        waits: Option<Option<Duration>>,
+    ) -> hamlyn::Result<Vec<Handle>> {
+        match waits {
+            None => self.terminus.try_send_batch(batch),
+            Some(None) => self.terminus.send_batch(batch),
+            Some(Some(limit)) => self.terminus.send_batch_timeout(batch, limit),
+        }
     }
 
     /// Keeps a request's handle until its outcome is known.
@@ -387,7 +403,8 @@ pub(crate) fn described<'a>(
     }
     message = message
         .metadata(bytes(options.metadata, options.metadata_length, "metadata")?)
-        .offset(options.offset);
+        .offset(options.offset)
+        .context(options.context);
     if options.word != 0 {
         message = message.word(options.word);
     }

@@ -30,6 +30,7 @@ pub struct Message<'a> {
     delta: Option<u32>,
     word: Option<u32>,
     flags: u32,
+    context: u64,
 }
 
 impl<'a> Message<'a> {
@@ -37,7 +38,8 @@ impl<'a> Message<'a> {
     #[must_use]
     #[inline]
     pub fn to(ticket: &'a Ticket) -> Self {
-        Self { ticket, metadata: &[], offset: 0, delta: None, word: None, flags: ticket.flags.bits() }
+        let (offset, delta, word, context) = Default::default();
+        Self { ticket, metadata: &[], offset, delta, word, flags: ticket.flags.bits(), context }
     }
 
     /// Adds up to 60 bytes of metadata, for the ticket's metadata entry (section 2.2). Not in fast
@@ -69,6 +71,19 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn word(self, word: u32) -> Self {
         Self { word: Some(word), ..self }
+    }
+
+    /// Sets a word that is not sent: the request's [`crate::Handle::context`] returns it.
+    #[must_use]
+    #[inline]
+    pub fn context(self, context: u64) -> Self {
+        Self { context, ..self }
+    }
+
+    /// Returns the word set by [`Message::context`], or 0.
+    #[inline]
+    pub(crate) fn context_word(&self) -> u64 {
+        self.context
     }
 
     /// Transfers the data without a notification (section 1).
