@@ -82,9 +82,9 @@ pub mod express;
 mod hamlyn;
 pub mod shrimp;
 
-#[doc(hidden)]
-pub use self::core::copies;
-#[doc(hidden)]
+#[cfg(all(debug_assertions, feature = "test-hooks"))]
+pub use self::core::copies::copied;
+#[cfg(feature = "test-hooks")]
 pub use self::core::express::bare;
 #[cfg(feature = "tokio")]
 pub use self::hamlyn::asynchronous;
@@ -109,7 +109,9 @@ pub use self::hamlyn::manager::{
 pub use self::hamlyn::message_area::MessageArea;
 pub use self::hamlyn::metadata::MetadataEntry;
 pub use self::hamlyn::notification::{Arrival, Notification, NotificationQueue};
-pub use self::hamlyn::request::{Message, RequestBlock};
+pub use self::hamlyn::request::Message;
+#[cfg(feature = "test-hooks")]
+pub use self::hamlyn::request::RequestBlock;
 pub use self::hamlyn::seed::Seed;
 pub use self::hamlyn::send_buffer::{Piece, SendBuffer};
 pub use self::hamlyn::slot::{Mode, Slot, SlotBuilder};

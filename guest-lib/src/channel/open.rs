@@ -154,13 +154,14 @@ impl Own {
 
 /// One end of a channel by express memory, before the other end is known. For the simulation, which
 /// exchanges the offers itself: its only thread cannot wait for an answer.
-#[doc(hidden)]
+#[cfg(feature = "test-hooks")]
 #[derive(Debug)]
 pub struct End {
     own: Own,
     card: Card,
 }
 
+#[cfg(feature = "test-hooks")]
 impl End {
     /// Creates an end for a channel to a host.
     pub fn create(card: &Card, host: u32, options: Options) -> Result<Self> {

@@ -6,7 +6,7 @@ use hamlyn_abi::hamlyn::request::{
     HamlynRequest,
 };
 use hamlyn_sys::hamlyn::window::Window;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::IntoBytes;
 
 use crate::core::copies;
 use crate::error::{Error, Result, at_most, inside};
@@ -193,6 +193,12 @@ impl<'a> Request<'a> {
         Ok(Self { head, metadata: message.metadata, body, body_start })
     }
 
+    /// Builds a request of a head and a body. Nothing is checked here: the card does that.
+    #[inline]
+    pub(crate) fn raw(head: HamlynRequest, body: &'a [u8]) -> Self {
+        Self { head, metadata: &[], body, body_start: HEAD }
+    }
+
     /// Stores the request into entry `number` of a work queue. Writes only the bytes it uses, once
     /// each and in ascending order. The card does not read the rest.
     #[inline(always)]
@@ -209,19 +215,22 @@ impl<'a> Request<'a> {
 }
 
 /// A work-queue entry: the head (basically a packet header, Table 1) and its body.
+#[cfg(any(test, feature = "test-hooks"))]
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestBlock {
     entry: Entry,
     used: usize,
 }
 
-#[derive(Clone, PartialEq, Eq, IntoBytes, Immutable)]
+#[cfg(any(test, feature = "test-hooks"))]
+#[derive(Clone, PartialEq, Eq, IntoBytes, zerocopy::Immutable)]
 #[repr(C)]
 struct Entry {
     head: HamlynRequest,
     body: [u8; BODY],
 }
 
+#[cfg(any(test, feature = "test-hooks"))]
 impl RequestBlock {
     /// Creates a request from a raw head and body. Nothing is checked here: the card does that.
     ///
@@ -229,7 +238,7 @@ impl RequestBlock {
     /// [`Error::OutOfRange`] if the body has more than 448 bytes.
     pub fn raw(head: &HamlynRequest, body: &[u8]) -> Result<Self> {
         at_most("request body length", body.len() as u64, HAMLYN_BODY_SIZE.into())?;
-        Ok(Self::of(&Request { head: *head, metadata: &[], body, body_start: HEAD }))
+        Ok(Self::of(&Request::raw(*head, body)))
     }
 
     /// Creates a direct I/O request: the body holds metadata and data.
@@ -259,7 +268,7 @@ impl RequestBlock {
     /// Returns the request, treating its whole body as data.
     pub(crate) fn request(&self) -> Request<'_> {
         let body = &self.entry.body[..self.used - HEAD];
-        Request { head: self.entry.head, metadata: &[], body, body_start: HEAD }
+        Request::raw(self.entry.head, body)
     }
 
     fn of(request: &Request<'_>) -> Self {

@@ -12,7 +12,9 @@ use crate::core::lend::{self, Lendable};
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result};
 use crate::hamlyn::attach::Attachment;
-use crate::hamlyn::request::{Message, Request, RequestBlock};
+#[cfg(feature = "test-hooks")]
+use crate::hamlyn::request::RequestBlock;
+use crate::hamlyn::request::{Message, Request};
 use crate::hamlyn::send_buffer::{Piece, SendBuffer};
 
 mod batch;
@@ -175,8 +177,13 @@ impl Terminus {
     ///
     /// # Errors
     /// [`Error::System`] if the card cannot be woken, as for [`Terminus::send`].
+    #[cfg(feature = "test-hooks")]
     pub fn post(&self, request: &RequestBlock) -> Result<Handle> {
-        Ok(Handle::new(self, self.post_request(&request.request(), &[], Post::When)?, 0))
+        self.post_raw(&request.request())
+    }
+
+    pub(crate) fn post_raw(&self, request: &Request<'_>) -> Result<Handle> {
+        Ok(Handle::new(self, self.post_request(request, &[], Post::When)?, 0))
     }
 
     /// Creates a zeroed send buffer of `length` bytes, with the lowest free tag (section 2.3).
