@@ -52,7 +52,9 @@ fn listener_times_out_while_it_rejects_others() {
 fn listener_poll_leaves_no_request() {
     // A request left in the queue would not wake an edge-triggered loop.
     let (fake, channels, streams, _asking) = listeners_with_strangers(3);
-    assert!(channels.try_accept().unwrap_err().is_would_block());
+    let none = channels.try_accept().unwrap_err();
+    assert!(none.is_would_block(), "{none}");
+    assert_eq!(none.to_string(), "no requests for a channel are available now");
     assert!(streams.accept(Some(Duration::ZERO)).err().unwrap().is_timed_out());
     assert_eq!((fake.requests("channels"), fake.requests("streams")), (0, 0));
 }

@@ -4,7 +4,6 @@
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod barrier;
-mod batches;
 mod channel;
 mod channel_express;
 #[cfg(feature = "tokio")]
