@@ -83,8 +83,12 @@ fn programs_run_over_hamlyn_cards() -> Result<()> {
 }
 
 #[test]
-fn programs_run_over_dart_cards() -> Result<()> {
-    programs_run_over("dart")
+fn pings_run_over_dart_cards() -> Result<()> {
+    let lab = lab("dart", 2)?;
+    for size in [56, 1473, 65507] {
+        wait_for_answer(lab.vm(0), &format!("-s {size} vm1"))?;
+    }
+    log_is_clean(&lab, 0)
 }
 
 #[test]
