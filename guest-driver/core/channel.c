@@ -23,6 +23,15 @@
 #define BACKLOG ULN_WELL_KNOWN_SLOTS
 /* Time until a channel that failed is opened again. */
 #define AGAIN (1 * HZ)
+/* The same for a host that has not answered. */
+#define AGAIN_IF_SILENT (30 * HZ)
+
+/* The private data of request and answer. */
+struct channel_offer {
+	u8 address[ULN_LANE_ADDRESS];
+	/* The ring's size, which both ends must have. */
+	__le32 size;
+};
 
 enum channel_state {
 	/* It is unknown whether the other host has the client. */
@@ -170,11 +179,33 @@ static void channel_fail(struct uln_channel *channel, const char *what, int erro
 {
 	struct uln_service *service = channel->service;
 
-	if (error != -ENODEV)
+	/* Others are told by the connection, or the card is gone. */
+	if (error == -ENOMEM || error == -ENOSPC || error == -EPROTO || error == -EPIPE)
 		dev_warn_ratelimited(&service->card->dev, "%s: host %u: %s (%d)\n",
 				     service->client->name, channel->lane.host, what, error);
 	channel_end(channel, ULN_END_CLOSED);
-	queue_delayed_work(system_highpri_wq, &service->again, AGAIN);
+	mod_delayed_work(system_highpri_wq, &service->again, AGAIN);
+}
+
+static u32 channel_offer(const struct uln_channel *channel, u8 *data)
+{
+	struct channel_offer *offer = (struct channel_offer *)data;
+
+	memcpy(offer->address, channel->lane.address, sizeof(offer->address));
+	offer->size = cpu_to_le32(channel->service->client->size);
+	return sizeof(*offer);
+}
+
+/* Connects the lane to the end that the connection's private data describes. */
+static int channel_connect(struct uln_channel *channel)
+{
+	const struct uln_connection *connection = channel->connection;
+	const struct channel_offer *offer = (const struct channel_offer *)connection->data;
+
+	if (connection->length != sizeof(*offer) ||
+	    le32_to_cpu(offer->size) != channel->service->client->size)
+		return -EPROTO;
+	return channel->lane.ops->connect(&channel->lane, offer->address);
 }
 
 static int channel_request(struct uln_channel *channel, bool question)
@@ -188,10 +219,8 @@ static int channel_request(struct uln_channel *channel, bool question)
 		connect->host = channel->lane.host;
 		connect->name_length = service_name(service, connect->name);
 		connection->question = question;
-		if (!question) {
-			connect->private_length = ULN_LANE_ADDRESS;
-			memcpy(connect->data, channel->lane.address, ULN_LANE_ADDRESS);
-		}
+		if (!question)
+			connect->private_length = channel_offer(channel, connect->data);
 		guard(mutex)(&service->card->lock);
 		ret = service->card->live ? uln_connection_request(service->card->system, NULL,
 								   true, connect, connection) :
@@ -241,15 +270,37 @@ static void channel_tell(struct uln_channel *channel)
 /* The other host has accepted. */
 static void channel_accepted(struct uln_channel *channel)
 {
-	const struct uln_connection *connection = channel->connection;
-	int ret = connection->length == ULN_LANE_ADDRESS ?
-			  channel->lane.ops->connect(&channel->lane, connection->data) :
-			  -EPROTO;
+	int ret = channel_connect(channel);
 
 	if (ret)
 		channel_fail(channel, "its end of a channel cannot be used", ret);
 	else
 		channel_tell(channel);
+}
+
+/*
+ * Asks the host of a channel that has ended again, unless the host will ask: it has ended the
+ * channel, or has not got the client now. A host that stood still asks too, but may do so before
+ * this one is there; and one that is silent may be absent for long.
+ */
+static void channel_look_again(const struct uln_channel *channel, u32 reason)
+{
+	struct delayed_work *again = &channel->service->again;
+
+	switch (reason) {
+	case ULN_END_CLOSED:
+	case ULN_END_NO_NAME:
+	case ULN_END_REJECTED:
+	case ULN_END_LISTENING:
+	case ULN_END_NOT_LISTENING:
+		return;
+	case ULN_END_HOST_LOST:
+		if (channel->state != CHANNEL_OPEN) {
+			queue_delayed_work(system_highpri_wq, again, AGAIN_IF_SILENT);
+			return;
+		}
+	}
+	mod_delayed_work(system_highpri_wq, again, AGAIN);
 }
 
 /* Follows a channel whose connection, or lane, may have changed. */
@@ -258,9 +309,7 @@ static void channel_follow(struct uln_channel *channel)
 	u32 state = READ_ONCE(channel->connection->state), reason = channel->connection->reason;
 
 	if (state == ULN_CONNECTION_ENDED) {
-		/* A host that stood still does not know that it was given up: both look again. */
-		if (channel->state == CHANNEL_OPEN && reason != ULN_END_CLOSED)
-			queue_delayed_work(system_highpri_wq, &channel->service->again, AGAIN);
+		channel_look_again(channel, reason);
 		if (channel->state == CHANNEL_ASKING && reason == ULN_END_LISTENING)
 			channel_ask_for(channel);
 		else
@@ -291,24 +340,26 @@ static bool service_makes_way(struct uln_service *service, u32 host)
 
 	if (!channel)
 		return true;
-	if (channel->state == CHANNEL_OPEN ||
-	    (channel->state == CHANNEL_REQUESTED && service->host < host))
+	/* The other host may have ended it, and at once request another. */
+	if (READ_ONCE(channel->connection->state) != ULN_CONNECTION_ENDED &&
+	    (channel->state == CHANNEL_OPEN ||
+	     (channel->state == CHANNEL_REQUESTED && service->host < host)))
 		return false;
-	channel_end(channel, 0);
+	channel_end(channel, channel->connection->reason);
 	return true;
 }
 
 static int channel_accept(struct uln_channel *channel)
 {
-	struct uln_private private = { .length = ULN_LANE_ADDRESS };
+	struct uln_private private = {};
 	struct uln_card *card = channel->service->card;
 	int ret;
 
 	ret = uln_lane_open(&channel->lane, channel->service->client->size) ?:
-	      channel->lane.ops->connect(&channel->lane, channel->connection->data);
+	      channel_connect(channel);
 	if (ret)
 		return ret;
-	memcpy(private.data, channel->lane.address, ULN_LANE_ADDRESS);
+	private.length = channel_offer(channel, private.data);
 	guard(mutex)(&card->lock);
 	return uln_connection_answer(channel->connection, ULN_WIRE_ACCEPT, &private);
 }
@@ -320,8 +371,7 @@ static void service_take(struct uln_service *service, struct uln_connection *con
 	struct uln_channel *channel = NULL;
 	int ret;
 
-	if (!connection->user && connection->length == ULN_LANE_ADDRESS &&
-	    service_makes_way(service, host))
+	if (!connection->user && service_makes_way(service, host))
 		channel = channel_create(service, host);
 	scoped_guard(mutex, &service->card->lock) {
 		if (!channel) {
@@ -378,6 +428,7 @@ static bool service_follow_link(struct uln_service *service)
 static void service_look(struct uln_service *service, bool again)
 {
 	struct uln_connection *connection;
+	unsigned int left;
 
 	guard(mutex)(&service->lock);
 	if (!service->running)
@@ -385,8 +436,11 @@ static void service_look(struct uln_service *service, bool again)
 	/* First: a link that was down has ended connections that service_follow() sees then. */
 	again |= service_follow_link(service);
 	service_follow(service);
-	while ((connection = service_next_request(service)))
+	for (left = BACKLOG; left && (connection = service_next_request(service)); left--)
 		service_take(service, connection);
+	/* Others wait for the lock. */
+	if (!left)
+		service_look_soon(service);
 	if (again)
 		service_ask_all(service);
 }
@@ -461,13 +515,21 @@ void uln_service_end(struct uln_service *service)
 }
 EXPORT_SYMBOL_GPL(uln_service_end);
 
+/* Until it is off the list, the link may have its work started, whether it runs or not. */
+static void service_delete(struct uln_service *service)
+{
+	scoped_guard(mutex, &service->card->lock)
+		list_del(&service->on_card);
+	cancel_work_sync(&service->look);
+	cancel_delayed_work_sync(&service->again);
+	kfree(service);
+}
+
 static void service_free(struct uln_service *service)
 {
 	uln_service_end(service);
 	service->client->remove(service);
-	scoped_guard(mutex, &service->card->lock)
-		list_del(&service->on_card);
-	kfree(service);
+	service_delete(service);
 }
 
 static void service_create(struct uln_client *client, struct uln_card *card)
@@ -479,7 +541,7 @@ static void service_create(struct uln_client *client, struct uln_card *card)
 		return;
 	service->client = client;
 	service->card = card;
-	service->ready = true;
+	service->ready = card->serves;
 	mutex_init(&service->switching);
 	mutex_init(&service->lock);
 	INIT_WORK(&service->look, service_work);
@@ -487,11 +549,8 @@ static void service_create(struct uln_client *client, struct uln_card *card)
 	init_waitqueue_func_entry(&service->requested, service_requested);
 	scoped_guard(mutex, &card->lock)
 		list_add_tail(&service->on_card, &card->services);
-	if (!client->add(service))
-		return;
-	scoped_guard(mutex, &card->lock)
-		list_del(&service->on_card);
-	kfree(service);
+	if (client->add(service))
+		service_delete(service);
 }
 
 int uln_client_register(struct uln_client *client)
@@ -531,6 +590,7 @@ void uln_services_add(struct uln_card *card)
 	if (!card->ops->lanes)
 		return;
 	guard(mutex)(&clients_lock);
+	card->serves = true;
 	list_add_tail(&card->on_cards, &cards);
 	list_for_each_entry(client, &clients, on_clients)
 		service_create(client, card);
@@ -552,6 +612,7 @@ static void services_update(struct uln_card *card, bool ready)
 	struct uln_service *service;
 
 	guard(mutex)(&clients_lock);
+	card->serves = ready;
 	list_for_each_entry(service, &card->services, on_card) {
 		WRITE_ONCE(service->ready, ready);
 		service_update(service);

@@ -27,6 +27,8 @@ struct frame_head {
 /* Announcements that are taken in a row. */
 #define TAKEN_AT_ONCE 64
 
+/* Bytes of the control block: a place for each report that may be on its way. */
+#define CONTROL (8 * sizeof(struct uln_lane_report))
 #define RING ULN_PAGE_SIZE
 
 static u32 lane_mirror(const struct uln_lane *lane)
@@ -55,10 +57,13 @@ void uln_lane_broke(struct uln_lane *lane)
 	lane->user->broke(lane);
 }
 
-/* Two frames fit into the ring, wherever the first begins. */
+/*
+ * A frame fits wherever the next one begins, though the receiver has not reported a quarter of the
+ * ring yet.
+ */
 u32 uln_lane_longest(const struct uln_lane *lane)
 {
-	return lane->size / 2 - FRAME_ALIGN;
+	return lane->size / 8 * 3 - FRAME_ALIGN;
 }
 
 static u32 frame_size(u32 length)
@@ -148,13 +153,19 @@ static void lane_breach(struct uln_lane *lane, const char *what)
 	uln_lane_broke(lane);
 }
 
-/* The other host has released what this one has sent. */
-static void lane_take_report(struct uln_lane *lane)
+/*
+ * The other host has released what this one has sent. A report that was overtaken by a later one is
+ * ignored. The lock is for what a sender has passed to the card, and not counted yet.
+ */
+static void lane_take_report(struct uln_lane *lane, u32 at)
 {
-	const struct uln_lane_report *report = lane->base;
+	const struct uln_lane_report *report = lane->base + at;
 	u32 released = le32_to_cpu(READ_ONCE(report->bytes));
 	u32 taken = le32_to_cpu(READ_ONCE(report->deposits));
 
+	guard(spinlock_bh)(&lane->lock);
+	if ((s32)(released - lane->released) < 0 || (s32)(taken - lane->deposits_taken) < 0)
+		return;
 	if (released - lane->released > READ_ONCE(lane->passed) - lane->released ||
 	    taken - lane->deposits_taken > READ_ONCE(lane->deposits) - lane->deposits_taken) {
 		lane_breach(lane, "releases more than was sent");
@@ -171,8 +182,9 @@ static void lane_pull(struct uln_lane *lane)
 	u32 to, length;
 
 	while (left-- && !lane->broken && lane->ops->take(lane, &to, &length)) {
-		if (!to && length == sizeof(struct uln_lane_report)) {
-			lane_take_report(lane);
+		if (to < CONTROL && !(to % sizeof(struct uln_lane_report)) &&
+		    length == sizeof(struct uln_lane_report)) {
+			lane_take_report(lane, to);
 			continue;
 		}
 		if (to != RING + (lane->arrived & (lane->size - 1)) || length % FRAME_ALIGN ||
@@ -186,25 +198,26 @@ static void lane_pull(struct uln_lane *lane)
 	}
 }
 
-/* Reports what was released, if that is due. */
+/*
+ * Reports what was released, if that is due. Reports take turns with a few places, as one may
+ * overtake another. If the card has no room, a later call tries again.
+ */
 static void lane_report(struct uln_lane *lane)
 {
-	struct uln_lane_report *report = lane->base + lane_mirror(lane);
+	u32 at = lane->reports * sizeof(struct uln_lane_report) % CONTROL;
+	struct uln_lane_report *report = lane->base + lane_mirror(lane) + at;
 
-	if (lane->taken - lane->reported >= lane->size / REPORTS ||
-	    lane->announced - lane->announced_reported >= lane->ops->most / REPORTS) {
-		/* The card may read it for an earlier report: from now on it may have arrived. */
-		WRITE_ONCE(report->bytes, cpu_to_le32(lane->taken));
-		WRITE_ONCE(report->deposits, cpu_to_le32(lane->announced));
-		lane->reported = lane->taken;
-		lane->announced_reported = lane->announced;
-		lane->owes_report = true;
-	}
-	if (!lane->owes_report)
+	if (lane->taken - lane->reported < lane->size / REPORTS &&
+	    lane->announced - lane->announced_reported < lane->ops->most / REPORTS)
 		return;
 	guard(spinlock_bh)(&lane->lock);
-	if (!lane->broken && lane->ops->send(lane, lane_mirror(lane), 0, sizeof(*report)))
-		lane->owes_report = false;
+	report->bytes = cpu_to_le32(lane->taken);
+	report->deposits = cpu_to_le32(lane->announced);
+	if (lane->broken || !lane->ops->send(lane, lane_mirror(lane) + at, at, sizeof(*report)))
+		return;
+	lane->reports++;
+	lane->reported = lane->taken;
+	lane->announced_reported = lane->announced;
 }
 
 /* Returns the head of the next frame, once it lies at the next position. */

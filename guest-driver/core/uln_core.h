@@ -317,6 +317,8 @@ struct uln_card {
 	/* Services of clients in the kernel (channel.c). */
 	struct list_head services;
 	struct list_head on_cards;
+	/* They may run. */
+	bool serves;
 };
 
 /* Number of the driver's own file; other files have larger numbers. */

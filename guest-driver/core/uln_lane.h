@@ -4,7 +4,7 @@
  *
  * A lane is a path to one host in both directions. Both ends have memory with the same layout:
  *
- *   0              control block (uln_lane_report), written by the other host
+ *   0              control block, written by the other host: its reports (uln_lane_report)
  *   page           ring, written by the other host
  *   page + size    this host's control block, and ring, as the other host will have them (mirror)
  *
@@ -30,7 +30,7 @@ struct uln_lane;
  * @connect: the other end has this address: deposits may be made from now on
  * @close: reverts @open. Nothing reaches the memory afterwards
  * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the
- *	other's: in the ring, as number uln_lane.deposits, or (0) the control block.
+ *	other's: in the ring, as number uln_lane.deposits, or a report in the control block.
  *	The bytes are announced there when they have arrived. False: there is no room now, and
  *	uln_lane_woken() is called when there is; or the lane is broken, and uln_lane_broke() has
  *	been called. Called with uln_lane.lock held
@@ -57,7 +57,7 @@ struct uln_lane_user {
 	void (*broke)(struct uln_lane *lane);
 };
 
-/* The control block: what a receiver has released since the lane was opened, modulo 2^32. */
+/* In the control block: what a receiver has released since the lane was opened, modulo 2^32. */
 struct uln_lane_report {
 	__le32 bytes;
 	__le32 deposits;
@@ -95,8 +95,8 @@ struct uln_lane {
 	/* Deposits that have arrived, and that were reported. */
 	u32 announced;
 	u32 announced_reported;
-	/* The last report has not been passed to the card. */
-	bool owes_report;
+	/* Number of reports. */
+	u32 reports;
 	/* Bytes of the frame that is lent. */
 	u32 lent;
 	/* Guards @send, which both use, and @passed. */
@@ -115,5 +115,11 @@ bool uln_lane_flush(struct uln_lane *lane);
 const void *uln_lane_next(struct uln_lane *lane, u32 *length);
 void uln_lane_release(struct uln_lane *lane);
 bool uln_lane_arm(struct uln_lane *lane);
+
+/* Returns whether an offset is in the ring, and not in the control block before it. */
+static inline bool uln_lane_is_ring(u32 offset)
+{
+	return offset >= ULN_PAGE_SIZE;
+}
 
 #endif /* _ULN_LANE_H */

@@ -162,19 +162,17 @@ static u32 lane_state(const struct dart_lane *own, u32 word)
 static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 {
 	struct dart_lane *own = lane->model;
-	u32 left;
+	u32 left = lane_state(own, DART_STATE_LEFT);
 
-	do {
-		if (lane_state(own, DART_STATE_BROKEN)) {
-			uln_lane_broke(lane);
-			return false;
-		}
-		left = lane_state(own, DART_STATE_LEFT);
-		if (own->sent - left < DART_MAX_SENDS)
-			break;
-	} while (uln_waiters_ready(&own->connection->sleepers, left));
-	if (own->sent - left >= DART_MAX_SENDS)
+	if (own->sent - left >= DART_MAX_SENDS &&
+	    !uln_waiters_ready(&own->connection->sleepers, left))
 		return false;
+	/* If some have left meanwhile there is room, or else the card lies. */
+	if (lane_state(own, DART_STATE_BROKEN) ||
+	    own->sent - lane_state(own, DART_STATE_LEFT) >= DART_MAX_SENDS) {
+		uln_lane_broke(lane);
+		return false;
+	}
 	own->sent++;
 	writeq(to, own->page + DART_SEND_OPERAND);
 	writeq(from, own->page + DART_SEND_OFFSET);

@@ -177,8 +177,11 @@ static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 
 	if (!hamlyn_post_ready(own->terminus))
 		return false;
-	if (!to)
+	/* The word of a fast-mode message. */
+	request.delta = to;
+	if (!uln_lane_is_ring(to))
 		return hamlyn_post(own->terminus, &request, NULL, 0, lane->base + from, length);
+	request.delta = 0;
 	request.metadata_index = lane->deposits % ENTRIES;
 	request.metadata_length = offsetof(struct lane_metadata, reserved);
 	request.flags |= HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_INLINE_METADATA;
@@ -208,18 +211,25 @@ static bool lane_take(struct uln_lane *lane, u32 *to, u32 *length)
 {
 	struct hamlyn_lane *own = lane->model;
 	const struct hamlyn_notification *notification;
+	u64 what, entry;
 
 	while (!lane_take_next(own, to, length)) {
 		notification = hamlyn_queue_take(own->queue, &own->cursor, &own->pass);
 		if (!notification)
 			return false;
+		what = READ_ONCE(notification->metadata);
 		if (READ_ONCE(notification->wrap) & HAMLYN_NOTIFICATION_FAST) {
-			*to = 0;
+			*to = what;
 			*length = sizeof(struct uln_lane_report);
 			return true;
 		}
-		own->complete |= BIT_ULL(READ_ONCE(notification->metadata) /
-					 HAMLYN_METADATA_SIZE % ENTRIES);
+		entry = BIT_ULL(what / HAMLYN_METADATA_SIZE % ENTRIES);
+		if (own->complete & entry) {
+			/* Before the other host was told that it is free: no offset is like this. */
+			*to = U32_MAX;
+			return true;
+		}
+		own->complete |= entry;
 	}
 	return true;
 }

@@ -12,9 +12,9 @@
 /* A local address, "uln", and the host's id. */
 static const u8 prefix[4] = { 0x02, 'u', 'l', 'n' };
 
-/* Bytes of the ring in each direction: at least twice the longest packet and what it leaves. */
+/* Bytes of the ring in each direction: room for the longest packet, and for what it leaves. */
 #define RING (256U << 10)
-static_assert(RING / 2 > NET_LONGEST + (17U << 10));
+static_assert(RING / 8 * 3 > NET_LONGEST + (17U << 10));
 
 static void address_of(u32 host, u8 *address)
 {
@@ -50,18 +50,28 @@ static void net_flood(struct net_card *card, const struct sk_buff *skb)
 static netdev_tx_t net_start_xmit(struct sk_buff *skb, struct net_device *dev)
 {
 	struct netdev_queue *queue = skb_get_tx_queue(dev, skb);
+	u16 index = skb_get_queue_mapping(skb);
 	struct net_card *card = netdev_priv(dev);
 	u32 host = net_host_of(skb);
 	struct net_port *port;
+	bool own;
 
+	skb_tx_timestamp(skb);
 	if (host == NET_HOSTS) {
 		net_flood(card, skb);
 		dev_consume_skb_any(skb);
 		return NETDEV_TX_OK;
 	}
 	port = &card->ports[host];
-	switch (net_port_send(port, skb, false, netdev_xmit_more())) {
+	/* Only a queue of the port's own may wait for it. */
+	own = index != NET_FLOOD && index == net_queue_of(dev, host);
+	switch (net_port_send(port, skb, false, own && netdev_xmit_more())) {
 	case NET_FULL:
+		if (!own) {
+			net_count(port, NET_TX_NO_ROOM, 1);
+			kfree_skb_reason(skb, SKB_DROP_REASON_QDISC_DROP);
+			return NETDEV_TX_OK;
+		}
 		netif_tx_stop_queue(queue);
 		smp_mb__after_atomic(); /* Room that came meanwhile may not have woken the queue. */
 		if (net_port_has_room(port))
@@ -185,6 +195,8 @@ static void net_setup(struct net_device *dev)
 			   NETIF_F_TSO_ECN | NETIF_F_TSO6 | NETIF_F_GSO_UDP_L4;
 	dev->features = dev->hw_features | NETIF_F_HIGHDMA;
 	dev->vlan_features = dev->hw_features;
+	/* It would send with interrupts off. */
+	dev->priv_flags |= IFF_DISABLE_NETPOLL;
 	netif_carrier_off(dev);
 }
 
@@ -195,7 +207,8 @@ static void net_readdress(struct work_struct *work)
 
 	address_of(READ_ONCE(card->host), address);
 	rtnl_lock();
-	if (!ether_addr_equal(card->dev->dev_addr, address)) {
+	if (card->dev->reg_state == NETREG_REGISTERED &&
+	    !ether_addr_equal(card->dev->dev_addr, address)) {
 		eth_hw_addr_set(card->dev, address);
 		call_netdevice_notifiers(NETDEV_CHANGEADDR, card->dev);
 	}
@@ -235,9 +248,14 @@ static int client_add(struct uln_service *service)
 static void client_remove(struct uln_service *service)
 {
 	struct net_card *card = uln_service_data(service);
+	u32 host;
 
 	unregister_netdev(card->dev);
 	cancel_work_sync(&card->readdress);
+	/* One grace period for all, instead of one for each. */
+	for (host = 0; host < NET_HOSTS; host++)
+		__netif_napi_del(&card->ports[host].napi);
+	synchronize_net();
 	free_netdev(card->dev);
 }
 

@@ -60,8 +60,10 @@ enum net_sent net_port_send(struct net_port *port, const struct sk_buff *skb, bo
 	}
 	*head = (struct net_head) {};
 	if (virtio_net_hdr_from_skb(skb, &head->offload, true, false, 0) ||
-	    skb_copy_bits(skb, 0, head + 1, skb->len))
+	    skb_copy_bits(skb, 0, head + 1, skb->len)) {
+		uln_channel_flush(port->channel);
 		return NET_NO_PEER;
+	}
 	uln_channel_commit(port->channel, sizeof(*head) + skb->len);
 	if (!more)
 		uln_channel_flush(port->channel);
@@ -128,7 +130,6 @@ static void port_receive(struct net_port *port, const void *frame, u32 length)
 	}
 	net_count(port, NET_RX_PACKETS, 1);
 	net_count(port, NET_RX_BYTES, length);
-	skb_record_rx_queue(skb, 0);
 	skb->protocol = eth_type_trans(skb, port->dev);
 	napi_gro_receive(&port->napi, skb);
 }
@@ -149,8 +150,10 @@ static int port_poll(struct napi_struct *napi, int budget)
 		done++;
 	}
 	port_go_on(port);
-	if (done < budget && napi_complete_done(napi, done) && !uln_channel_arm(port->channel))
-		napi_schedule(napi);
+	/* Armed first: once the poll is complete, the channel may end. */
+	if (done == budget || !uln_channel_arm(port->channel))
+		return budget;
+	napi_complete_done(napi, done);
 	return done;
 }
 
