@@ -46,9 +46,35 @@ static u32 lane_rest(const struct uln_lane *lane, u32 position)
 	return lane->size - (position & (lane->size - 1));
 }
 
-void uln_lane_woken(struct uln_lane *lane)
+static int lane_woken(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
 {
+	struct uln_lane *lane = entry->private;
+
 	lane->user->woken(lane);
+	return 1;
+}
+
+/* Wakes the lane's user whenever one of these is woken, until the lane is closed. */
+void uln_lane_watch(struct uln_lane *lane, wait_queue_head_t *announced, wait_queue_head_t *room)
+{
+	unsigned int i;
+
+	lane->waited[0] = announced;
+	lane->waited[1] = room;
+	for (i = 0; i < ARRAY_SIZE(lane->waits); i++) {
+		init_waitqueue_func_entry(&lane->waits[i], lane_woken);
+		lane->waits[i].private = lane;
+		add_wait_queue(lane->waited[i], &lane->waits[i]);
+	}
+}
+
+static void lane_unwatch(struct uln_lane *lane)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(lane->waits); i++)
+		if (lane->waited[i])
+			remove_wait_queue(lane->waited[i], &lane->waits[i]);
 }
 
 void uln_lane_broke(struct uln_lane *lane)
@@ -71,7 +97,7 @@ static u32 frame_size(u32 length)
 	return ALIGN(sizeof(struct frame_head) + length, FRAME_ALIGN);
 }
 
-/* Allocates the memory, and has the model open the lane. */
+/* Allocates the memory, and has the model open the lane. Whatever it returns: close the lane. */
 int uln_lane_open(struct uln_lane *lane, u32 size)
 {
 	int ret;
@@ -82,18 +108,19 @@ int uln_lane_open(struct uln_lane *lane, u32 size)
 	if (ret)
 		return ret;
 	lane->base = vmap(lane->memory->page, lane->memory->count, VM_MAP, PAGE_KERNEL);
-	ret = lane->base ? lane->ops->open(lane) : -ENOMEM;
-	if (ret)
-		uln_lane_close(lane);
-	return ret;
+	lane->model = kzalloc(lane->ops->size, GFP_KERNEL);
+	return lane->base && lane->model ? lane->ops->open(lane) : -ENOMEM;
 }
 
+/* Closes a lane that may be open, or have failed to; once for each lane. */
 void uln_lane_close(struct uln_lane *lane)
 {
-	if (lane->base)
+	lane_unwatch(lane);
+	uln_file_end(&lane->file);
+	if (lane->model)
 		lane->ops->close(lane);
+	kfree(lane->model);
 	vunmap(lane->base);
-	lane->base = NULL;
 	uln_pages_give_back(&lane->memory);
 }
 

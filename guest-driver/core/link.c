@@ -65,7 +65,7 @@ void uln_link_report(struct uln_card *card)
 	}
 	trace_hamlyn_link(card->number, card->link, host);
 	link_notify(card);
-	uln_services_look(card);
+	uln_bindings_look(card);
 }
 
 /* Returns whether the link is up, and this host's id then, for struct peer_transport_ops. */

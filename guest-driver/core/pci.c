@@ -55,7 +55,7 @@ static struct uln_card *card_create(struct pci_dev *pdev, const struct card_ops 
 	card->pdev = pci_dev_get(pdev);
 	mutex_init(&card->lock);
 	INIT_LIST_HEAD(&card->files);
-	INIT_LIST_HEAD(&card->services);
+	INIT_LIST_HEAD(&card->bindings);
 	INIT_LIST_HEAD(&card->on_cards);
 	init_waitqueue_head(&card->arrival);
 	INIT_DELAYED_WORK(&card->beat, uln_handshake_beat);
@@ -147,7 +147,7 @@ static void card_quiesce(struct uln_card *card)
 {
 	struct uln_closed closed;
 
-	uln_services_pause(card);
+	uln_bindings_pause(card);
 	uln_closed_init(&closed, card);
 	scoped_guard(mutex, &card->lock) {
 		uln_card_stop(card);
@@ -206,7 +206,7 @@ static int uln_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	scoped_guard(mutex, &card->lock)
 		card->shown = true;
 	card->ops->announce(card);
-	uln_services_add(card);
+	uln_bindings_add(card);
 	return 0;
 }
 
@@ -214,7 +214,7 @@ static void uln_remove(struct pci_dev *pdev)
 {
 	struct uln_card *card = pci_get_drvdata(pdev);
 
-	uln_services_remove(card);
+	uln_bindings_remove(card);
 	scoped_guard(mutex, &card->lock)
 		card->shown = false;
 	cdev_device_del(&card->cdev, &card->dev);
@@ -241,7 +241,7 @@ static int card_restart(struct uln_card *card, const char *why)
 	if (ret)
 		return ret;
 	card_open_doors(card);
-	uln_services_resume(card);
+	uln_bindings_resume(card);
 	dev_info(&card->pdev->dev, "%s; files that were open have lost what they had\n", why);
 	return 0;
 }

@@ -3,7 +3,7 @@
  * Channels of the kernel: what a card offers to users in the kernel, such as the network device
  * (net/). This is the interface of hamlyn.ko to other modules; it is the same for every model.
  *
- * A client has a service on each card. Each service has one channel with the same client of each
+ * A client has a binding on each card. Each binding has one channel with the same client of each
  * other host, once both are there. A channel carries frames of up to uln_channel_longest() bytes,
  * in order, in both directions. A frame is built in place, in memory that the card reads, and is
  * lent in place in memory that the other host's card has written. So a receiver copies what it
@@ -20,7 +20,7 @@
 
 struct device;
 struct uln_channel;
-struct uln_service;
+struct uln_binding;
 
 /* Limits of uln_client.size, which is a power of two. */
 #define ULN_CHANNEL_LEAST (16U << 10)
@@ -30,7 +30,7 @@ struct uln_service;
  * struct uln_client - a user of cards in the kernel
  * @name: its name, which only operating systems can listen under: at most 32 bytes
  * @size: bytes of a channel's ring in each direction
- * @add: a card has come. Its service is idle until uln_service_begin(). An error means that the
+ * @add: a card has come. Its binding is idle until uln_binding_begin(). An error means that the
  *	client does not want the card
  * @remove: the card goes; all channels have ended
  * @link: the link is up, and this host has this id; or the link is down. May have changed again
@@ -40,14 +40,14 @@ struct uln_service;
  * @ended: a channel has ended, for a reason ULN_END_*. The client does not use it any longer when
  *	this returns
  *
- * All but @woken are called in a process's context, one at a time for each service.
+ * All but @woken are called in a process's context, one at a time for each binding.
  */
 struct uln_client {
 	const char *name;
 	u32 size;
-	int (*add)(struct uln_service *service);
-	void (*remove)(struct uln_service *service);
-	void (*link)(struct uln_service *service, bool up, u32 host);
+	int (*add)(struct uln_binding *binding);
+	void (*remove)(struct uln_binding *binding);
+	void (*link)(struct uln_binding *binding, bool up, u32 host);
 	int (*opened)(struct uln_channel *channel);
 	void (*woken)(struct uln_channel *channel);
 	void (*ended)(struct uln_channel *channel, u32 reason);
@@ -56,7 +56,7 @@ struct uln_client {
 };
 
 /**
- * uln_client_register() - have a service on each card, now and later
+ * uln_client_register() - have a binding on each card, now and later
  * @client: the client
  *
  * Return: 0; -EINVAL if name or size do not fit the limits.
@@ -64,41 +64,41 @@ struct uln_client {
 int uln_client_register(struct uln_client *client);
 
 /**
- * uln_client_unregister() - end all of a client's channels and services
+ * uln_client_unregister() - end all of a client's channels and bindings
  * @client: the client, of which no function runs when this returns
  */
 void uln_client_unregister(struct uln_client *client);
 
 /**
- * uln_service_begin() - open channels with the hosts that have the client, now and later
- * @service: the service
+ * uln_binding_begin() - open channels with the hosts that have the client, now and later
+ * @binding: the binding
  *
  * Must not be called in a function of the client other than @add.
  */
-void uln_service_begin(struct uln_service *service);
+void uln_binding_begin(struct uln_binding *binding);
 
 /**
- * uln_service_end() - end all channels, and open no others
- * @service: the service; same context as uln_service_begin()
+ * uln_binding_end() - end all channels, and open no others
+ * @binding: the binding; same context as uln_binding_begin()
  */
-void uln_service_end(struct uln_service *service);
+void uln_binding_end(struct uln_binding *binding);
 
 /* The card, as the parent of the client's own device, and the name of the card's model. */
-struct device *uln_service_device(const struct uln_service *service);
-const char *uln_service_model(const struct uln_service *service);
+struct device *uln_binding_device(const struct uln_binding *binding);
+const char *uln_binding_model(const struct uln_binding *binding);
 
 /* This host's id, as the card last reported it. */
-u32 uln_service_host(const struct uln_service *service);
+u32 uln_binding_host(const struct uln_binding *binding);
 
 /* How many hosts there can be, as far as it is known: ids are below it. */
-u32 uln_service_hosts(const struct uln_service *service);
+u32 uln_binding_hosts(const struct uln_binding *binding);
 
-/* What the client has for the service. */
-void uln_service_set_data(struct uln_service *service, void *data);
-void *uln_service_data(const struct uln_service *service);
+/* What the client has for the binding. */
+void uln_binding_set_data(struct uln_binding *binding, void *data);
+void *uln_binding_data(const struct uln_binding *binding);
 
-/* A channel's service, and the host at its other end. */
-struct uln_service *uln_channel_service(const struct uln_channel *channel);
+/* A channel's binding, and the host at its other end. */
+struct uln_binding *uln_channel_binding(const struct uln_channel *channel);
 u32 uln_channel_host(const struct uln_channel *channel);
 
 /* Bytes of the longest frame. */
@@ -113,7 +113,8 @@ u32 uln_channel_longest(const struct uln_channel *channel);
  * @channel: the channel
  * @length: bytes of the frame, at most uln_channel_longest()
  *
- * Return: where to build it; NULL if there is no room now. The client is woken when there may be.
+ * Return: where to build it; NULL if the ring is full now. The client is woken when that may be
+ * over.
  */
 void *uln_channel_reserve(struct uln_channel *channel, u32 length);
 

@@ -314,8 +314,8 @@ struct uln_card {
 	struct uln_system *system;
 	/* Memory that hosts share, in PCI functions beside the card. */
 	struct uln_express_memory *express;
-	/* Services of clients in the kernel (channel.c). */
-	struct list_head services;
+	/* What clients in the kernel have on the card (binding.c). */
+	struct list_head bindings;
 	struct list_head on_cards;
 	/* They may run. */
 	bool serves;
@@ -624,12 +624,12 @@ int uln_listen(struct uln_file *file, void *argument);
 int uln_connect(struct uln_file *file, void *argument);
 int uln_ask(struct uln_file *file, void *argument);
 
-/* channel.c */
-void uln_services_add(struct uln_card *card);
-void uln_services_remove(struct uln_card *card);
-void uln_services_pause(struct uln_card *card);
-void uln_services_resume(struct uln_card *card);
-void uln_services_look(struct uln_card *card);
+/* binding.c */
+void uln_bindings_add(struct uln_card *card);
+void uln_bindings_remove(struct uln_card *card);
+void uln_bindings_pause(struct uln_card *card);
+void uln_bindings_resume(struct uln_card *card);
+void uln_bindings_look(struct uln_card *card);
 
 /* expressmemory.c */
 int uln_express_load(void);

@@ -23,22 +23,24 @@ struct uln_lane;
 
 /**
  * struct uln_lane_ops - how a model carries lanes. The card's lock is not held in any of them
+ * @size: bytes of the model's own structure, uln_lane.model, which is all zero at first
  * @longest: maximum bytes of a deposit
  * @most: maximum number of deposits in the ring that the other end has not taken
- * @open: opens a lane to uln_lane.host: uln_lane.memory exists and is mapped. Sets uln_lane.model
- *	and .address
+ * @open: opens a lane to uln_lane.host: uln_lane.memory exists and is mapped. Sets .address, and
+ *	calls uln_lane_watch()
  * @connect: the other end has this address: deposits may be made from now on
- * @close: reverts @open. Nothing reaches the memory afterwards
+ * @close: releases what @open has taken beside objects of uln_lane.file, which have ended
  * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the
  *	other's: in the ring, as number uln_lane.deposits, or a report in the control block.
- *	The bytes are announced there when they have arrived. False: there is no room now, and
- *	uln_lane_woken() is called when there is; or the lane is broken, and uln_lane_broke() has
- *	been called. Called with uln_lane.lock held
+ *	The other card announces the bytes when they have arrived. False: the card is full, and
+ *	the lane wakes its user when that is over; or the lane is broken, and the model has called
+ *	uln_lane_broke(). Called with uln_lane.lock held
  * @take: takes the next announcement: where bytes have arrived, and how many, both unchecked.
- *	False: there is none
- * @arm: has uln_lane_woken() called at the next announcement. False: there is one now
+ *	False: none has come
+ * @arm: has the lane wake its user at the next announcement. False: one has come already
  */
 struct uln_lane_ops {
+	size_t size;
 	u32 longest;
 	u32 most;
 	int (*open)(struct uln_lane *lane);
@@ -72,6 +74,9 @@ struct uln_lane {
 	/* The model's own structure, and by what the other end reaches this one. */
 	void *model;
 	u8 address[ULN_LANE_ADDRESS];
+	/* Where the model waits for announcements, and for room at the card. */
+	struct wait_queue_entry waits[2];
+	wait_queue_head_t *waited[2];
 
 	struct uln_pages *memory;
 	void *base;
@@ -104,7 +109,8 @@ struct uln_lane {
 };
 
 /* lane.c */
-void uln_lane_woken(struct uln_lane *lane);
+void uln_lane_watch(struct uln_lane *lane, wait_queue_head_t *announced,
+		    wait_queue_head_t *room);
 void uln_lane_broke(struct uln_lane *lane);
 int uln_lane_open(struct uln_lane *lane, u32 size);
 void uln_lane_close(struct uln_lane *lane);

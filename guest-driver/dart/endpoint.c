@@ -98,6 +98,24 @@ give_back:
 	return ret;
 }
 
+/* Opens an endpoint, and gives it to its file. */
+static int endpoint_add(struct dart_endpoint_object *endpoint, u32 *index)
+{
+	int ret;
+
+	CLASS(uln_entry, entry)(endpoint->object.file);
+	if (entry.error)
+		return entry.error;
+	ret = endpoint_open(endpoint);
+	if (ret)
+		return ret;
+	if (!endpoint->pinned)
+		dart_pages_begin(endpoint);
+	uln_object_join(&endpoint->object, DART_KIND_ENDPOINT);
+	*index = endpoint->object.index;
+	return 0;
+}
+
 static bool endpoint_is_sound(const struct dart_endpoint *argument)
 {
 	return !argument->endpoint && !argument->reserved && argument->length &&
@@ -117,17 +135,10 @@ int dart_endpoint_open(struct uln_file *file, void *argument)
 	if (IS_ERR(endpoint))
 		return PTR_ERR(endpoint);
 
-	CLASS(uln_entry, entry)(file);
-	if (entry.error)
-		return entry.error;
-	ret = endpoint_open(endpoint);
-	if (ret)
-		return ret;
-	dart_pages_begin(endpoint);
-	uln_object_join(&endpoint->object, DART_KIND_ENDPOINT);
-	answer->endpoint = endpoint->object.index;
-	retain_and_null_ptr(endpoint);
-	return 0;
+	ret = endpoint_add(endpoint, &answer->endpoint);
+	if (!ret)
+		retain_and_null_ptr(endpoint);
+	return ret;
 }
 
 /* Opens an endpoint of the driver's own memory, which is there until the file has ended. */
@@ -142,16 +153,10 @@ int dart_endpoint_pin(struct uln_file *file, struct uln_pages *memory, u32 *inde
 	uln_object_init(&endpoint->object, file, &dart_endpoint_kind);
 	endpoint->card = file->card;
 	endpoint->pinned = memory;
-	CLASS(uln_entry, entry)(file);
-	if (entry.error)
-		return entry.error;
-	ret = endpoint_open(endpoint);
-	if (ret)
-		return ret;
-	uln_object_join(&endpoint->object, DART_KIND_ENDPOINT);
-	*index = endpoint->object.index;
-	retain_and_null_ptr(endpoint);
-	return 0;
+	ret = endpoint_add(endpoint, index);
+	if (!ret)
+		retain_and_null_ptr(endpoint);
+	return ret;
 }
 
 static void endpoint_close(struct card_object *object)

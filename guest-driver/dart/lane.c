@@ -30,22 +30,7 @@ struct dart_lane {
 	/* Messages sent, and records taken. */
 	u32 sent;
 	u32 taken;
-	/* On the wait queues of queue and connection. */
-	struct wait_queue_entry arrived;
-	struct wait_queue_entry left;
 };
-
-static int lane_arrived(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
-{
-	uln_lane_woken(container_of(entry, struct dart_lane, arrived)->lane);
-	return 1;
-}
-
-static int lane_left(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
-{
-	uln_lane_woken(container_of(entry, struct dart_lane, left)->lane);
-	return 1;
-}
 
 static int lane_open_queue(struct dart_lane *own, u32 *index)
 {
@@ -101,21 +86,15 @@ static int lane_open_parts(struct dart_lane *own)
 	      lane_open_queue(own, &connection.events) ?: lane_open_connection(own, &connection);
 	if (ret)
 		return ret;
-	init_waitqueue_func_entry(&own->arrived, lane_arrived);
-	init_waitqueue_func_entry(&own->left, lane_left);
-	add_wait_queue(&own->queue->sleepers.wait, &own->arrived);
-	add_wait_queue(&own->connection->sleepers.wait, &own->left);
+	uln_lane_watch(own->lane, &own->queue->sleepers.wait, &own->connection->sleepers.wait);
 	return 0;
 }
 
 static int lane_open(struct uln_lane *lane)
 {
-	struct dart_lane *own = kzalloc(sizeof(*own), GFP_KERNEL);
+	struct dart_lane *own = lane->model;
 
-	if (!own)
-		return -ENOMEM;
 	own->lane = lane;
-	lane->model = own;
 	return lane_open_parts(own);
 }
 
@@ -123,17 +102,8 @@ static void lane_close(struct uln_lane *lane)
 {
 	struct dart_lane *own = lane->model;
 
-	if (!own)
-		return;
-	if (own->left.func) {
-		remove_wait_queue(&own->queue->sleepers.wait, &own->arrived);
-		remove_wait_queue(&own->connection->sleepers.wait, &own->left);
-	}
 	if (own->page)
 		iounmap(own->page);
-	uln_file_end(&lane->file);
-	kfree(own);
-	lane->model = NULL;
 }
 
 static int lane_connect(struct uln_lane *lane, const u8 *bytes)
@@ -203,6 +173,7 @@ static bool lane_arm(struct uln_lane *lane)
 }
 
 const struct uln_lane_ops dart_lane_ops = {
+	.size = sizeof(struct dart_lane),
 	.longest = DART_LONGEST,
 	.most = MOST,
 	.open = lane_open,

@@ -44,23 +44,8 @@ struct hamlyn_lane {
 	/* The other end. */
 	u64 key;
 	u32 slot;
-	/* On the wait queues of queue and terminus. */
-	struct wait_queue_entry arrived;
-	struct wait_queue_entry left;
 };
 static_assert(ENTRIES == BITS_PER_TYPE(u64));
-
-static int lane_arrived(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
-{
-	uln_lane_woken(container_of(entry, struct hamlyn_lane, arrived)->lane);
-	return 1;
-}
-
-static int lane_left(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
-{
-	uln_lane_woken(container_of(entry, struct hamlyn_lane, left)->lane);
-	return 1;
-}
 
 /* The ring and the control block are for the other host, the mirror is not. */
 static int lane_open_slot(struct hamlyn_lane *own)
@@ -112,21 +97,15 @@ static int lane_open_parts(struct hamlyn_lane *own)
 	ret = hamlyn_post_open(own->terminus) ?: lane_set_send_buffer(own) ?: lane_open_slot(own);
 	if (ret)
 		return ret;
-	init_waitqueue_func_entry(&own->arrived, lane_arrived);
-	init_waitqueue_func_entry(&own->left, lane_left);
-	add_wait_queue(&own->queue->sleepers.wait, &own->arrived);
-	add_wait_queue(&own->terminus->sleepers.wait, &own->left);
+	uln_lane_watch(own->lane, &own->queue->sleepers.wait, &own->terminus->sleepers.wait);
 	return 0;
 }
 
 static int lane_open(struct uln_lane *lane)
 {
-	struct hamlyn_lane *own = kzalloc(sizeof(*own), GFP_KERNEL);
+	struct hamlyn_lane *own = lane->model;
 
-	if (!own)
-		return -ENOMEM;
 	own->lane = lane;
-	lane->model = own;
 	return lane_open_parts(own);
 }
 
@@ -134,17 +113,8 @@ static void lane_close(struct uln_lane *lane)
 {
 	struct hamlyn_lane *own = lane->model;
 
-	if (!own)
-		return;
-	if (own->left.func) {
-		remove_wait_queue(&own->queue->sleepers.wait, &own->arrived);
-		remove_wait_queue(&own->terminus->sleepers.wait, &own->left);
-	}
-	uln_file_end(&lane->file);
 	if (!own->given)
 		uln_pages_give_back(&own->metadata);
-	kfree(own);
-	lane->model = NULL;
 }
 
 static int lane_connect(struct uln_lane *lane, const u8 *bytes)
@@ -242,6 +212,7 @@ static bool lane_arm(struct uln_lane *lane)
 }
 
 const struct uln_lane_ops hamlyn_lane_ops = {
+	.size = sizeof(struct hamlyn_lane),
 	.longest = ULN_CHANNEL_MOST,
 	.most = ENTRIES,
 	.open = lane_open,

@@ -92,7 +92,7 @@ static int net_open(struct net_device *dev)
 	struct net_card *card = netdev_priv(dev);
 
 	netif_tx_start_all_queues(dev);
-	uln_service_begin(card->service);
+	uln_binding_begin(card->binding);
 	return 0;
 }
 
@@ -101,7 +101,7 @@ static int net_stop(struct net_device *dev)
 	struct net_card *card = netdev_priv(dev);
 
 	netif_tx_stop_all_queues(dev);
-	uln_service_end(card->service);
+	uln_binding_end(card->binding);
 	return 0;
 }
 
@@ -174,8 +174,8 @@ static void net_get_drvinfo(struct net_device *dev, struct ethtool_drvinfo *info
 
 	strscpy(info->driver, NET_NAME);
 	strscpy(info->version, THIS_MODULE->version);
-	strscpy(info->fw_version, uln_service_model(card->service));
-	strscpy(info->bus_info, dev_name(uln_service_device(card->service)));
+	strscpy(info->fw_version, uln_binding_model(card->binding));
+	strscpy(info->bus_info, dev_name(uln_binding_device(card->binding)));
 }
 
 static const struct ethtool_ops net_ethtool_ops = {
@@ -215,7 +215,7 @@ static void net_readdress(struct work_struct *work)
 	rtnl_unlock();
 }
 
-static int client_add(struct uln_service *service)
+static int client_add(struct uln_binding *binding)
 {
 	struct net_device *dev;
 	struct net_card *card;
@@ -224,30 +224,30 @@ static int client_add(struct uln_service *service)
 	int ret;
 
 	dev = alloc_netdev_mqs(sizeof(*card), "uln%d", NET_NAME_ENUM, ether_setup,
-			       uln_service_hosts(service) + 1, 1);
+			       uln_binding_hosts(binding) + 1, 1);
 	if (!dev)
 		return -ENOMEM;
 	card = netdev_priv(dev);
 	card->dev = dev;
-	card->service = service;
-	card->host = uln_service_host(service);
+	card->binding = binding;
+	card->host = uln_binding_host(binding);
 	INIT_WORK(&card->readdress, net_readdress);
-	SET_NETDEV_DEV(dev, uln_service_device(service));
+	SET_NETDEV_DEV(dev, uln_binding_device(binding));
 	net_setup(dev);
 	address_of(card->host, address);
 	eth_hw_addr_set(dev, address);
 	for (host = 0; host < NET_HOSTS; host++)
 		net_port_init(card, host);
-	uln_service_set_data(service, card);
+	uln_binding_set_data(binding, card);
 	ret = register_netdev(dev);
 	if (ret)
 		free_netdev(dev);
 	return ret;
 }
 
-static void client_remove(struct uln_service *service)
+static void client_remove(struct uln_binding *binding)
 {
-	struct net_card *card = uln_service_data(service);
+	struct net_card *card = uln_binding_data(binding);
 	u32 host;
 
 	unregister_netdev(card->dev);
@@ -259,9 +259,9 @@ static void client_remove(struct uln_service *service)
 	free_netdev(card->dev);
 }
 
-static void client_link(struct uln_service *service, bool up, u32 host)
+static void client_link(struct uln_binding *binding, bool up, u32 host)
 {
-	struct net_card *card = uln_service_data(service);
+	struct net_card *card = uln_binding_data(binding);
 
 	if (!up)
 		return;
@@ -271,7 +271,7 @@ static void client_link(struct uln_service *service, bool up, u32 host)
 
 static struct net_port *port_of(struct uln_channel *channel)
 {
-	struct net_card *card = uln_service_data(uln_channel_service(channel));
+	struct net_card *card = uln_binding_data(uln_channel_binding(channel));
 
 	return &card->ports[uln_channel_host(channel)];
 }

@@ -59,7 +59,7 @@ struct net_port {
 
 struct net_card {
 	struct net_device *dev;
-	struct uln_service *service;
+	struct uln_binding *binding;
 	/* Number of ports with a channel. */
 	atomic_t channels;
 	/* Gives the device the address of this host, which may have become another. */
@@ -75,7 +75,7 @@ static inline void net_count(struct net_port *port, enum net_counter what, u64 c
 
 enum net_sent {
 	NET_SENT,
-	/* There is no room now; the queue is woken when there is. */
+	/* The ring is full; the queue is woken when that is over. */
 	NET_FULL,
 	NET_NO_PEER,
 };
