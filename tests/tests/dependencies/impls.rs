@@ -123,7 +123,7 @@ fn methods_of_a_type_stand_in_one_file() {
         }
     }
     assert!(strange.is_empty(), "{}", strange.join("\n"));
-    assert!(left.is_empty(), "these do not stand in several files any more: {left:?}");
+    assert!(left.is_empty(), "take these from the list, their methods are in one file: {left:?}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ impl Poller {
     fn run(self) {
         let Err(error) = self.listen() else { return };
         if let Ok(mut state) = self.shared.enter() {
-            state.failure = Some(error.context(format!("card {} is not served any more", self.station)));
+            state.failure = Some(error.context(format!("the thread of card {} has failed", self.station)));
         }
     }
 

@@ -179,7 +179,7 @@ impl Server {
     /// answer.
     pub fn reply(&mut self, reply: &[u8]) -> Result<()> {
         if !self.asked {
-            return Err(Error::Invalid("there is no call to answer"));
+            return Err(Error::Invalid("no call waits for an answer"));
         }
         write(&self.end, reply)?;
         self.asked = false;

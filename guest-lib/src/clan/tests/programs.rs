@@ -161,7 +161,7 @@ fn dropped_call_is_answered_later_and_once() {
     let (_net, [one, two]) = cards();
     let [here, there] = ends(&one, &two, 256);
     let (mut client, mut server) = (rpc::Client::new(&here).unwrap(), rpc::Server::new(&there).unwrap());
-    assert_eq!(server.reply(b"too early").unwrap_err().to_string(), "there is no call to answer");
+    assert_eq!(server.reply(b"too early").unwrap_err().to_string(), "no call waits for an answer");
     client.begin(b"ask").unwrap();
     assert_eq!(server.wait().unwrap().len(), 3);
     assert!(server.reply(&[0; 193]).is_err(), "too long");
