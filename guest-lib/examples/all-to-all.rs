@@ -97,9 +97,9 @@ impl Process {
         while !self.is_done() {
             let sent = self.send_what_may()?;
             let tag = if sent {
-                self.receiver.get_tag()?
+                self.receiver.try_recv()?
             } else {
-                Some(self.receiver.get_tag_poll(Some(Duration::from_secs(self.options.timeout)))?)
+                Some(self.receiver.recv_polling_timeout(Duration::from_secs(self.options.timeout))?)
             };
             if let Some(tag) = tag {
                 self.take(tag)?;

@@ -69,7 +69,7 @@ fn receive(card: &Card, options: &Options, delay: Duration) -> Outcome {
     print(&json!({ "ticket": slot.fast_ticket()?.to_string() }))?;
     let mut seen = vec![false; count as usize];
     for _ in 0..count {
-        let arrived = queue.recv_block(common::seconds(options.timeout))?;
+        let arrived = queue.recv_timeout(Duration::from_secs(options.timeout))?;
         let Arrival::Fast(number) = arrived.arrival else { return Err("a message with metadata".into()) };
         match seen.get_mut(number as usize) {
             Some(seen) if !*seen => *seen = true,

@@ -2,6 +2,7 @@
 //! receiver is notified once.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
@@ -87,13 +88,13 @@ fn receive(card: &Card, bytes: usize, seed: u64, parts: usize, one_shot: bool, t
     let mode = if one_shot { Mode::ParanoidOneShot } else { Mode::Normal };
     let slot = card.slot(&area).metadata_entries(1).mode(mode).queue(&queue).create()?;
     print_shares(&Share::whole(slot.ticket(0)?)?.split(parts)?)?;
-    let arrived = queue.recv_block(common::seconds(timeout))?;
+    let arrived = queue.recv_timeout(Duration::from_secs(timeout))?;
     let entry = slot.entry_of(&arrived).ok_or("the notification is not about this slot")?;
     let mut data = vec![0; bytes];
     slot.read(0, &mut data)?;
     let difference = common::find_difference(seed, 0, &data);
     let mut notifications = 1;
-    while queue.recv()?.is_some() {
+    while queue.try_recv()?.is_some() {
         notifications += 1;
     }
     let verified = difference.is_none() && notifications == 1 && slot.metadata(entry)?.accumulator() == 0;

@@ -93,7 +93,7 @@ fn watch(card: &Card, close: bool) -> Outcome {
     let mut now = vec![0; 2 * SLOT];
     area.read(0, &mut now)?;
     let changed = common::find_difference(SEED, 0, &now);
-    let notified = queue.recv()?.is_some();
+    let notified = queue.try_recv()?.is_some();
     let unchanged = changed.is_none() && !notified && entry.user() == [0; 60] && entry.accumulator() == 0;
     print(&json!({ "unchanged": unchanged, "refused": refused }))?;
     match changed {

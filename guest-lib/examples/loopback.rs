@@ -61,7 +61,7 @@ fn short(card: &Card, count: u32, timeout: Duration) -> Outcome<Histogram<u64>> 
         common::fill_pattern(tag.into(), 0, &mut sent);
         let start = Instant::now();
         sender.send(&ticket, &sent, 0, tag)?;
-        let arrived = receiver.get_tag_poll(Some(timeout))?;
+        let arrived = receiver.recv_polling_timeout(timeout)?;
         times.record(start.elapsed().as_nanos() as u64)?;
         receiver.read(0, &mut back)?;
         if arrived != tag || back != sent {
@@ -83,7 +83,7 @@ fn long(card: &Card, bytes: usize, timeout: Duration) -> Outcome<Duration> {
     buffer.write(0, &data)?;
     let start = Instant::now();
     terminus.send_dma(&Message::to(&ticket), buffer.piece(0, bytes)?)?;
-    queue.recv_block(Some(timeout))?;
+    queue.recv_timeout(timeout)?;
     let time = start.elapsed();
     slot.read(0, &mut data)?;
     match common::find_difference(1, 0, &data) {

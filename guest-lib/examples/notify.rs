@@ -104,7 +104,7 @@ fn receive(card: &Card, slots: u32, asleep: bool, messages: u32, timeout: Durati
     let mut by_slot = vec![0_u32; slots.len()];
     for _ in 0..messages {
         let arrived =
-            if asleep { queue.recv_block(Some(timeout))? } else { queue.recv_poll(Some(timeout))? };
+            if asleep { queue.recv_timeout(timeout)? } else { queue.recv_polling_timeout(timeout)? };
         let index = arrived.notification_index as usize;
         let slot = slots.get(index).ok_or("a notification of no slot")?;
         let Arrival::Fast(number) = arrived.arrival else { return Err("a message with metadata".into()) };

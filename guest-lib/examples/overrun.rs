@@ -72,7 +72,7 @@ fn receive(card: &Card, entries: u32, slow: bool, count: u32, timeout: Duration)
     let mut seen = vec![false; count as usize];
     let (mut received, mut lost, mut in_order) = (0_u64, 0_u64, true);
     while received + lost < u64::from(count) {
-        match queue.recv_block(Some(timeout)) {
+        match queue.recv_timeout(timeout) {
             Ok(arrived) => {
                 let Arrival::Fast(number) = arrived.arrival else {
                     return Err("a message with metadata".into());
@@ -94,7 +94,7 @@ fn receive(card: &Card, entries: u32, slow: bool, count: u32, timeout: Duration)
         }
     }
     let (overruns, counted) = queue.overruns();
-    let exact = counted == lost && received + lost == u64::from(count) && queue.recv()?.is_none();
+    let exact = counted == lost && received + lost == u64::from(count) && queue.try_recv()?.is_none();
     let result = json!({
         "received": received,
         "lost": lost,

@@ -99,7 +99,7 @@ fn serve(end: &mut End, timeout: Duration) -> Outcome {
     print(&json!({ "ticket": end.receiver.ticket()?.to_string() }))?;
     let peer = common::read_ticket()?;
     let ended = common::input_ended();
-    end.receiver.get_specific_tag_block(ANNOUNCEMENT, Some(timeout))?;
+    end.receiver.recv_tag_timeout(ANNOUNCEMENT, timeout)?;
     let mut announced = [0; 16];
     end.receiver.read(0, &mut announced)?;
     let (count, size) = (number(&announced[..8]), number(&announced[8..]) as usize);
@@ -112,7 +112,7 @@ fn serve(end: &mut End, timeout: Duration) -> Outcome {
     let mut last = None;
     while echoed < count {
         let limit = if ended.load(Ordering::Acquire) { QUIET } else { timeout };
-        let tag = match end.receiver.get_tag_poll(Some(limit)) {
+        let tag = match end.receiver.recv_polling_timeout(limit) {
             Err(error) if error.is_timed_out() && limit == QUIET => break,
             tag => tag?,
         };
@@ -140,7 +140,7 @@ fn run(end: &mut End, peer: &Ticket, count: u64, size: usize, timeout: Duration)
         common::fill_pattern(round, 0, &mut sent);
         let start = Instant::now();
         let handle = end.send(peer, &sent, tag)?;
-        let Ok(answer) = end.receiver.get_tag_poll(Some(timeout)) else {
+        let Ok(answer) = end.receiver.recv_polling_timeout(timeout) else {
             handle.wait(Some(Duration::ZERO))?;
             return Err(format!("no answer to message {round} within {timeout:?}").into());
         };

@@ -53,7 +53,7 @@ fn tagged_write(card: &Card) -> Outcome {
     let sender = TagSender::new(card.create_terminus()?);
     sender.send(&ticket, b"hello", 100, 7)?;
 
-    let tag = receiver.get_tag_block(Some(Duration::from_secs(10)))?;
+    let tag = receiver.recv_timeout(Duration::from_secs(10))?;
     let mut bytes = [0; 5];
     receiver.read(100, &mut bytes)?;
     assert_eq!((tag, &bytes), (7, b"hello"));

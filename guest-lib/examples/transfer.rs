@@ -2,7 +2,7 @@
 //! every byte. With `--own`, both programs use vectors of their own as memory.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
@@ -74,7 +74,7 @@ fn receive(options: &Options, bytes: usize, seed: u64) -> Outcome {
     let queue = card.create_queue(2)?;
     let slot = card.slot(&area).metadata_entries(1).queue(&queue).create()?;
     print(&json!({ "ticket": slot.ticket(0)?.to_string() }))?;
-    let arrived = queue.recv_block(common::seconds(options.timeout))?;
+    let arrived = queue.recv_timeout(Duration::from_secs(options.timeout))?;
     let entry = slot.entry_of(&arrived).ok_or("the notification is not about this slot")?;
     let described = slot.metadata(entry)?.user()[..16] == metadata(bytes, seed);
     let data = if options.own { taken_back(slot, area)? } else { copied_out(&slot, bytes)? };

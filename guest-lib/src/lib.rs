@@ -39,9 +39,9 @@
 //! | `h_send_msg` | 3.2 | [`Terminus::send`] |
 //! | `h_send_msg`, non-blocking | 3.2 | [`Terminus::try_send`] |
 //! | buffer-release handle | 3.2 | [`Handle`] |
-//! | `h_recv` | 3.2 | [`NotificationQueue::recv`] |
-//! | `h_recv_block` | 3.2 | [`NotificationQueue::recv_block`] |
-//! | `h_recv_block` that never sleeps | 3.2 | [`NotificationQueue::recv_poll`] |
+//! | `h_recv` | 3.2 | [`NotificationQueue::try_recv`] |
+//! | `h_recv_block` | 3.2 | [`NotificationQueue::recv`] |
+//! | `h_recv_block` that never sleeps | 3.2 | [`NotificationQueue::recv_polling`] |
 //! | ticket | 3.2 | [`Ticket`] |
 //! | manager, `poll_nowait` | 3.3 | [`Manager`], [`Manager::poll`], [`Manager::receive`] |
 //! | receiver class, `process_arrival` | 3.3 | [`ReceiverClass`], [`EndPoint`] |
@@ -51,7 +51,7 @@
 //! | `make_seed`, seed | 3.3 | [`protocol::stream::StreamReceiver::make_seed`], [`Seed`] |
 //! | simple datagram | 3.3 | [`protocol::datagram`] |
 //! | stream: send, flush, receive, release | 3.3 | [`protocol::stream`] |
-//! | tagged remote write: send, `get_tag`, `get_specific_tag` | 3.3 | [`protocol::tagged_write`] |
+//! | tagged remote write: send, `get_tag`, `get_specific_tag` | 3.3 | [`protocol::tagged_write`]: `recv`, `recv_tag` |
 //! | opening connections | 6.3 | [`Card::listen`], [`protocol::stream::StreamPair`] |
 //! | monitoring connections | 6.3 | [`Connection`] |
 //! | graceful close of a stream | 6.4 | [`protocol::stream::StreamSender::close`] |
@@ -67,7 +67,7 @@
 //! let peer: hamlyn::Ticket = std::env::args().nth(1).unwrap_or_default().parse()?;
 //! let sender = TagSender::new(card.create_terminus()?);
 //! sender.send(&peer, b"hello", 0, 7)?;
-//! let tag = receiver.get_tag_block(None)?;
+//! let tag = receiver.recv()?;
 //! # Ok::<(), hamlyn::Error>(())
 //! ```
 
@@ -82,9 +82,9 @@ pub mod express;
 mod hamlyn;
 pub mod shrimp;
 
-#[doc(hidden)]
-pub use self::core::copies;
-#[doc(hidden)]
+#[cfg(all(debug_assertions, feature = "test-hooks"))]
+pub use self::core::copies::copied;
+#[cfg(feature = "test-hooks")]
 pub use self::core::express::bare;
 #[cfg(feature = "tokio")]
 pub use self::hamlyn::asynchronous;
@@ -109,7 +109,9 @@ pub use self::hamlyn::manager::{
 pub use self::hamlyn::message_area::MessageArea;
 pub use self::hamlyn::metadata::MetadataEntry;
 pub use self::hamlyn::notification::{Arrival, Notification, NotificationQueue};
-pub use self::hamlyn::request::{Message, RequestBlock};
+pub use self::hamlyn::request::Message;
+#[cfg(feature = "test-hooks")]
+pub use self::hamlyn::request::RequestBlock;
 pub use self::hamlyn::seed::Seed;
 pub use self::hamlyn::send_buffer::{Piece, SendBuffer};
 pub use self::hamlyn::slot::{Mode, Slot, SlotBuilder};

@@ -146,6 +146,7 @@ type Case = fn(&Card, u32) -> Outcome;
 const CASES: &[(&str, Case)] = &[
     ("messages of all lengths come back", lengths),
     ("a batch is sent with one flush", batch),
+    ("delivery of each message is told", delivered),
     ("room that is dropped sends nothing", dropped_room),
     ("both directions at once keep order and bytes", flood),
     ("both directions of a large ring at once", large),
@@ -218,10 +219,32 @@ fn batch(card: &Card, host: u32) -> Outcome {
         room.write(0, &[number; 3])?;
         room.put()?;
     }
-    sender.flush()?;
+    sender.flush_timeout(LONG)?;
     for number in 0..10_u8 {
         let came = receiver.recv_timeout(LONG)?.ok_or("closed")?.to_vec()?;
         expect(came == [number; 3], &format!("message {number} is {came:?}"))?;
+    }
+    Ok(sender.close()?)
+}
+
+fn delivered(card: &Card, host: u32) -> Outcome {
+    let Channel { mut sender, mut receiver } = open(card, host, "echo")?;
+    let mut last = sender.sent();
+    for number in 0..100_u8 {
+        sender.send(&[number; 100])?;
+        expect(sender.sent() > last, "the position of a message is not behind that of the one before")?;
+        last = sender.sent();
+        // Asking for it at once leaves an answer to come, which must not be taken for the next.
+        match sender.try_delivered(last) {
+            Err(error) if !error.is_would_block() => return Err(error.into()),
+            _ => sender.delivered_timeout(last, LONG)?,
+        }
+        sender.try_delivered(last)?;
+    }
+    expect(sender.try_delivered(last + 1).is_err(), "more was delivered than was sent")?;
+    for number in 0..100_u8 {
+        let came = receiver.recv_timeout(LONG)?.ok_or("closed")?.to_vec()?;
+        expect(came == [number; 100], &format!("message {number} is {came:?}"))?;
     }
     Ok(sender.close()?)
 }
@@ -436,7 +459,7 @@ fn absent(card: &Card, host: u32) -> Outcome {
         Err(Error::Ended(end)) if end.reason == EndReason::NoName => {}
         other => return Err(format!("to connect gives {other:?}").into()),
     }
-    match Channel::connect_any(card, "channel-check-absent", Options::default()) {
+    match Channel::connect_any_timeout(card, "channel-check-absent", Options::default(), LONG) {
         Err(Error::Ended(end)) if end.reason == EndReason::NoName => Ok(()),
         other => Err(format!("to connect to any gives {other:?}").into()),
     }

@@ -63,7 +63,7 @@ fn sink(card: &Card, bytes: usize) -> Outcome {
     let mut notified = 0_u64;
     let mut last = Instant::now();
     while !ended.load(Ordering::Acquire) {
-        match queue.recv_block(Some(PROGRESS)) {
+        match queue.recv_timeout(PROGRESS) {
             Ok(_) => notified += 1,
             Err(error) if error.is_timed_out() => {}
             Err(error) => return Err(error.into()),

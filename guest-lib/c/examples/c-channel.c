@@ -60,7 +60,7 @@ static void ask(const struct uln_card *card, const char *text)
 	struct uln_receiver *receiver;
 	struct uln_message message;
 
-	must(uln_connect_any(card, "channel", NULL, &sender, &receiver));
+	must(uln_connect_any(card, "channel", NULL, &sender, &receiver, -1));
 	must(uln_send(sender, text, strlen(text), -1));
 	if (must(uln_recv(receiver, &message, -1)) == 0) {
 		fprintf(stderr, "the server has closed the channel\n");

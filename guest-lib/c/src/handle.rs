@@ -2,11 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use hamlyn::{Handle, Message, Source};
+use hamlyn::{Handle, Message, Piece, Source, Ticket};
 
-use crate::call::{at_once, timeout};
+use crate::call::{Failure, at_once, timeout, unused, waits};
 use crate::exported::{Out, exported};
-use crate::memory::{bytes, items};
+use crate::memory::{bytes, items, items_mut};
 use crate::terminus::{
     described, hamlyn_message, hamlyn_piece, hamlyn_share, hamlyn_terminus, piece, shared,
 };
@@ -14,6 +14,45 @@ use crate::ticket::hamlyn_ticket;
 
 /// The handle of a request. Any number of threads may use it.
 pub struct hamlyn_handle(Handle);
+
+/// A request of hamlyn_terminus_post_batch: bytes, or pieces of send buffers.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct hamlyn_post {
+    /// The ticket.
+    pub ticket: *const hamlyn_ticket,
+    /// Bytes to send inside the request; NULL if there are pieces.
+    pub data: *const c_void,
+    /// Number of bytes.
+    pub length: usize,
+    /// Pieces of the terminus' send buffers; NULL if there are bytes.
+    pub pieces: *const hamlyn_piece,
+    /// Number of pieces.
+    pub piece_count: usize,
+    /// The message's options; zeros select none.
+    pub message: hamlyn_message,
+    /// Must be 0.
+    pub reserved: [u32; 4],
+}
+
+impl hamlyn_post {
+    fn ticket(&self) -> Result<Ticket, Failure> {
+        unused(&self.reserved)?;
+        items(self.ticket, 1, "ticket")?[0].read()
+    }
+
+    fn pieces(&self) -> Result<Vec<Piece<'_>>, Failure> {
+        items(self.pieces, self.piece_count, "pieces")?.iter().map(piece).collect()
+    }
+
+    fn source<'a>(&'a self, pieces: &'a [Piece<'a>]) -> Result<Source<'a>, Failure> {
+        match (self.length, self.piece_count) {
+            (_, 0) => Ok(Source::Bytes(bytes(self.data, self.length, "data")?)),
+            (0, _) => Ok(Source::Gather(pieces)),
+            _ => Err(Failure::argument("a request has bytes or pieces, and not both")),
+        }
+    }
+}
 
 exported! {
 /// Sends bytes like hamlyn_terminus_send, and stores a handle of the request. Only the handle
@@ -63,6 +102,36 @@ fn hamlyn_terminus_post_share(
     let share = share.read()?;
     let (message, data) = (shared(&share, message)?, bytes(data, length, "data")?);
     handle.store(hamlyn_handle(terminus.post(&message, Source::Bytes(data), timeout_ms)?))
+}
+
+/// Sends several messages in this order, with one doorbell, and stores a handle of each. Returns
+/// the number of messages that there was room for until the timeout: the first ones. If a message
+/// is wrong, none is sent. Otherwise like hamlyn_terminus_post.
+fn hamlyn_terminus_post_batch(
+    terminus: &hamlyn_terminus,
+    posts: *const hamlyn_post,
+    count: usize,
+    handles: *mut *mut hamlyn_handle,
+    timeout_ms: c_int,
+) {
+    let (posts, to) = (items(posts, count, "posts")?, items_mut(handles, count, "handles")?);
+    let tickets = posts.iter().map(hamlyn_post::ticket).collect::<Result<Vec<_>, _>>()?;
+    let pieces = posts.iter().map(hamlyn_post::pieces).collect::<Result<Vec<_>, _>>()?;
+    let mut batch = Vec::new();
+    for (post, (ticket, pieces)) in posts.iter().zip(tickets.iter().zip(&pieces)) {
+        batch.push((described(Message::to(ticket), Some(&post.message))?, post.source(pieces)?));
+    }
+    let posted = terminus.post_batch(&batch, waits(timeout_ms))?;
+    let number = posted.len();
+    for (to, handle) in to.iter_mut().zip(posted) {
+        to.write(Box::into_raw(Box::new(hamlyn_handle(handle))));
+    }
+    number
+}
+
+/// Stores the context word of the message that a handle belongs to.
+fn hamlyn_handle_context(handle: &hamlyn_handle, context: Out<u64>) {
+    context.store(handle.0.context())
 }
 
 /// Waits until the card has finished with a request. Every call fails with -EPERM if the card

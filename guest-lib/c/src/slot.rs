@@ -7,10 +7,10 @@ use hamlyn::{Arrival, Mode, Notification, NotificationQueue, Slot};
 use libc::ENOENT;
 
 use crate::area::hamlyn_area;
-use crate::call::{Failure, at_once, timeout, unused};
+use crate::call::{Failure, unused, waits};
 use crate::card::hamlyn_card;
 use crate::exported::{Out, exported};
-use crate::memory::bytes_mut;
+use crate::memory::{bytes_mut, items_mut};
 use crate::ticket::hamlyn_ticket;
 
 /// A queue in which a card reports messages (section 2.6 of the paper), for the program's own
@@ -36,6 +36,21 @@ pub struct hamlyn_notification {
     pub word: u32,
     /// Reserved for future use: zeros.
     pub reserved: [u32; 4],
+}
+
+impl From<&Notification> for hamlyn_notification {
+    fn from(found: &Notification) -> Self {
+        let (metadata, is_fast, word) = match found.arrival {
+            Arrival::Metadata(pointer) => (pointer, 0, 0),
+            Arrival::Fast(word) => (0, 1, word),
+        };
+        let (slot, index) = (found.slot, found.notification_index);
+        Self { metadata, slot, index, is_fast, word, reserved: [0; 4] }
+    }
+}
+
+fn nothing() -> Failure {
+    Failure::nothing_yet("notification")
 }
 
 /// Options for a slot. Zeros mean the whole area, no metadata entries and normal mode.
@@ -86,13 +101,34 @@ fn hamlyn_queue_destroy(queue: Box<hamlyn_queue>);
 /// Takes the next notification. Fails with -EOVERFLOW, once, if notifications were overwritten
 /// before they were taken.
 fn hamlyn_queue_receive(queue: &hamlyn_queue, notification: Out<hamlyn_notification>, timeout_ms: c_int) {
-    let found = at_once(timeout_ms, queue.0.recv_block(timeout(timeout_ms)))?;
-    let (metadata, is_fast, word) = match found.arrival {
-        Arrival::Metadata(pointer) => (pointer, 0, 0),
-        Arrival::Fast(word) => (0, 1, word),
+    let found = match waits(timeout_ms) {
+        None => queue.0.try_recv()?.ok_or_else(nothing)?,
+        Some(None) => queue.0.recv()?,
+        Some(Some(limit)) => queue.0.recv_timeout(limit)?,
     };
-    let (slot, index) = (found.slot, found.notification_index);
-    notification.store(hamlyn_notification { metadata, slot, index, is_fast, word, reserved: [0; 4] })
+    notification.store(&found)
+}
+
+/// Takes the notifications that are there, with one look, and stores them: at most `count`. Waits
+/// until there is one. Returns their number. Otherwise like hamlyn_queue_receive.
+fn hamlyn_queue_receive_many(
+    queue: &hamlyn_queue,
+    notifications: *mut hamlyn_notification,
+    count: usize,
+    timeout_ms: c_int,
+) {
+    let to = items_mut(notifications, count, "notifications")?;
+    let mut found = Vec::new();
+    match waits(timeout_ms) {
+        None if queue.0.try_recv_many(&mut found, count)? == 0 && count > 0 => return Err(nothing()),
+        None => 0,
+        Some(None) => queue.0.recv_many(&mut found, count)?,
+        Some(Some(limit)) => queue.0.recv_many_timeout(&mut found, count, limit)?,
+    };
+    for (to, found) in to.iter_mut().zip(&found) {
+        to.write(found.into());
+    }
+    found.len()
 }
 
 /// Returns a file descriptor for poll(2) and similar calls, owned by the library. Call

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use libc::EAGAIN;
 
-use crate::call::{Failure, retry, timeout};
+use crate::call::{Failure, retry, waits};
 use crate::card::hamlyn_card;
 use crate::exported::{Out, exported};
 use crate::manager::{Posted, hamlyn_manager};
@@ -80,10 +80,10 @@ fn hamlyn_tag_receiver_ticket(receiver: &hamlyn_tag_receiver, ticket: Out<hamlyn
 
 /// Takes the next tag that has arrived.
 fn hamlyn_tag_receive(receiver: &mut hamlyn_tag_receiver, tag: Out<u32>, timeout_ms: c_int) {
-    tag.store(if timeout_ms == 0 {
-        receiver.0.get_tag()?.ok_or_else(nothing)?
-    } else {
-        receiver.0.get_tag_block(timeout(timeout_ms))?
+    tag.store(match waits(timeout_ms) {
+        None => receiver.0.try_recv()?.ok_or_else(nothing)?,
+        Some(None) => receiver.0.recv()?,
+        Some(Some(limit)) => receiver.0.recv_timeout(limit)?,
     })
 }
 
@@ -91,11 +91,11 @@ fn hamlyn_tag_receive(receiver: &mut hamlyn_tag_receiver, tag: Out<u32>, timeout
 /// if as many other tags are set aside as the receiver was created for: take some with
 /// hamlyn_tag_receive.
 fn hamlyn_tag_receive_specific(receiver: &mut hamlyn_tag_receiver, tag: u32, timeout_ms: c_int) {
-    if timeout_ms == 0 {
-        receiver.0.get_specific_tag(tag)?.ok_or_else(nothing)?;
-    } else {
-        receiver.0.get_specific_tag_block(tag, timeout(timeout_ms))?;
-    }
+    match waits(timeout_ms) {
+        None => receiver.0.try_recv_tag(tag)?.ok_or_else(nothing)?,
+        Some(None) => receiver.0.recv_tag(tag)?,
+        Some(Some(limit)) => receiver.0.recv_tag_timeout(tag, limit)?,
+    };
 }
 
 /// Returns a file descriptor for poll(2) and similar calls, owned by the library. Call

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use hamlyn::protocol::barrier::{Barrier, Entrance};
 use hamlyn::{FetchOp, Handle, Message, Piece, SendBuffer, Share, Source, Statistic, Terminus};
@@ -54,13 +55,16 @@ pub struct hamlyn_message {
     pub metadata_length: usize,
     /// Offset in the ticket's buffer at which the data goes.
     pub offset: u32,
-    /// In fast mode the word that the notification carries, else the packet counter's initial value
-    /// (section 2.5).
+    /// The word that the notification carries (section 2.7); must be 0 if not in fast mode.
     pub word: u32,
     /// HAMLYN_MESSAGE_SILENT and HAMLYN_MESSAGE_INTERRUPT.
     pub flags: u32,
+    /// The packet counter's initial value (section 2.5); must be 0 in fast mode.
+    pub delta: u32,
+    /// A word that is not sent: hamlyn_handle_context returns it.
+    pub context: u64,
     /// Must be 0.
-    pub reserved: [u32; 5],
+    pub reserved: [u32; 2],
 }
 
 /// A range of bytes of a send buffer.
@@ -117,6 +121,19 @@ impl hamlyn_terminus {
         timeout_ms: c_int,
     ) -> Result<Handle, Failure> {
         Ok(retry(&self.terminus, timeout_ms, || self.terminus.try_send(message, data))?)
+    }
+
+    /// Sends several messages with one doorbell, as many as there is room for.
+    pub(crate) fn post_batch(
+        &self,
+        batch: &[(Message<'_>, Source<'_>)],
+        waits: Option<Option<Duration>>,
+    ) -> hamlyn::Result<Vec<Handle>> {
+        match waits {
+            None => self.terminus.try_send_batch(batch),
+            Some(None) => self.terminus.send_batch(batch),
+            Some(Some(limit)) => self.terminus.send_batch_timeout(batch, limit),
+        }
     }
 
     /// Keeps a request's handle until its outcome is known.
@@ -182,7 +199,8 @@ fn hamlyn_terminus_send_pieces(
 }
 
 /// Sends bytes as a share of a group, which uses the share up. There may be fewer bytes than the
-/// share has room for. Otherwise like hamlyn_terminus_send; the message's `word` must be 0.
+/// share has room for. Otherwise like hamlyn_terminus_send; the message's `word` and `delta` must
+/// be 0.
 fn hamlyn_terminus_send_share(
     terminus: &hamlyn_terminus,
     share: &hamlyn_share,
@@ -367,7 +385,7 @@ pub(crate) fn shared<'a>(
     share: &'a Share,
     options: Option<&'a hamlyn_message>,
 ) -> Result<Message<'a>, Failure> {
-    if options.is_some_and(|message| message.word != 0) {
+    if options.is_some_and(|message| message.word != 0 || message.delta != 0) {
         return Err(Failure::argument("a share has a packet count of its own"));
     }
     described(share.message(), options)
@@ -385,9 +403,13 @@ pub(crate) fn described<'a>(
     }
     message = message
         .metadata(bytes(options.metadata, options.metadata_length, "metadata")?)
-        .offset(options.offset);
+        .offset(options.offset)
+        .context(options.context);
     if options.word != 0 {
         message = message.word(options.word);
+    }
+    if options.delta != 0 {
+        message = message.delta(options.delta);
     }
     if options.flags & HAMLYN_MESSAGE_SILENT != 0 {
         message = message.silent();

@@ -155,8 +155,8 @@ impl AsyncWrite for Sender {
         Poll::Ready(Ok(ready!(sent).map(|()| length)?))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(self.half.flush()?))
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(ready!(self.poll(context, 0, super::Sender::try_flush))?))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -92,7 +92,7 @@ mod waiting;
 use crate::core::place::PAGE;
 
 pub use self::card::Card;
-#[doc(hidden)]
+#[cfg(feature = "test-hooks")]
 pub use self::open::End;
 pub use self::open::Listener;
 pub use self::receiver::{Message, Receiver};

@@ -60,15 +60,16 @@ impl Channel {
     /// [`Error::Ended`] with [`EndReason::NoName`] if no host has the name; the last listener's
     /// error if none accepts; those of [`Channel::connect`].
     pub fn connect_any(card: &Card, name: &str, options: Options) -> Result<Self> {
-        let found = card.find(name, Some(FIND_TIMEOUT))?;
-        let mut failed = Error::Ended(connection::End { reason: EndReason::NoName, private: Vec::new() });
-        for host in found.hosts.into_iter().chain(found.too_old) {
-            match connect(card, host, name, options, Some(connection::CONNECT_TIMEOUT)) {
-                Ok(channel) => return Ok(channel),
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
+        connect_any(card, name, options, None)
+    }
+
+    /// Opens a channel to a listener of this name on any host. Blocks for at most `timeout` in
+    /// total.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Channel::connect_any`].
+    pub fn connect_any_timeout(card: &Card, name: &str, options: Options, timeout: Duration) -> Result<Self> {
+        connect_any(card, name, options, Some(timeout))
     }
 
     /// Returns whether both directions use express memory, with no card between the two ends.
@@ -153,13 +154,14 @@ impl Own {
 
 /// One end of a channel by express memory, before the other end is known. For the simulation, which
 /// exchanges the offers itself: its only thread cannot wait for an answer.
-#[doc(hidden)]
+#[cfg(feature = "test-hooks")]
 #[derive(Debug)]
 pub struct End {
     own: Own,
     card: Card,
 }
 
+#[cfg(feature = "test-hooks")]
 impl End {
     /// Creates an end for a channel to a host.
     pub fn create(card: &Card, host: u32, options: Options) -> Result<Self> {
@@ -217,6 +219,21 @@ fn connect(
     }
     let own = Own::create(card, host, capacity, None)?;
     ask(card, host, name, own, deadline)?.ok_or(Error::PeerLost(PeerLoss::Gone))
+}
+
+fn connect_any(card: &Card, name: &str, options: Options, timeout: Option<Duration>) -> Result<Channel> {
+    let deadline = Deadline::new(timeout);
+    let at_most = |limit: Duration| Some(deadline.left().map_or(limit, |left| left.min(limit)));
+    let found = card.find(name, at_most(FIND_TIMEOUT))?;
+    let mut failed = Error::Ended(connection::End { reason: EndReason::NoName, private: Vec::new() });
+    for host in found.hosts.into_iter().chain(found.too_old) {
+        deadline.check("listener that accepts")?;
+        match connect(card, host, name, options, at_most(connection::CONNECT_TIMEOUT)) {
+            Ok(channel) => return Ok(channel),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 /// Requests a channel with this end. Returns `None` if the memory that both ends share is gone.

@@ -157,12 +157,71 @@ impl Sender {
         if puts { room.put() } else { room.commit() }
     }
 
-    /// Sends all messages that were [put](Room::put).
+    /// Sends all messages that were [put](Room::put). Blocks while the card has no room for them.
     ///
     /// # Errors
     /// [`Error::PeerLost`], [`Error::System`].
     pub fn flush(&mut self) -> Result<()> {
-        half!(&mut self.way, sender => sender.flush())
+        self.flush_with(None)
+    }
+
+    /// Sends all messages that were put, if the card has room for them.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]: the messages stay put. Those of [`Sender::flush`].
+    pub fn try_flush(&mut self) -> Result<()> {
+        at_once("places at the card", self.flush_with(Some(Duration::ZERO)))
+    }
+
+    /// Sends all messages that were put. Blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]: the messages stay put. Those of [`Sender::flush`].
+    pub fn flush_timeout(&mut self, timeout: Duration) -> Result<()> {
+        self.flush_with(Some(timeout))
+    }
+
+    fn flush_with(&mut self, timeout: Option<Duration>) -> Result<()> {
+        half!(&mut self.way, sender => sender.flush(timeout))
+    }
+
+    /// Returns the position of the last message that was sent: the number of bytes of the ring up
+    /// to its end. Pass it to [`Sender::delivered`] to learn what has become of this message.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        half!(&self.way, sender => sender.sent())
+    }
+
+    /// Blocks until delivery of all messages up to a position is certain: the peer has received
+    /// them, or will receive them even if this process ends now. The position is the value of
+    /// [`Sender::sent`] after a message was sent.
+    ///
+    /// # Errors
+    /// [`Error::PeerLost`] if the peer is lost, or has dropped its receiver before it received
+    /// them; [`Error::OutOfRange`] for a position beyond [`Sender::sent`]; [`Error::Nonsense`] if
+    /// the peer has stored an invalid value; [`Error::System`].
+    pub fn delivered(&mut self, position: u64) -> Result<()> {
+        self.delivered_with(position, None)
+    }
+
+    /// Checks whether delivery of all messages up to a position is certain.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`] if it is not certain yet; those of [`Sender::delivered`].
+    pub fn try_delivered(&mut self, position: u64) -> Result<()> {
+        at_once("messages up to this position", self.delivered_with(position, Some(Duration::ZERO)))
+    }
+
+    /// Blocks until delivery of all messages up to a position is certain, for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Sender::delivered`].
+    pub fn delivered_timeout(&mut self, position: u64, timeout: Duration) -> Result<()> {
+        self.delivered_with(position, Some(timeout))
+    }
+
+    fn delivered_with(&mut self, position: u64, timeout: Option<Duration>) -> Result<()> {
+        half!(&mut self.way, sender => sender.delivered(position, timeout))
     }
 
     /// Makes [`Sender::file`] readable once there is space for a message of `length` bytes, or the
@@ -235,6 +294,11 @@ impl Sender {
     pub(super) fn piece(&self) -> usize {
         (self.longest / 2).max(1)
     }
+}
+
+/// Turns the timeout of a call that must not wait into [`Error::WouldBlock`].
+pub(super) fn at_once<T>(object: &'static str, outcome: Result<T>) -> Result<T> {
+    outcome.map_err(|error| if error.is_timed_out() { Error::WouldBlock { object, limit: 0 } } else { error })
 }
 
 /// A byte stream: message boundaries are not preserved.

@@ -6,12 +6,12 @@ use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 
 use super::ground::{Common, END_LIMIT, Ground};
-use super::waiting::Waiting;
+use super::waiting::{SLICE, Waiting};
 use crate::core::express::ring::{Nonsense, Span, Writer};
 use crate::core::loss::PeerLoss;
 use crate::core::polling::Polling;
 use crate::core::waiting::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, at_most};
 
 /// How a sender ended.
 pub(super) const CLOSED: u64 = 1;
@@ -23,13 +23,15 @@ pub(super) struct Sending<G: Ground> {
     ring: Writer<G>,
     waiting: Waiting,
     closed: bool,
+    /// Position up to which everything is certain to arrive.
+    delivered: u64,
     common: Arc<Common>,
 }
 
 impl<G: Ground> Sending<G> {
     pub(super) fn new(common: &Arc<Common>, ground: G, capacity: u64) -> Self {
         let ring = Writer::new(ground, capacity);
-        Self { ring, waiting: Waiting::default(), closed: false, common: common.clone() }
+        Self { ring, waiting: Waiting::default(), closed: false, delivered: 0, common: common.clone() }
     }
 
     pub(super) fn set_polling(&mut self, polling: Polling) {
@@ -134,7 +136,15 @@ impl<G: Ground> Sending<G> {
         self.ring.put(span);
     }
 
-    pub(super) fn flush(&mut self) -> Result<()> {
+    /// Sends what was put. Waits until the card has room for that.
+    pub(super) fn flush(&mut self, timeout: Option<Duration>) -> Result<()> {
+        let deadline = Deadline::new(timeout);
+        let needs_card = !G::IS_SHARED && !self.ring.is_flushed();
+        while needs_card && !self.ground().wait_for_room(Some(Duration::ZERO))? {
+            self.common.check(Duration::ZERO)?;
+            let left = deadline.check("room at the card")?;
+            self.ground().wait_for_room(Some(left.map_or(SLICE, |left| left.min(SLICE))))?;
+        }
         self.ring.flush();
         self.wake();
         self.check_stores()
@@ -142,6 +152,33 @@ impl<G: Ground> Sending<G> {
 
     pub(super) fn behind(&mut self) -> Result<u64> {
         self.with(Writer::behind)
+    }
+
+    /// Returns the position up to which messages were sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.ring.sent()
+    }
+
+    /// Blocks until the peer has received everything up to a position, or will receive it even if
+    /// this process ends.
+    pub(super) fn delivered(&mut self, position: u64, timeout: Option<Duration>) -> Result<()> {
+        let sent = self.sent();
+        at_most("position in the channel", position, sent)?;
+        if self.with(Writer::received)? >= position {
+            return Ok(());
+        }
+        if self.ring.reader_has_left() || self.ground().is_gone() {
+            return Err(self.left());
+        }
+        // Shared memory is the receiver's own.
+        if !G::IS_SHARED && self.delivered < position {
+            self.ground()
+                .finish(timeout)
+                .map_err(|error| if error.is_timed_out() { error } else { self.common.why(error) })?;
+            self.delivered = sent;
+        }
+        self.check_stores()?;
+        self.common.check(Duration::ZERO)
     }
 
     /// Closes the ring: the peer receives all messages, and then the end. A peer that has left need

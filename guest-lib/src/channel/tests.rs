@@ -94,6 +94,8 @@ struct Copies {
     /// For this number of looks, the card has no room.
     full: Arc<AtomicU32>,
     is_cut: Arc<AtomicBool>,
+    /// The card does not finish what was posted.
+    is_slow: Arc<AtomicBool>,
 }
 
 impl Remote for Copies {
@@ -143,6 +145,11 @@ impl Remote for Copies {
     fn check(&self) -> Result<()> {
         Ok(())
     }
+
+    fn finish(&self, limit: Option<Duration>) -> Result<()> {
+        let failed = || Err(Error::TimedOut { what: "slow card", after: limit.unwrap_or_default() });
+        if self.is_slow.load(Ordering::Relaxed) { failed() } else { Ok(()) }
+    }
 }
 
 /// One direction of a channel, and the controls of a test.
@@ -154,6 +161,7 @@ struct Pair {
     senders_area: RingMemory,
     receivers_area: RingMemory,
     is_cut: Arc<AtomicBool>,
+    is_slow: Arc<AtomicBool>,
     full: Arc<AtomicU32>,
 }
 
@@ -171,7 +179,7 @@ fn common() -> (Arc<Common>, Arc<Told>) {
 fn pair() -> Pair {
     let [at_sender, at_receiver] = [memory(), memory()];
     let arrivals = [event(), event()].map(Arc::new);
-    let is_cut = Arc::<AtomicBool>::default();
+    let [is_cut, is_slow] = [(); 2].map(|()| Arc::<AtomicBool>::default());
     let full = Arc::<AtomicU32>::default();
     let half = |area: &RingMemory, peer: &RingMemory, own: usize| Copies {
         area: area.clone(),
@@ -180,6 +188,7 @@ fn pair() -> Pair {
         own_arrivals: arrivals[own].clone(),
         peer_arrivals: arrivals[1 - own].clone(),
         is_cut: is_cut.clone(),
+        is_slow: is_slow.clone(),
         full: full.clone(),
     };
     let ((to, senders), (from, receivers)) = (common(), common());
@@ -195,6 +204,7 @@ fn pair() -> Pair {
         senders_area: at_sender,
         receivers_area: at_receiver,
         is_cut,
+        is_slow,
         full,
     }
 }
@@ -213,7 +223,7 @@ impl Pair {
 
     fn send(&mut self, message: &[u8]) -> Result<bool> {
         let sent = self.put(message)?;
-        self.sender.flush()?;
+        self.sender.flush(None)?;
         Ok(sent)
     }
 
@@ -357,6 +367,67 @@ fn bytes_behind_counts_bytes_without_credit() {
     assert_eq!(pair.sender.behind().unwrap(), 1024 + 32);
     pair.next().unwrap();
     assert_eq!(pair.sender.behind().unwrap(), 32, "a quarter of the ring is told");
+}
+
+#[test]
+fn delivery_of_each_message_is_known() {
+    let mut pair = pair();
+    assert!(pair.send(&[0; 1016]).unwrap());
+    let first = pair.sender.sent();
+    assert_eq!(first, 1024);
+    pair.is_slow.store(true, Ordering::Relaxed);
+    let delivered = |pair: &mut Pair, position| pair.sender.delivered(position, Some(Duration::ZERO));
+    assert!(delivered(&mut pair, first).unwrap_err().is_timed_out());
+    // What the peer has released has arrived, whatever the card says.
+    pair.next().unwrap();
+    delivered(&mut pair, first).unwrap();
+    assert!(pair.send(&[0; 24]).unwrap());
+    let second = pair.sender.sent();
+    delivered(&mut pair, first).unwrap();
+    assert!(delivered(&mut pair, second).unwrap_err().is_timed_out());
+    pair.is_slow.store(false, Ordering::Relaxed);
+    delivered(&mut pair, second).unwrap();
+    pair.is_slow.store(true, Ordering::Relaxed);
+    delivered(&mut pair, second).unwrap();
+    // A message that was only put is not sent.
+    assert!(pair.put(&[0; 24]).unwrap());
+    assert_eq!(pair.sender.sent(), second);
+    assert!(matches!(delivered(&mut pair, second + 32), Err(Error::OutOfRange { .. })));
+}
+
+#[test]
+fn delivery_fails_when_the_peer_is_lost() {
+    let mut pair = pair();
+    assert!(pair.send(&[0; 1016]).unwrap());
+    let received = pair.sender.sent();
+    pair.next().unwrap();
+    assert!(pair.send(b"lost").unwrap());
+    let lost = pair.sender.sent();
+    drop(std::mem::replace(&mut pair.receiver, self::pair().receiver));
+    pair.sender.delivered(received, None).unwrap();
+    assert!(matches!(pair.sender.delivered(lost, None), Err(Error::PeerLost(PeerLoss::Abandoned))));
+
+    let mut pair = self::pair();
+    assert!(pair.send(b"lost").unwrap());
+    let lost = pair.sender.sent();
+    pair.senders.end();
+    std::thread::sleep(Duration::from_millis(150));
+    assert!(matches!(pair.sender.delivered(lost, None), Err(Error::PeerLost(PeerLoss::Process))));
+}
+
+#[test]
+fn flush_without_room_fails_in_time() {
+    let mut pair = pair();
+    assert!(pair.put(b"later").unwrap());
+    pair.full.store(1000, Ordering::Relaxed);
+    assert!(pair.sender.flush(Some(Duration::ZERO)).unwrap_err().is_timed_out());
+    assert_eq!(pair.sender.sent(), 0);
+    pair.full.store(0, Ordering::Relaxed);
+    pair.sender.flush(Some(Duration::ZERO)).unwrap();
+    assert_eq!(pair.next().unwrap(), Some(Some(b"later".to_vec())));
+    // Nothing is left that would need room.
+    pair.full.store(1000, Ordering::Relaxed);
+    pair.sender.flush(Some(Duration::ZERO)).unwrap();
 }
 
 #[test]

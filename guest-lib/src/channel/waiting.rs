@@ -17,7 +17,7 @@ use crate::core::watch::Watch;
 use crate::error::{Error, Result};
 
 /// Longest wait for room at the card between two checks of the connection.
-const SLICE: Duration = Duration::from_millis(100);
+pub(super) const SLICE: Duration = Duration::from_millis(100);
 /// Pause of an event loop whose half waits for room at its card: no file reports that.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Longest sleep at shared memory, in case a wake-up found no room at the peer's card.

@@ -35,7 +35,7 @@ pub(crate) fn out_of_express(from: &[AtomicU8], to: &mut [u8]) {
 }
 
 /// Returns the number of bytes copied on this thread.
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, feature = "test-hooks"))]
 #[must_use]
 pub fn copied() -> u64 {
     COPIED.with(std::cell::Cell::get)

@@ -9,7 +9,7 @@ pub(crate) mod attach;
 pub(crate) mod card;
 pub(crate) mod carrier;
 pub(crate) mod connection;
-pub mod copies;
+pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod doorbell;
 pub(crate) mod error_kind;

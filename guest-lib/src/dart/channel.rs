@@ -99,8 +99,12 @@ struct Half {
     capacity: u64,
     /// The position up to which the peer has written, according to the records of its messages.
     written: Cell<u64>,
-    /// Number of answers that confirmed the execution of all messages before them.
+    /// Number of answers that confirmed the execution of all messages before them, and of the
+    /// questions for such answers.
     fences: Cell<u32>,
+    asked: Cell<u32>,
+    /// Nothing was posted since the last question.
+    is_fenced: Cell<bool>,
     /// Number of records taken when the half was armed.
     armed: Cell<u32>,
 }
@@ -120,8 +124,24 @@ impl Half {
             capacity,
             written: Cell::new(0),
             fences: Cell::new(0),
+            asked: Cell::new(0),
+            is_fenced: Cell::new(false),
             armed: Cell::new(0),
         })
+    }
+
+    /// Asks the peer's card to confirm all messages before this, unless an earlier question covers
+    /// them.
+    fn ask_for_fence(&self, limit: Option<Duration>) -> Result<()> {
+        if self.is_fenced.get() {
+            return Ok(());
+        }
+        let (question, answer) = (Operation::answer(0), Operation::registers(FENCE).tell());
+        self.connection.wait_for_room(WAITING, limit)?;
+        self.connection.ask(&question, &answer, 0, SCRATCH)?;
+        self.asked.set(self.asked.get().wrapping_add(1));
+        self.is_fenced.set(true);
+        Ok(())
     }
 
     /// Takes all records and counts the messages and answers that they report.
@@ -182,6 +202,7 @@ impl Remote for Half {
     /// A piece that is longer than an operation's data begins with the operation that reports it.
     /// The rest is written before that, so that the peer never sees a part of a message.
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
+        self.is_fenced.set(false);
         let (page, longest) = (PAGE as u64, u64::from(DART_LONGEST));
         let send = |operation, from, to| {
             self.connection.send_wait(&operation, page + from..page + to, Some(PATIENCE))
@@ -247,13 +268,10 @@ impl Remote for Half {
     /// drop messages that still wait for a page there.
     fn finish(&self, limit: Option<Duration>) -> Result<()> {
         let deadline = Deadline::new(limit);
-        let (question, answer) = (Operation::answer(0), Operation::registers(FENCE).tell());
-        self.connection.wait_for_room(WAITING, limit)?;
-        let before = self.fences.get();
-        self.connection.ask(&question, &answer, 0, SCRATCH)?;
+        self.ask_for_fence(limit)?;
         loop {
             self.take_records();
-            if self.fences.get() != before {
+            if self.fences.get() == self.asked.get() {
                 return Ok(());
             }
             self.check()?;

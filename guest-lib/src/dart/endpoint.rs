@@ -157,7 +157,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::System`].
-    #[doc(hidden)]
+    #[cfg(feature = "test-hooks")]
     pub fn keep_copy(&self) -> Result<hamlyn_sys::KeptCopy> {
         let kept = self.parts.memory.mapping().keep_copy();
         kept.map_err(Error::system("have a child process"))

@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use hamlyn_abi::hamlyn::request::*;
+use zerocopy::IntoBytes;
 
 use crate::error::{Error, Result};
-use crate::hamlyn::request::{Message, RequestBlock};
+use crate::hamlyn::request::{Message, Request};
 use crate::hamlyn::terminus::{Handle, Terminus};
 use crate::hamlyn::ticket::Ticket;
 
@@ -68,26 +69,20 @@ impl Terminus {
     /// [`Error::PastEnd`] if the word is not inside the ticket's buffer, [`Error::OutOfRange`].
     pub fn fetch(&self, ticket: &Ticket, offset: u32, operation: FetchOp) -> Result<Fetch> {
         let (number, body) = operation.encode();
-        let block = RequestBlock::fetch(&Message::to(ticket).offset(offset), number, &body)?;
-        Ok(Fetch { handle: self.post(&block)? })
+        let head = head(&Message::to(ticket).offset(offset), number)?;
+        Ok(Fetch { handle: self.post_raw(&Request::raw(head, body.as_bytes()))? })
     }
 }
 
-impl RequestBlock {
-    fn fetch(message: &Message<'_>, operation: u32, body: &HamlynFetch) -> Result<Self> {
-        let word = message.head(WORD as usize, WORD)?;
-        if word.offset % WORD != 0 {
-            let (value, multiple) = (word.offset.into(), WORD.into());
-            return Err(Error::Misaligned { object: "offset of a fetch-and-op", value, multiple });
-        }
-        let head = HamlynRequest {
-            flags: HAMLYN_REQUEST_FETCH,
-            operation,
-            length: size_of::<HamlynFetch>() as u32,
-            ..word
-        };
-        Self::raw(&head, zerocopy::IntoBytes::as_bytes(body))
+/// Checks where the word is, and builds the head.
+fn head(message: &Message<'_>, operation: u32) -> Result<HamlynRequest> {
+    let word = message.head(WORD as usize, WORD)?;
+    if word.offset % WORD != 0 {
+        let (value, multiple) = (word.offset.into(), WORD.into());
+        return Err(Error::Misaligned { object: "offset of a fetch-and-op", value, multiple });
     }
+    let (flags, length) = (HAMLYN_REQUEST_FETCH, size_of::<HamlynFetch>() as u32);
+    Ok(HamlynRequest { flags, operation, length, ..word })
 }
 
 /// A fetch-and-op in flight. If it is dropped, the word is still changed.

@@ -116,34 +116,84 @@ impl NotificationQueue {
         self.inner.read(|reader| (reader.overruns, reader.lost))
     }
 
-    /// Returns the next notification, or `None` if there is none: the paper's `h_recv`. Reads only
-    /// memory.
-    ///
-    /// # Errors
-    /// [`Error::Overrun`], once per overrun.
-    #[inline]
-    pub fn recv(&self) -> Result<Option<Notification>> {
-        if self.has_nothing() { Ok(None) } else { self.inner.take() }
-    }
-
-    /// Returns the next notification: the paper's `h_recv_block`. Busy-polls for a while, then
-    /// sleeps. `None` waits forever.
+    /// Returns the next notification. Blocks until there is one: busy-polls for a while, then
+    /// sleeps.
     ///
     /// A sleeping caller is woken only by a message that requests an interrupt. The message itself,
     /// its ticket or its slot can request it (section 2.6).
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
-    pub fn recv_block(&self, timeout: Option<Duration>) -> Result<Notification> {
+    /// [`Error::Overrun`], once per overrun; [`Error::System`].
+    #[doc(alias = "h_recv_block")]
+    pub fn recv(&self) -> Result<Notification> {
+        self.recv_within(None)
+    }
+
+    /// Returns the next notification, or `None` if there is none. Reads only memory.
+    ///
+    /// # Errors
+    /// [`Error::Overrun`], once per overrun.
+    #[doc(alias = "h_recv")]
+    #[inline]
+    pub fn try_recv(&self) -> Result<Option<Notification>> {
+        if self.has_nothing() { Ok(None) } else { self.inner.take() }
+    }
+
+    /// Returns the next notification. Blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`NotificationQueue::recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Notification> {
+        self.recv_within(Some(timeout))
+    }
+
+    pub(crate) fn recv_within(&self, timeout: Option<Duration>) -> Result<Notification> {
+        self.wait_until(timeout, || self.try_recv().transpose())
+    }
+
+    /// Sets how long [`NotificationQueue::recv`] polls before it sleeps, for all clones.
+    pub fn set_polling(&self, polling: Polling) {
+        self.inner.poller.set(polling);
+    }
+
+    /// Returns the next notification. Blocks until there is one: busy-polls and never sleeps, but
+    /// yields the processor between polls. Needs no interrupt.
+    ///
+    /// # Errors
+    /// [`Error::Overrun`].
+    pub fn recv_polling(&self) -> Result<Notification> {
+        self.poll_within(None)
+    }
+
+    /// Returns the next notification like [`NotificationQueue::recv_polling`]. Blocks for at most
+    /// `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::Overrun`].
+    pub fn recv_polling_timeout(&self, timeout: Duration) -> Result<Notification> {
+        self.poll_within(Some(timeout))
+    }
+
+    fn poll_within(&self, timeout: Option<Duration>) -> Result<Notification> {
+        let found = poll_until(timeout, || self.try_recv().transpose());
+        found.unwrap_or_else(|| Err(timed_out(timeout)))
+    }
+
+    /// Busy-polls for a while, then sleeps, until `look` finds something.
+    fn wait_until<T>(
+        &self,
+        timeout: Option<Duration>,
+        mut look: impl FnMut() -> Option<Result<T>>,
+    ) -> Result<T> {
         let deadline = Deadline::new(timeout);
-        let asleep = match self.inner.poller.poll(timeout, || self.recv().transpose()) {
+        let asleep = match self.inner.poller.poll(timeout, &mut look) {
             Ok(found) => return found,
             Err(asleep) => asleep,
         };
         loop {
             let left = deadline.left();
             self.wait_for(self.awaited(), left)?;
-            if let Some(found) = self.recv().transpose() {
+            if let Some(found) = look() {
                 asleep.found();
                 return found;
             }
@@ -153,19 +203,50 @@ impl NotificationQueue {
         }
     }
 
-    /// Sets how long [`NotificationQueue::recv_block`] polls before it sleeps, for all clones.
-    pub fn set_polling(&self, polling: Polling) {
-        self.inner.poller.set(polling);
-    }
-
-    /// Returns the next notification. Busy-polls and never sleeps, but yields the processor between
-    /// polls. Needs no interrupt. `None` waits forever.
+    /// Takes the notifications that are there, with one look, and appends them: at most `limit`.
+    /// Returns their number. Blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Overrun`].
-    pub fn recv_poll(&self, timeout: Option<Duration>) -> Result<Notification> {
-        let found = poll_until(timeout, || self.recv().transpose());
-        found.unwrap_or_else(|| Err(timed_out(timeout)))
+    /// Those of [`NotificationQueue::recv`]. Notifications before an overrun are returned first.
+    pub fn recv_many(&self, into: &mut Vec<Notification>, limit: usize) -> Result<usize> {
+        self.recv_many_within(into, limit, None)
+    }
+
+    /// Takes notifications like [`NotificationQueue::recv_many`], but does not block. Returns 0 if
+    /// there is none.
+    ///
+    /// # Errors
+    /// Those of [`NotificationQueue::try_recv`].
+    pub fn try_recv_many(&self, into: &mut Vec<Notification>, limit: usize) -> Result<usize> {
+        if self.has_nothing() { Ok(0) } else { self.inner.take_many(into, limit) }
+    }
+
+    /// Takes notifications like [`NotificationQueue::recv_many`]. Blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// Those of [`NotificationQueue::recv_timeout`].
+    pub fn recv_many_timeout(
+        &self,
+        into: &mut Vec<Notification>,
+        limit: usize,
+        timeout: Duration,
+    ) -> Result<usize> {
+        self.recv_many_within(into, limit, Some(timeout))
+    }
+
+    fn recv_many_within(
+        &self,
+        into: &mut Vec<Notification>,
+        limit: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        if limit == 0 {
+            return Ok(0);
+        }
+        self.wait_until(timeout, || match self.try_recv_many(into, limit) {
+            Ok(0) => None,
+            taken => Some(taken),
+        })
     }
 
     /// Makes [`NotificationQueue::file`] readable once the next notification has arrived or was
@@ -184,8 +265,8 @@ impl NotificationQueue {
     }
 
     /// Returns the queue's file descriptor for `poll(2)` and the like. Check with
-    /// [`NotificationQueue::recv`], and arm again before each wait. With a driver older than this
-    /// library, the queues of the card share one file.
+    /// [`NotificationQueue::try_recv`], and arm again before each wait. With a driver older than
+    /// this library, the queues of the card share one file.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -193,7 +274,7 @@ impl NotificationQueue {
         self.inner.file()
     }
 
-    /// Returns true if [`NotificationQueue::recv`] would find nothing. Takes no lock.
+    /// Returns true if [`NotificationQueue::try_recv`] would find nothing. Takes no lock.
     #[inline]
     pub(crate) fn has_nothing(&self) -> bool {
         self.inner.has_nothing()
@@ -242,21 +323,53 @@ impl QueueInner {
 
     /// Takes the next notification, unless another thread takes it first.
     fn take(&self) -> Result<Option<Notification>> {
-        let entries = &self.parts.entries;
         self.read(|reader| {
-            let found = reader.cursor.look(entries);
-            let (index, pass) = reader.cursor.place();
-            self.awaited.store(u64::from(index) | u64::from(pass) << 32, Ordering::Release);
+            let found = reader.cursor.look(&self.parts.entries);
+            self.publish(reader);
             match found {
                 Look::Nothing => Ok(None),
                 Look::Notification(entry) => Ok(Some(entry.into())),
-                Look::Lost(lost) => {
-                    reader.overruns += 1;
-                    reader.lost += lost;
-                    Err(Error::Overrun { queue: self.parts.queue, lost, entries: entries.entries() })
-                }
+                Look::Lost(lost) => Err(self.lose(reader, lost)),
             }
         })
+    }
+
+    /// Takes the notifications that are there, at most `limit`. A loss that follows them is left to
+    /// the next call.
+    fn take_many(&self, into: &mut Vec<Notification>, limit: usize) -> Result<usize> {
+        self.read(|reader| {
+            let (mut taken, mut lost) = (0, None);
+            while taken < limit {
+                let before = reader.cursor;
+                match reader.cursor.look(&self.parts.entries) {
+                    Look::Nothing => break,
+                    Look::Notification(entry) => into.push(entry.into()),
+                    Look::Lost(count) => {
+                        match taken {
+                            0 => lost = Some(count),
+                            _ => reader.cursor = before,
+                        }
+                        break;
+                    }
+                }
+                taken += 1;
+            }
+            self.publish(reader);
+            lost.map_or(Ok(taken), |lost| Err(self.lose(reader, lost)))
+        })
+    }
+
+    /// Stores the cursor's place for looks without the lock.
+    fn publish(&self, reader: &Reader) {
+        let (index, pass) = reader.cursor.place();
+        self.awaited.store(u64::from(index) | u64::from(pass) << 32, Ordering::Release);
+    }
+
+    /// Counts lost notifications, and returns the error that reports them.
+    fn lose(&self, reader: &mut Reader, lost: u64) -> Error {
+        reader.overruns += 1;
+        reader.lost += lost;
+        Error::Overrun { queue: self.parts.queue, lost, entries: self.parts.entries.entries() }
     }
 
     fn read<T>(&self, look: impl FnOnce(&mut Reader) -> T) -> T {

@@ -6,7 +6,7 @@ use hamlyn_abi::hamlyn::request::{
     HamlynRequest,
 };
 use hamlyn_sys::hamlyn::window::Window;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::IntoBytes;
 
 use crate::core::copies;
 use crate::error::{Error, Result, at_most, inside};
@@ -27,8 +27,10 @@ pub struct Message<'a> {
     ticket: &'a Ticket,
     metadata: &'a [u8],
     offset: u32,
-    delta: u32,
+    delta: Option<u32>,
+    word: Option<u32>,
     flags: u32,
+    context: u64,
 }
 
 impl<'a> Message<'a> {
@@ -36,7 +38,8 @@ impl<'a> Message<'a> {
     #[must_use]
     #[inline]
     pub fn to(ticket: &'a Ticket) -> Self {
-        Self { ticket, metadata: &[], offset: 0, delta: 0, flags: ticket.flags.bits() }
+        let (offset, delta, word, context) = Default::default();
+        Self { ticket, metadata: &[], offset, delta, word, flags: ticket.flags.bits(), context }
     }
 
     /// Adds up to 60 bytes of metadata, for the ticket's metadata entry (section 2.2). Not in fast
@@ -56,19 +59,31 @@ impl<'a> Message<'a> {
 
     /// Sets the packet counter's initial value Y, for group receive (section 2.5). One notification
     /// arrives when the sum over all senders is 2^32. Each Y must be larger than the number of
-    /// packets of its message.
+    /// packets of its message. Not in fast mode.
     #[must_use]
     #[inline]
     pub fn delta(self, delta: u32) -> Self {
-        Self { delta, ..self }
+        Self { delta: Some(delta), ..self }
     }
 
-    /// Sets the word that the notification carries, in fast mode (section 2.7). The word takes the
-    /// place of the packet counter.
+    /// Sets the word that the notification carries (section 2.7). Only in fast mode.
     #[must_use]
     #[inline]
     pub fn word(self, word: u32) -> Self {
-        self.delta(word)
+        Self { word: Some(word), ..self }
+    }
+
+    /// Sets a word that is not sent: the request's [`crate::Handle::context`] returns it.
+    #[must_use]
+    #[inline]
+    pub fn context(self, context: u64) -> Self {
+        Self { context, ..self }
+    }
+
+    /// Returns the word set by [`Message::context`], or 0.
+    #[inline]
+    pub(crate) fn context_word(&self) -> u64 {
+        self.context
     }
 
     /// Transfers the data without a notification (section 1).
@@ -105,6 +120,7 @@ impl<'a> Message<'a> {
                 return Err(Error::Invalid("a fast-mode message carries no metadata but its word"));
             }
         }
+        let delta = self.word_or_delta()?;
         let offset = u64::from(self.ticket.base) + u64::from(self.offset);
         at_most("offset in the message area", offset, u32::MAX.into())?;
         Ok(HamlynRequest {
@@ -115,10 +131,23 @@ impl<'a> Message<'a> {
             key: self.ticket.key,
             offset: offset as u32,
             length: length as u32,
-            delta: self.delta,
+            delta,
             metadata_length: self.metadata.len() as u32,
             ..HamlynRequest::default()
         })
+    }
+}
+
+impl Message<'_> {
+    /// Returns the field of the request that is the word in fast mode, and the packet counter's
+    /// initial value otherwise.
+    #[inline]
+    fn word_or_delta(&self) -> Result<u32> {
+        let (is, is_not, why) = match self.ticket.is_fast() {
+            true => (self.word, self.delta, "a fast-mode message has a word, and no packet counter"),
+            false => (self.delta, self.word, "only a fast-mode message has a word"),
+        };
+        if is_not.is_some() { Err(Error::Invalid(why)) } else { Ok(is.unwrap_or_default()) }
     }
 }
 
@@ -164,6 +193,12 @@ impl<'a> Request<'a> {
         Ok(Self { head, metadata: message.metadata, body, body_start })
     }
 
+    /// Builds a request of a head and a body. Nothing is checked here: the card does that.
+    #[inline]
+    pub(crate) fn raw(head: HamlynRequest, body: &'a [u8]) -> Self {
+        Self { head, metadata: &[], body, body_start: HEAD }
+    }
+
     /// Stores the request into entry `number` of a work queue. Writes only the bytes it uses, once
     /// each and in ascending order. The card does not read the rest.
     #[inline(always)]
@@ -180,19 +215,22 @@ impl<'a> Request<'a> {
 }
 
 /// A work-queue entry: the head (basically a packet header, Table 1) and its body.
+#[cfg(any(test, feature = "test-hooks"))]
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestBlock {
     entry: Entry,
     used: usize,
 }
 
-#[derive(Clone, PartialEq, Eq, IntoBytes, Immutable)]
+#[cfg(any(test, feature = "test-hooks"))]
+#[derive(Clone, PartialEq, Eq, IntoBytes, zerocopy::Immutable)]
 #[repr(C)]
 struct Entry {
     head: HamlynRequest,
     body: [u8; BODY],
 }
 
+#[cfg(any(test, feature = "test-hooks"))]
 impl RequestBlock {
     /// Creates a request from a raw head and body. Nothing is checked here: the card does that.
     ///
@@ -200,7 +238,7 @@ impl RequestBlock {
     /// [`Error::OutOfRange`] if the body has more than 448 bytes.
     pub fn raw(head: &HamlynRequest, body: &[u8]) -> Result<Self> {
         at_most("request body length", body.len() as u64, HAMLYN_BODY_SIZE.into())?;
-        Ok(Self::of(&Request { head: *head, metadata: &[], body, body_start: HEAD }))
+        Ok(Self::of(&Request::raw(*head, body)))
     }
 
     /// Creates a direct I/O request: the body holds metadata and data.
@@ -230,7 +268,7 @@ impl RequestBlock {
     /// Returns the request, treating its whole body as data.
     pub(crate) fn request(&self) -> Request<'_> {
         let body = &self.entry.body[..self.used - HEAD];
-        Request { head: self.entry.head, metadata: &[], body, body_start: HEAD }
+        Request::raw(self.entry.head, body)
     }
 
     fn of(request: &Request<'_>) -> Self {
@@ -353,6 +391,10 @@ mod tests {
             Some("fast-mode message length 257 is out of range (limit 256)")
         );
         assert!(direct(Message::to(&fast).metadata(b"m"), 2).is_some());
+        assert_eq!(direct(Message::to(&fast).word(0), 2).or(direct(Message::to(&ticket).delta(0), 2)), None);
+        for wrong in [Message::to(&fast).delta(0), Message::to(&ticket).word(0)] {
+            assert!(direct(wrong, 2).is_some_and(|text| text.contains("fast-mode")), "{wrong:?}");
+        }
         let gather = |message: &Message<'_>, count| {
             error(RequestBlock::gather(
                 message,

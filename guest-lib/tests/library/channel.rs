@@ -109,6 +109,32 @@ fn short_messages_cannot_overrun_the_receiver() {
 }
 
 #[test]
+fn delivery_is_certain_once_the_card_has_sent() {
+    let fake = Fake::default();
+    let [mut here, _there] = open(&fake, Options::default());
+    fake.hold(true);
+    here.sender.send(b"one").unwrap();
+    let one = here.sender.sent();
+    here.sender.send(b"two").unwrap();
+    assert!(here.sender.sent() > one);
+    assert!(here.sender.try_delivered(one).unwrap_err().is_would_block());
+    assert!(here.sender.delivered_timeout(one, Duration::from_millis(1)).unwrap_err().is_timed_out());
+    fake.hold(false);
+    here.sender.try_delivered(here.sender.sent()).unwrap();
+    here.sender.delivered(one).unwrap();
+    assert!(matches!(here.sender.delivered(1 << 40), Err(Error::OutOfRange { .. })));
+    // In express memory a message has arrived when it is sent.
+    fake.give_express(false);
+    let [mut here, there] = open(&fake, Options::default());
+    fake.hold(true);
+    here.sender.send(b"one").unwrap();
+    here.sender.try_delivered(here.sender.sent()).unwrap();
+    drop(there);
+    let lost = here.sender.delivered(here.sender.sent()).unwrap_err();
+    assert!(matches!(lost, Error::PeerLost(PeerLoss::Abandoned)), "{lost}");
+}
+
+#[test]
 fn late_message_stops_its_followers_at_the_window() {
     let fake = Fake::default();
     let [mut here, mut there] = open(&fake, Options::for_messages(100_000));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::channel::open;
 use crate::fake::Fake;
 use hamlyn::channel::{Channel, Options};
-use hamlyn::copies::copied;
+use hamlyn::copied;
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};

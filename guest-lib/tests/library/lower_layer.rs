@@ -27,7 +27,7 @@ fn message_and_metadata_arrive_where_the_ticket_points() {
     let terminus = card.create_terminus().unwrap();
     let handle = terminus.send(&Message::to(&ticket).metadata(b"word").offset(10), b"hello").unwrap();
     assert!(handle.is_complete().unwrap());
-    let notification = queue.recv().unwrap().unwrap();
+    let notification = queue.try_recv().unwrap().unwrap();
     assert_eq!(slot.entry_of(&notification), Some(2));
     assert_eq!(slot.metadata(2).unwrap().user()[..5], *b"word\0");
     let mut back = [0; 7];
@@ -35,7 +35,7 @@ fn message_and_metadata_arrive_where_the_ticket_points() {
     assert_eq!(back, *b"\0hello\0");
     area.read(4096 + 109, &mut back).unwrap();
     assert_eq!(back, *b"\0hello\0");
-    assert_eq!(queue.recv().unwrap(), None);
+    assert_eq!(queue.try_recv().unwrap(), None);
 }
 
 #[test]
@@ -50,12 +50,12 @@ fn queue_wraps_around_repeatedly() {
         let _ = terminus.send(&Message::to(&ticket).word(word), b"x").unwrap();
         if word % 2 == 1 {
             for word in [word - 1, word] {
-                let notification = queue.recv().unwrap().unwrap();
+                let notification = queue.try_recv().unwrap().unwrap();
                 assert_eq!(notification.arrival, Arrival::Fast(word));
                 assert_eq!((notification.notification_index, notification.slot), (77, slot.number()));
                 assert_eq!(slot.entry_of(&notification), None);
             }
-            assert_eq!(queue.recv().unwrap(), None);
+            assert_eq!(queue.try_recv().unwrap(), None);
         }
     }
 }
@@ -71,7 +71,7 @@ fn silent_messages_cause_no_notification() {
     terminus.send(&Message::to(&ticket).silent(), b"quiet").unwrap().wait(None).unwrap();
     let mut back = [0; 5];
     slot.read(0, &mut back).unwrap();
-    assert_eq!((back, queue.recv().unwrap()), (*b"quiet", None));
+    assert_eq!((back, queue.try_recv().unwrap()), (*b"quiet", None));
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn threads_share_a_terminus() {
         }
     });
     let mut next = [0; 4];
-    while let Some(notification) = queue.recv().unwrap() {
+    while let Some(notification) = queue.try_recv().unwrap() {
         let Arrival::Fast(word) = notification.arrival else { panic!("{notification:?}") };
         assert_eq!(word % 1000, next[word as usize / 1000], "in the order in which a thread posted");
         next[word as usize / 1000] += 1;
@@ -359,7 +359,7 @@ fn threads_share_a_queue() {
         Arrival::Fast(word) => word,
         Arrival::Metadata(_) => u32::MAX,
     };
-    let take = || std::iter::from_fn(|| queue.recv().unwrap()).map(word).collect::<Vec<u32>>();
+    let take = || std::iter::from_fn(|| queue.try_recv().unwrap()).map(word).collect::<Vec<u32>>();
     for _ in 0..100 {
         for word in 0..ENTRIES {
             let _ = terminus.send(&Message::to(&ticket).word(word), b"x").unwrap();
@@ -397,22 +397,22 @@ fn overwritten_notifications_are_counted_and_the_rest_delivered() {
     // Fills the queue exactly. Then sends a number of messages that leaves the wrap flag at the
     // cursor as if nothing had arrived.
     send(2);
-    assert_eq!(queue.recv_block(None).map(word).unwrap(), 0);
-    assert_eq!(queue.recv_block(None).map(word).unwrap(), 1);
+    assert_eq!(queue.recv().map(word).unwrap(), 0);
+    assert_eq!(queue.recv().map(word).unwrap(), 1);
     send(4);
-    let error = queue.recv_block(None).unwrap_err();
+    let error = queue.recv().unwrap_err();
     let text = format!(
         "notification queue {} was overrun: 2 notifications are lost (limit 2 unread)",
         queue.number()
     );
     assert!(error.is_overrun() && error.to_string() == text, "{error}");
-    assert_eq!(queue.recv_block(None).map(word).unwrap(), 4);
-    assert_eq!(queue.recv_poll(None).map(word).unwrap(), 5);
-    assert_eq!(queue.recv().unwrap(), None);
+    assert_eq!(queue.recv().map(word).unwrap(), 4);
+    assert_eq!(queue.recv_polling().map(word).unwrap(), 5);
+    assert_eq!(queue.try_recv().unwrap(), None);
     send(7);
     assert!(queue.arm().unwrap(), "no sleep on an overrun queue");
-    assert!(queue.recv().unwrap_err().is_overrun());
-    assert_eq!(queue.recv().unwrap().map(word), Some(11));
+    assert!(queue.try_recv().unwrap_err().is_overrun());
+    assert_eq!(queue.try_recv().unwrap().map(word), Some(11));
     assert_eq!(queue.overruns(), (2, 7));
 }
 

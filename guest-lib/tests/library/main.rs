@@ -4,6 +4,7 @@
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod barrier;
+mod batches;
 mod channel;
 mod channel_express;
 #[cfg(feature = "tokio")]

@@ -79,7 +79,7 @@ fn streams_and_tags_arrive_in_application_memory() {
     let mut receiver = TagReceiver::create_in(&card, &area, 8).unwrap();
     let sender = TagSender::new(manager.terminus().clone());
     sender.send_from(&receiver.ticket().unwrap(), &buffer, 0..500, 100, 7).unwrap().wait(PATIENCE).unwrap();
-    assert_eq!(receiver.get_tag_block(PATIENCE).unwrap(), 7);
+    assert_eq!(receiver.recv_timeout(PATIENCE.unwrap()).unwrap(), 7);
     assert_eq!(loads(receiver.cells(99, 3).unwrap()), [9, 5, 5]);
     drop(receiver);
     assert_eq!(area.take_back::<[u8; 600]>().unwrap()[99..101], [9, 5]);

@@ -22,12 +22,12 @@ fn data_lands_at_its_offset_tags_in_order() {
         let _ = sender.send(&ticket, b"hello", offset, tag).unwrap();
     }
     for (offset, tag) in [(0, 10), (100, 11), (4091, u32::MAX)] {
-        assert_eq!(receiver.get_tag().unwrap(), Some(tag));
+        assert_eq!(receiver.try_recv().unwrap(), Some(tag));
         let mut back = [0; 5];
         receiver.read(offset, &mut back).unwrap();
         assert_eq!(back, *b"hello");
     }
-    assert_eq!(receiver.get_tag().unwrap(), None);
+    assert_eq!(receiver.try_recv().unwrap(), None);
 }
 
 #[test]
@@ -44,9 +44,9 @@ fn file_is_readable_once_a_tag_arrived() {
         let _ = sender.send(&ticket, &[], 0, tag).unwrap();
     }
     assert!(readable(&receiver));
-    assert_eq!(receiver.get_specific_tag(2).unwrap(), Some(2));
+    assert_eq!(receiver.try_recv_tag(2).unwrap(), Some(2));
     assert!(receiver.arm().unwrap(), "one was taken off the queue, and waits");
-    assert_eq!(receiver.get_tag().unwrap(), Some(1));
+    assert_eq!(receiver.try_recv().unwrap(), Some(1));
     assert!(!receiver.arm().unwrap() && !readable(&receiver));
 }
 
@@ -54,17 +54,17 @@ fn file_is_readable_once_a_tag_arrived() {
 fn waiting_for_one_tag_keeps_others_in_order() {
     let (mut receiver, sender, _card) = ends();
     let ticket = receiver.ticket().unwrap();
-    assert_eq!(receiver.get_specific_tag(3).unwrap(), None);
+    assert_eq!(receiver.try_recv_tag(3).unwrap(), None);
     for tag in [1, 2, 3, 2, 4] {
         let _ = sender.send(&ticket, &[], 0, tag).unwrap();
     }
-    assert_eq!(receiver.get_specific_tag(3).unwrap(), Some(3));
-    assert_eq!(receiver.get_specific_tag(3).unwrap(), None);
-    assert_eq!(receiver.get_specific_tag_block(2, None).unwrap(), 2);
-    assert_eq!(receiver.get_tag().unwrap(), Some(1));
-    assert_eq!(receiver.get_tag_block(None).unwrap(), 2);
-    assert_eq!(receiver.get_tag_poll(None).unwrap(), 4);
-    assert_eq!(receiver.get_tag().unwrap(), None);
+    assert_eq!(receiver.try_recv_tag(3).unwrap(), Some(3));
+    assert_eq!(receiver.try_recv_tag(3).unwrap(), None);
+    assert_eq!(receiver.recv_tag(2).unwrap(), 2);
+    assert_eq!(receiver.try_recv().unwrap(), Some(1));
+    assert_eq!(receiver.recv().unwrap(), 2);
+    assert_eq!(receiver.recv_polling().unwrap(), 4);
+    assert_eq!(receiver.try_recv().unwrap(), None);
 }
 
 #[test]
@@ -72,11 +72,11 @@ fn timed_out_tag_wait_keeps_other_tags() {
     let (mut receiver, sender, _card) = ends();
     let ticket = receiver.ticket().unwrap();
     let _ = sender.send(&ticket, &[], 0, 1).unwrap();
-    let short = Some(Duration::from_millis(1));
-    assert!(receiver.get_specific_tag_block(9, short).unwrap_err().is_timed_out());
-    assert_eq!(receiver.get_tag_block(short).unwrap(), 1);
-    assert!(receiver.get_tag_block(short).unwrap_err().is_timed_out());
-    assert!(receiver.get_tag_poll(short).unwrap_err().is_timed_out());
+    let short = Duration::from_millis(1);
+    assert!(receiver.recv_tag_timeout(9, short).unwrap_err().is_timed_out());
+    assert_eq!(receiver.recv_timeout(short).unwrap(), 1);
+    assert!(receiver.recv_timeout(short).unwrap_err().is_timed_out());
+    assert!(receiver.recv_polling_timeout(short).unwrap_err().is_timed_out());
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn later_message_wakes_a_sleeper() {
     let (mut receiver, sender, _card) = ends();
     let ticket = receiver.ticket().unwrap();
     std::thread::scope(|scope| {
-        let receiver = scope.spawn(move || receiver.get_tag_block(None).unwrap());
+        let receiver = scope.spawn(move || receiver.recv().unwrap());
         let _ = sender.send(&ticket, &[], 0, 7).unwrap();
         assert_eq!(receiver.join().unwrap(), 7);
     });
@@ -114,15 +114,15 @@ fn lost_tags_are_reported_once_by_next_call() {
     for tag in 0..20 {
         let _ = sender.send(&ticket, &[], 0, tag).unwrap();
     }
-    assert!(matches!(receiver.get_tag_block(None), Err(Error::Overrun { lost: 16, entries: 4, .. })));
-    assert_eq!(receiver.get_specific_tag(18).unwrap(), Some(18));
-    assert_eq!(receiver.get_tag().unwrap(), Some(16));
+    assert!(matches!(receiver.recv(), Err(Error::Overrun { lost: 16, entries: 4, .. })));
+    assert_eq!(receiver.try_recv_tag(18).unwrap(), Some(18));
+    assert_eq!(receiver.try_recv().unwrap(), Some(16));
     for tag in 20..30 {
         let _ = sender.send(&ticket, &[], 0, tag).unwrap();
     }
-    assert_eq!(receiver.get_tag().unwrap(), Some(17), "what was taken off the queue is not lost");
-    assert!(receiver.get_tag_poll(None).unwrap_err().is_overrun());
-    assert_eq!(receiver.get_tag_poll(None).unwrap(), 26);
+    assert_eq!(receiver.try_recv().unwrap(), Some(17), "what was taken off the queue is not lost");
+    assert!(receiver.recv_polling().unwrap_err().is_overrun());
+    assert_eq!(receiver.recv_polling().unwrap(), 26);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn tag_wait_times_out_under_a_flood() {
             let sent = (0..FLOOD).take_while(goes_on).map(|tag| sender.send(&ticket, &[], 0, tag).unwrap());
             sent.count() as u32
         });
-        let waited = receiver.get_specific_tag_block(u32::MAX, Some(Duration::from_millis(1)));
+        let waited = receiver.recv_tag_timeout(u32::MAX, Duration::from_millis(1));
         over.store(true, Ordering::Relaxed);
         assert!(waited.unwrap_err().is_timed_out());
         assert!(flood.join().unwrap() < FLOOD, "it waited until the flood was over");
@@ -153,17 +153,17 @@ fn number_of_deferred_tags_is_bounded() {
     let ticket = receiver.ticket().unwrap();
     for tag in 1..=4 {
         let _ = sender.send(&ticket, &[], 0, tag).unwrap();
-        assert_eq!(receiver.get_specific_tag(9).unwrap(), None);
+        assert_eq!(receiver.try_recv_tag(9).unwrap(), None);
     }
     let _ = sender.send(&ticket, &[], 0, 5).unwrap();
-    let full = receiver.get_specific_tag(9).unwrap_err();
-    assert!(full.is_exhausted() && receiver.get_specific_tag_block(9, None).unwrap_err().is_exhausted());
+    let full = receiver.try_recv_tag(9).unwrap_err();
+    assert!(full.is_exhausted() && receiver.recv_tag(9).unwrap_err().is_exhausted());
     assert_eq!(
         full.to_string(),
         "all 4 tags that may stand aside are in use: take some of them before you look for a specific one"
     );
-    assert_eq!(receiver.get_specific_tag(3).unwrap(), Some(3));
+    assert_eq!(receiver.try_recv_tag(3).unwrap(), Some(3));
     for tag in [1, 2, 4, 5] {
-        assert_eq!(receiver.get_tag().unwrap(), Some(tag));
+        assert_eq!(receiver.try_recv().unwrap(), Some(tag));
     }
 }

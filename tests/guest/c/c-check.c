@@ -186,6 +186,9 @@ static void check_receiver_class(void)
 	CHECK(0, hamlyn_manager_ready(manager, tokens, 2));
 	/* Send half a message, and revoke the ticket. */
 	message.word = 1;
+	CHECK(-22, hamlyn_terminus_send(terminus, &ticket, &message, "half", 5, PATIENCE_MS));
+	message.word = 0;
+	message.delta = 1;
 	CHECK(0, hamlyn_terminus_send(terminus, &ticket, &message, "half", 5, PATIENCE_MS));
 	while (!hamlyn_end_point_is_partial(sum.end_point, 1))
 		;

@@ -48,7 +48,7 @@ int main(void)
 	struct uln_receiver *receiver;
 	struct uln_sender *sender;
 	struct uln_card *card;
-	uint64_t behind;
+	uint64_t behind, position;
 	pthread_t thread;
 	void *room;
 
@@ -66,7 +66,7 @@ int main(void)
 	SAY(uln_listen(card, "other", &later, &other));
 	SAY(uln_listen(card, "other", &huge, &other));
 	SAY(uln_connect(card, 0, "absent", NULL, &sender, &receiver, 60000));
-	SAY(uln_connect_any(card, "absent", NULL, &sender, &receiver));
+	SAY(uln_connect_any(card, "absent", NULL, &sender, &receiver, 60000));
 	pthread_create(&thread, NULL, echo, NULL);
 	SAY(uln_connect(card, 0, "both", &options, &sender, &receiver, 60000));
 	SAY(uln_is_express(sender));
@@ -93,7 +93,11 @@ int main(void)
 	SAY(uln_reserve(sender, 1, &room, 60000));
 	memcpy(room, "f", 1);
 	SAY(uln_put(sender));
-	SAY(uln_flush(sender));
+	SAY(uln_flush(sender, 60000));
+	SAY(uln_sent(sender, &position));
+	SAY(uln_delivered(sender, position, 60000));
+	SAY(uln_delivered(sender, position + 1, 0));
+	SAY(uln_flush(sender, 0));
 	SAY(uln_recv(receiver, &message, 60000));
 	SAY(message.length == 2 && !memcmp(message.data, "de", 2));
 	SAY(uln_recv(receiver, &message, 60000));

@@ -10,8 +10,8 @@ use hamlyn_c::{
     dart_connection_options, dart_lock_registers, dart_log, dart_operation, dart_piece,
     dart_priority_registers, dart_record, dart_status, dart_step, dart_urgent, hamlyn_arrived,
     hamlyn_card_info, hamlyn_datagram, hamlyn_express_info, hamlyn_manager_options, hamlyn_message,
-    hamlyn_notification, hamlyn_piece, hamlyn_receiver_class, hamlyn_record, hamlyn_seed, hamlyn_share,
-    hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle,
+    hamlyn_notification, hamlyn_piece, hamlyn_post, hamlyn_receiver_class, hamlyn_record, hamlyn_seed,
+    hamlyn_share, hamlyn_slot_options, hamlyn_stream_options, hamlyn_ticket, shrimp_card_info, shrimp_handle,
     shrimp_handle_info, shrimp_memory, uln_end, uln_found, uln_message, uln_options, uln_passed,
 };
 
@@ -48,8 +48,9 @@ fn c_and_rust_agree_on_sizes_and_offsets() {
         hamlyn_notification { metadata, slot, index, is_fast, word, reserved }
         hamlyn_slot_options { start, length, metadata_entries, mode, index, flags, reserved }
         hamlyn_share { bytes }
-        hamlyn_message { metadata, metadata_length, offset, word, flags, reserved }
+        hamlyn_message { metadata, metadata_length, offset, word, flags, delta, context, reserved }
         hamlyn_piece { buffer, start, length }
+        hamlyn_post { ticket, data, length, pieces, piece_count, message, reserved }
         shrimp_card_info { host, abi_version, pages, columns, fifo, snoops, ports, reserved }
         shrimp_handle { bytes }
         shrimp_handle_info { length, host, number, place, reserved }

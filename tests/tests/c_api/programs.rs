@@ -117,10 +117,11 @@ fn lower_layer_is_complete() {
          \tstruct hamlyn_slot_options options = { 64, 1024, 4, HAMLYN_MODE_ONE_SHOT, 77, 0, { 0 } };\n\
          \tstruct hamlyn_slot_options plain = { 2048, 0, 1, HAMLYN_MODE_NORMAL, 78, HAMLYN_SLOT_FETCHABLE, { 0 } };\n\
          \tstruct hamlyn_slot_options wrong = { 0, 0, 0, 3, 0, 0, { 0 } };\n\
-         \tstruct hamlyn_message message = { \"meta\", 4, 8, 0, HAMLYN_MESSAGE_INTERRUPT, { 0 } }, word = { NULL, 0, 0, 9, 0, { 0 } };\n\
+         \tstruct hamlyn_message message = { .metadata = \"meta\", .metadata_length = 4, .offset = 8, .flags = HAMLYN_MESSAGE_INTERRUPT }, word = { .word = 9 };\n\
          \tstruct hamlyn_send_buffer *buffer;\n\tstruct hamlyn_piece pieces[2];\n\tstruct hamlyn_share whole, parts[2], taken;\n\
          \tstruct hamlyn_entrance *entrance[2];\n\tstruct hamlyn_barrier *barrier[2];\n\tuint64_t found, values[2];\n\
          \tchar metadata[HAMLYN_METADATA_SIZE], name[HAMLYN_TEXT_SIZE];\n\tchar *data;\n\
+         \tstruct hamlyn_post posts[3] = { 0 };\n\tstruct hamlyn_handle *handles[3];\n\tstruct hamlyn_notification many[3];\n\
          \tstruct pollfd sent = { 0, POLLIN, 0 };\n\n";
     // The expected results, and the calls.
     let calls = [
@@ -175,6 +176,25 @@ fn lower_layer_is_complete() {
         (5, "found"),
         (40, "data[2048]"),
         (-22, "hamlyn_fetch(terminus, &fast, 0, 6, 0, 0, &found, 60000)"),
+        // A batch: bytes and a piece, with one doorbell; and both notifications with one look.
+        (0, "(posts[0].ticket = posts[1].ticket = &fast, posts[0].data = \"batch\", posts[0].length = 5, 0)"),
+        (0, "(posts[0].message.word = 1, posts[0].message.context = UINT64_C(1) << 40, 0)"),
+        (0, "(posts[1].pieces = pieces, posts[1].piece_count = 1, posts[1].message.offset = 8, 0)"),
+        (-22, "hamlyn_terminus_post_batch(terminus, posts, 3, handles, 0)"),
+        (-22, "(posts[0].piece_count = 1, hamlyn_terminus_post_batch(terminus, posts, 2, handles, 0))"),
+        (2, "(posts[0].piece_count = 0, hamlyn_terminus_post_batch(terminus, posts, 2, handles, 60000))"),
+        (0, "hamlyn_handle_wait(handles[1], 60000)"),
+        (40, "hamlyn_handle_context(handles[0], &found) ? 0 : 40 * (found == UINT64_C(1) << 40)"),
+        (0, "hamlyn_handle_context(handles[1], &found) + (int)found"),
+        (0, "(hamlyn_handle_destroy(handles[0]), hamlyn_handle_destroy(handles[1]), 0)"),
+        (0, "hamlyn_terminus_post_batch(terminus, NULL, 0, NULL, 0)"),
+        (1, "hamlyn_queue_receive_many(queue, many, 1, 60000)"),
+        (1, "hamlyn_queue_receive_many(queue, many + 1, 2, 60000)"),
+        (1, "many[0].word + many[1].word"),
+        (-11, "hamlyn_queue_receive_many(queue, many, 3, 0)"),
+        (0, "hamlyn_queue_receive_many(queue, many, 0, 0)"),
+        (0, "memcmp(data + 2048, \"batch\", 5) || memcmp(data + 2056, \"here\", 4)"),
+        (0, "(memset(data + 2048, 0, 12), 0)"),
         // A group: one notification for three messages.
         (0, "hamlyn_slot_ticket(words, 0, &ticket)"),
         (0, "hamlyn_share_whole(&ticket, &whole)"),
@@ -264,7 +284,7 @@ fn forgotten_partial_message_leaves_entry_empty() {
          \tstruct hamlyn_area *area;\n\tstruct hamlyn_slot *slot;\n\tstruct hamlyn_ticket ticket;\n\
          \tstruct hamlyn_notification news;\n\tchar metadata[HAMLYN_METADATA_SIZE], zeros[HAMLYN_METADATA_SIZE] = { 0 };\n\
          \tstruct hamlyn_slot_options options = { 64, 1024, 1, HAMLYN_MODE_ONE_SHOT, 77, 0, { 0 } };\n\
-         \tstruct hamlyn_message half = { \"meta\", 4, 0, 1, 0, { 0 } };\n";
+         \tstruct hamlyn_message half = { .metadata = \"meta\", .metadata_length = 4, .delta = 1 };\n";
     let calls = [
         (0, "hamlyn_open(NULL, &card)"),
         (0, "hamlyn_terminus_create(card, 1, &terminus)"),

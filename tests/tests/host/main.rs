@@ -180,7 +180,7 @@ fn fill(lab: &Lab, terminus: &Terminus, to: &Ticket, buffer: &SendBuffer, first:
 /// Checks that numbers from 0 on arrive in order.
 fn all_arrive(queue: &NotificationQueue, count: u32) -> Result<()> {
     for number in 0..count {
-        let arrival = queue.recv_block(Some(Duration::from_secs(60)))?.arrival;
+        let arrival = queue.recv_timeout(Duration::from_secs(60))?.arrival;
         ensure!(matches!(arrival, Arrival::Fast(word) if word == number), "{arrival:?} for {number}");
     }
     Ok(())
@@ -204,7 +204,7 @@ fn held_card_does_not_block_other_cards_messages() -> Result<()> {
         to_c.send(&Message::to(&ticket_c).word(number), b"past it")?.wait(long)?;
     }
     all_arrive(&queue_c, 300)?;
-    ensure!(queue_b.recv()?.is_none(), "the card stands still, and yet takes messages");
+    ensure!(queue_b.try_recv()?.is_none(), "the card stands still, and yet takes messages");
     // Messages that the card had in progress when the switch stopped it have left room. All of them
     // are done now, because other termini have had their turns.
     let taken = fill(&lab, &to_b, &ticket_b, &buffer, taken)?;
@@ -235,10 +235,10 @@ fn file_becomes_readable_for_tags_and_requests() -> Result<()> {
         "the request is not reported"
     );
     ensure!(readable(receiver.file()?.as_fd(), long)? && receiver.arm()?, "the tag is not reported");
-    ensure!(receiver.get_tag()? == Some(1) && !receiver.arm()?, "there was one");
+    ensure!(receiver.try_recv()? == Some(1) && !receiver.arm()?, "there was one");
     sender.send(&ticket, b"second", 0, 2)?.wait(Some(long))?;
     ensure!(receiver.arm()? || readable(receiver.file()?.as_fd(), long)?, "the second tag is not reported");
-    ensure!(receiver.get_specific_tag(3)?.is_none() && receiver.arm()?, "it was put aside, and not taken");
+    ensure!(receiver.try_recv_tag(3)?.is_none() && receiver.arm()?, "it was put aside, and not taken");
     Ok(())
 }
 

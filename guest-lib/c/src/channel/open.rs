@@ -93,18 +93,22 @@ fn uln_connect(
     store_both((sender, receiver), at_once(timeout_ms, opened)?, polling)
 }
 
-/// Opens a channel to a name on the lowest host whose listener accepts, like uln_connect. Waits for
-/// each host for a limited time.
+/// Opens a channel to a name on the lowest host whose listener accepts, like uln_connect. The
+/// timeout is that of all hosts together; each has a limit of its own besides.
 fn uln_connect_any(
     card: &uln_card,
     name: &str,
     options: Option<&uln_options>,
     sender: Out<Box<uln_sender>>,
     receiver: Out<Box<uln_receiver>>,
+    timeout_ms: c_int,
 ) {
     let (options, polling) = read(options)?;
-    let channel = Channel::connect_any(&card.0, name, options)?;
-    store_both((sender, receiver), channel, polling)
+    let opened = match timeout(timeout_ms) {
+        None => Channel::connect_any(&card.0, name, options),
+        Some(limit) => Channel::connect_any_timeout(&card.0, name, options, limit),
+    };
+    store_both((sender, receiver), at_once(timeout_ms, opened)?, polling)
 }
 }
 

@@ -60,9 +60,32 @@ fn uln_put(sender: &mut uln_sender) {
     sender.0.finish(true)?
 }
 
-/// Sends all messages that were put. May wait for room in the card without a limit.
-fn uln_flush(sender: &mut uln_sender) {
-    sender.0.flush()?
+/// Sends all messages that were put. Waits while the card has no room for them; after a timeout
+/// they stay put.
+fn uln_flush(sender: &mut uln_sender, timeout_ms: c_int) {
+    match waits(timeout_ms) {
+        None => sender.0.try_flush()?,
+        Some(None) => sender.0.flush()?,
+        Some(Some(limit)) => sender.0.flush_timeout(limit)?,
+    }
+}
+
+/// Stores the position of the last message that was sent, for uln_delivered: the number of bytes of
+/// the ring up to its end.
+fn uln_sent(sender: &uln_sender, position: Out<u64>) {
+    position.store(sender.0.sent())
+}
+
+/// Waits until delivery of all messages up to a position is certain: the peer has received them, or
+/// will receive them even if this process ends now. Fails like uln_send if the peer is lost, and
+/// with -ECONNRESET if it dropped its receiver before. Fails with -EINVAL for a position beyond
+/// that of uln_sent.
+fn uln_delivered(sender: &mut uln_sender, position: u64, timeout_ms: c_int) {
+    match waits(timeout_ms) {
+        None => sender.0.try_delivered(position)?,
+        Some(None) => sender.0.delivered(position)?,
+        Some(Some(limit)) => sender.0.delivered_timeout(position, limit)?,
+    }
 }
 
 /// Stores the number of bytes sent and not known to be received, plus 8 for each message. If it

@@ -4,6 +4,7 @@
 //! Any card can have express memory: the card only takes part in sleeping and waking. Each card's
 //! module implements the wake-up.
 
+#[cfg(feature = "test-hooks")]
 pub mod bare;
 pub(crate) mod memory;
 pub(crate) mod pages;

@@ -139,7 +139,7 @@ impl Half {
     /// overrun is passed as `None`.
     fn take_notifications(&self, mut take: impl FnMut(Option<Notification>)) {
         for _ in 0..ENTRIES {
-            match self.own.queue.recv() {
+            match self.own.queue.try_recv() {
                 Ok(Some(notification)) => take(Some(notification)),
                 Ok(None) => return,
                 Err(_) => take(None),

@@ -48,7 +48,7 @@ impl Pool {
 
     pub(super) fn allocate(self: &Arc<Self>, length: usize) -> Result<Buffer> {
         at_most("buffer length", length as u64, ULN_MAX_AREA)?;
-        let size = length.max(1).next_multiple_of(UNIT);
+        let size = units_of(length);
         let mut arenas = self.arenas();
         let mut found = find(&mut arenas, size);
         if found.is_none() {
@@ -73,7 +73,7 @@ impl Pool {
             }
         };
         drop(arenas);
-        Ok(Buffer { pool: self.clone(), memory, start, size, length, last: AtomicU64::new(0) })
+        Ok(Buffer { pool: self.clone(), memory, start, length, last: AtomicU64::new(0) })
     }
 
     /// Makes a buffer from the application's own memory, which is a separate send buffer.
@@ -90,7 +90,7 @@ impl Pool {
     fn whole(self: &Arc<Self>, memory: SendBuffer) -> Buffer {
         let length = memory.len();
         let (pool, memory) = (self.clone(), Arc::new(memory));
-        Buffer { pool, memory, start: 0, size: length, length, last: AtomicU64::new(0) }
+        Buffer { pool, memory, start: 0, length, last: AtomicU64::new(0) }
     }
 
     /// Drops the memory in `leaving` that the card has finished with. Returns the card's completion
@@ -116,6 +116,11 @@ fn come_again(error: Error, draining: bool) -> Error {
         }
         error => error,
     }
+}
+
+/// Returns the number of bytes of an arena that a buffer of `length` bytes takes up.
+fn units_of(length: usize) -> usize {
+    length.max(1).next_multiple_of(UNIT)
 }
 
 /// Takes `size` bytes from the first arena that has them.
@@ -151,7 +156,6 @@ pub struct Buffer {
     pool: Arc<Pool>,
     memory: Arc<SendBuffer>,
     start: usize,
-    size: usize,
     length: usize,
     /// The last request that gathers from it, if any.
     last: AtomicU64,
@@ -251,7 +255,7 @@ impl Buffer {
             .and_then(|memory| memory.take_back().map_err(|failed| (failed.error, Arc::new(failed.back))));
         back.map_err(|(error, memory)| {
             let last = AtomicU64::new(0);
-            GivenBack::new(error, Self { pool, memory, start: 0, size: length, length, last })
+            GivenBack::new(error, Self { pool, memory, start: 0, length, last })
         })
     }
 
@@ -276,10 +280,11 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let last = *self.last.get_mut();
         let done = last == 0 || last <= self.pool.terminus.completed();
+        let (start, size) = (self.start, units_of(self.length));
         let mut arenas = self.pool.arenas();
         match arenas.iter_mut().find(|arena| Arc::ptr_eq(&arena.memory, &self.memory)) {
-            Some(arena) if done => arena.free.give(self.start, self.size),
-            Some(arena) => arena.draining.push((last, self.start, self.size)),
+            Some(arena) if done => arena.free.give(start, size),
+            Some(arena) => arena.draining.push((last, start, size)),
             None if done => {}
             None => {
                 let mut leaving = self.pool.leaving.lock().unwrap_or_else(PoisonError::into_inner);

@@ -76,13 +76,13 @@ impl Queues {
     /// the queue whose turn it is.
     #[inline]
     pub(super) fn recv(&self, turn: &mut usize) -> (usize, Result<Option<Notification>>) {
-        if self.several() { self.recv_in_turn(turn) } else { (0, self.first.recv()) }
+        if self.several() { self.recv_in_turn(turn) } else { (0, self.first.try_recv()) }
     }
 
     fn recv_in_turn(&self, turn: &mut usize) -> (usize, Result<Option<Notification>>) {
         let count = self.iter().count();
         for index in (*turn..count).chain(0..(*turn).min(count)) {
-            match self.get(index).map(NotificationQueue::recv) {
+            match self.get(index).map(NotificationQueue::try_recv) {
                 None | Some(Ok(None)) => {}
                 Some(found) => {
                     *turn = index + 1;

@@ -140,7 +140,7 @@ impl Barrier {
     /// # Errors
     /// [`Error::TimedOut`]: the round stays entered and the barrier stays usable; call again to
     /// continue the wait. A participant that died never arrives, and then the barrier cannot be
-    /// used again. After other errors of [`Terminus::send`] and [`NotificationQueue::recv_block`]
+    /// used again. After other errors of [`Terminus::send`] and [`NotificationQueue::recv`]
     /// you can also call again, except after [`Error::Overrun`]: a sender that is not a correct
     /// participant sent messages.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
@@ -156,7 +156,7 @@ impl Barrier {
             self.sent += 1;
         }
         while !self.whole[entry] {
-            let arrived = self.queue.recv_block(left()).map_err(timed_out(timeout))?;
+            let arrived = self.queue.recv_within(left()).map_err(timed_out(timeout))?;
             if let Some(whole) =
                 self.slot.entry_of(&arrived).and_then(|entry| self.whole.get_mut(entry as usize))
             {

@@ -176,24 +176,59 @@ impl TagReceiver {
         self.slot.fast_ticket()
     }
 
-    /// Returns the next tag, if one has arrived.
+    /// Returns the next tag. Blocks until one arrives: polls for a while, then sleeps.
     ///
     /// # Errors
     /// [`Error::Overrun`], once, if tags were lost because more arrived than the receiver was
-    /// created for.
-    pub fn get_tag(&mut self) -> Result<Option<u32>> {
+    /// created for; [`Error::System`].
+    pub fn recv(&mut self) -> Result<u32> {
+        self.block(None, None)
+    }
+
+    /// Returns the next tag. Blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`TagReceiver::recv`].
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<u32> {
+        self.block(Some(timeout), None)
+    }
+
+    /// Returns the next tag, if one has arrived.
+    ///
+    /// # Errors
+    /// [`Error::Overrun`], as for [`TagReceiver::recv`].
+    #[doc(alias = "get_tag")]
+    pub fn try_recv(&mut self) -> Result<Option<u32>> {
         match self.waiting.pop_front() {
             Some(tag) => Ok(Some(tag)),
             None => self.arrived(),
         }
     }
 
+    /// Returns this specific tag. Blocks until it arrives. Others stay for later, in order.
+    ///
+    /// # Errors
+    /// [`Error::Overrun`], [`Error::System`]; those of [`TagReceiver::try_recv_tag`].
+    pub fn recv_tag(&mut self, tag: u32) -> Result<u32> {
+        self.block(None, Some(tag))
+    }
+
+    /// Returns this specific tag. Blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], however many others arrive meanwhile; those of
+    /// [`TagReceiver::recv_tag`].
+    pub fn recv_tag_timeout(&mut self, tag: u32, timeout: Duration) -> Result<u32> {
+        self.block(Some(timeout), Some(tag))
+    }
+
     /// Returns this specific tag, if it has arrived. Others stay for later, in order.
     ///
     /// # Errors
-    /// [`Error::Overrun`], as for [`TagReceiver::get_tag`]. [`Error::Exhausted`] if as many others
-    /// are set aside as the receiver was created for: take some with [`TagReceiver::get_tag`].
-    pub fn get_specific_tag(&mut self, tag: u32) -> Result<Option<u32>> {
+    /// [`Error::Overrun`], as for [`TagReceiver::recv`]. [`Error::Exhausted`] if as many others
+    /// are set aside as the receiver was created for: take some with [`TagReceiver::try_recv`].
+    #[doc(alias = "get_specific_tag")]
+    pub fn try_recv_tag(&mut self, tag: u32) -> Result<Option<u32>> {
         if let Some(position) = self.waiting.iter().position(|waiting| *waiting == tag) {
             return Ok(self.waiting.remove(position));
         }
@@ -219,30 +254,25 @@ impl TagReceiver {
         Err(Error::Exhausted { object: "tags that may stand aside", limit, remedy })
     }
 
-    /// Returns the next tag. Sleeps until one arrives. `None` waits forever.
+    /// Returns the next tag. Blocks until one arrives: busy-polls and never sleeps, but yields the
+    /// processor between polls.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
-    pub fn get_tag_block(&mut self, timeout: Option<Duration>) -> Result<u32> {
-        self.block(timeout, None)
+    /// [`Error::Overrun`].
+    pub fn recv_polling(&mut self) -> Result<u32> {
+        self.poll_within(None)
     }
 
-    /// Returns this specific tag. Sleeps until it arrives. `None` waits forever.
-    ///
-    /// # Errors
-    /// [`Error::TimedOut`], however many others arrive meanwhile; [`Error::System`]; the errors of
-    /// [`TagReceiver::get_specific_tag`].
-    pub fn get_specific_tag_block(&mut self, tag: u32, timeout: Option<Duration>) -> Result<u32> {
-        self.block(timeout, Some(tag))
-    }
-
-    /// Returns the next tag. Busy-polls and never sleeps, but yields the processor between polls.
-    /// `None` waits forever.
+    /// Returns the next tag like [`TagReceiver::recv_polling`]. Blocks for at most `timeout`.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Overrun`].
-    pub fn get_tag_poll(&mut self, timeout: Option<Duration>) -> Result<u32> {
-        let found = poll_until(timeout, || self.get_tag().transpose());
+    pub fn recv_polling_timeout(&mut self, timeout: Duration) -> Result<u32> {
+        self.poll_within(Some(timeout))
+    }
+
+    fn poll_within(&mut self, timeout: Option<Duration>) -> Result<u32> {
+        let found = poll_until(timeout, || self.try_recv().transpose());
         found.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 
@@ -259,7 +289,7 @@ impl TagReceiver {
     }
 
     /// Returns a file descriptor for `poll(2)` and the like. Take tags with
-    /// [`TagReceiver::get_tag`] until there is none, and arm again before each wait. The file may
+    /// [`TagReceiver::try_recv`] until there is none, and arm again before each wait. The file may
     /// also become readable for other objects of the card.
     ///
     /// # Errors
@@ -295,8 +325,8 @@ impl TagReceiver {
     fn block(&mut self, timeout: Option<Duration>, wanted: Option<u32>) -> Result<u32> {
         let until = Deadline::new(timeout);
         let found = match wanted {
-            Some(tag) => self.get_specific_tag(tag)?,
-            None => self.get_tag()?,
+            Some(tag) => self.try_recv_tag(tag)?,
+            None => self.try_recv()?,
         };
         if let Some(tag) = found {
             return Ok(tag);
@@ -304,7 +334,7 @@ impl TagReceiver {
         loop {
             let left = until.check("tag")?;
             self.check_room()?;
-            match self.queue.recv_block(left) {
+            match self.queue.recv_within(left) {
                 // Earlier tags have been searched already: only this one is new.
                 Ok(notification) => match tag_of(&notification) {
                     Some(tag) if wanted.is_none_or(|wanted| wanted == tag) => return Ok(tag),
@@ -318,7 +348,7 @@ impl TagReceiver {
 
     /// Returns the next tag from the notification queue.
     fn arrived(&mut self) -> Result<Option<u32>> {
-        while let Some(notification) = self.queue.recv()? {
+        while let Some(notification) = self.queue.try_recv()? {
             if let Some(tag) = tag_of(&notification) {
                 self.has_come.store(true, Ordering::Relaxed);
                 return Ok(Some(tag));

@@ -104,11 +104,19 @@ impl Terminus {
 pub struct Handle {
     terminus: Terminus,
     request: u64,
+    context: u64,
 }
 
 impl Handle {
-    pub(super) fn new(terminus: &Terminus, request: u64) -> Self {
-        Self { terminus: terminus.clone(), request }
+    pub(super) fn new(terminus: &Terminus, request: u64, context: u64) -> Self {
+        Self { terminus: terminus.clone(), request, context }
+    }
+
+    /// Returns the word that the caller gave to the message
+    /// ([`Message::context`](crate::Message::context)), or 0.
+    #[must_use]
+    pub fn context(&self) -> u64 {
+        self.context
     }
 
     /// Returns the request's position among the terminus' requests; the first is 1.

@@ -15,7 +15,7 @@ use crate::hamlyn::request::Request;
 use crate::hamlyn::work_queue::WorkQueue;
 
 /// What a timeout error names when the work queue is full.
-const ROOM: &str = "room in the work queue";
+pub(super) const ROOM: &str = "room in the work queue";
 
 /// Distance beyond the last posted request of a request that will not be reached soon.
 const FAR: u64 = 1 << 30;
@@ -42,6 +42,56 @@ pub(crate) struct State {
     tags: u32,
     /// Number of completed requests when a non-waiting caller found no room.
     behind: Option<u64>,
+}
+
+/// Requests that are being posted. The terminus is locked, so handles must not be dropped
+/// meanwhile.
+#[derive(Debug)]
+pub(super) struct Posting<'a> {
+    inner: &'a TerminusInner,
+    state: MutexGuard<'a, State>,
+    /// The work queue's tail behind what was put.
+    tail: Option<u32>,
+}
+
+impl Posting<'_> {
+    /// Stores a request into the work queue, if there is room. Returns its position. If
+    /// `is_watched`, its result is kept for a handle.
+    #[inline(always)]
+    pub(super) fn put(
+        &mut self,
+        request: &Request<'_>,
+        gathered: &[HamlynGather],
+        is_watched: bool,
+    ) -> Option<u64> {
+        let (inner, state) = (self.inner, &mut *self.state);
+        if !gathered.is_empty() || state.queue.next_entry().is_none() {
+            inner.take_in(state);
+        }
+        let Some(entry) = state.queue.next_entry() else {
+            inner.fall_behind(state);
+            return None;
+        };
+        request.store(&inner.parts.window, entry);
+        let (position, tail) = state.queue.post();
+        if !is_watched {
+            state.queue.forget(position);
+        }
+        for piece in gathered {
+            state.uses.add(piece, position);
+        }
+        self.tail = Some(tail);
+        Some(position)
+    }
+
+    /// Shows the card what was put, by one store and one barrier. Returns whether the doorbell must
+    /// be rung.
+    #[inline(always)]
+    pub(super) fn publish(self) -> bool {
+        let Some(tail) = self.tail else { return false };
+        self.inner.posted.store(tail, Ordering::Relaxed);
+        self.inner.parts.window.publish_request(tail)
+    }
 }
 
 impl TerminusInner {
@@ -92,24 +142,15 @@ impl TerminusInner {
         gathered: &[HamlynGather],
         is_watched: bool,
     ) -> Option<(u64, bool)> {
-        let mut state = self.lock();
-        if !gathered.is_empty() || state.queue.next_entry().is_none() {
-            self.take_in(&mut state);
-        }
-        let Some(entry) = state.queue.next_entry() else {
-            self.fall_behind(&mut state);
-            return None;
-        };
-        request.store(&self.parts.window, entry);
-        let (position, tail) = state.queue.post();
-        if !is_watched {
-            state.queue.forget(position);
-        }
-        self.posted.store(tail, Ordering::Relaxed);
-        for piece in gathered {
-            state.uses.add(piece, position);
-        }
-        Some((position, self.parts.window.publish_request(tail)))
+        let mut posting = self.posting();
+        let position = posting.put(request, gathered, is_watched)?;
+        Some((position, posting.publish()))
+    }
+
+    /// Begins to post requests that share a store of the queue's tail.
+    #[inline(always)]
+    pub(super) fn posting(&self) -> Posting<'_> {
+        Posting { inner: self, state: self.lock(), tail: None }
     }
 
     /// Returns whether this number of requests can be posted now. Takes no lock.

@@ -12,9 +12,12 @@ use crate::core::lend::{self, Lendable};
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result};
 use crate::hamlyn::attach::Attachment;
-use crate::hamlyn::request::{Message, Request, RequestBlock};
+#[cfg(feature = "test-hooks")]
+use crate::hamlyn::request::RequestBlock;
+use crate::hamlyn::request::{Message, Request};
 use crate::hamlyn::send_buffer::{Piece, SendBuffer};
 
+mod batch;
 mod completion;
 pub(crate) mod inner;
 mod uses;
@@ -133,7 +136,7 @@ impl Terminus {
     /// message in its work queue.
     pub fn send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
         let request = self.post_source(message, source.into(), Post::When)?;
-        Ok(Handle::new(self, request))
+        Ok(Handle::new(self, request, message.context_word()))
     }
 
     /// Like [`Terminus::send`], but does not wait.
@@ -143,7 +146,7 @@ impl Terminus {
     /// [`Terminus::send`].
     pub fn try_send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
         let request = self.post_source(message, source.into(), Post::Now)?;
-        Ok(Handle::new(self, request))
+        Ok(Handle::new(self, request, message.context_word()))
     }
 
     /// Like [`Terminus::try_send`], for callers that need no result of each message. Returns the
@@ -174,8 +177,13 @@ impl Terminus {
     ///
     /// # Errors
     /// [`Error::System`] if the card cannot be woken, as for [`Terminus::send`].
+    #[cfg(feature = "test-hooks")]
     pub fn post(&self, request: &RequestBlock) -> Result<Handle> {
-        Ok(Handle::new(self, self.post_request(&request.request(), &[], Post::When)?))
+        self.post_raw(&request.request())
+    }
+
+    pub(crate) fn post_raw(&self, request: &Request<'_>) -> Result<Handle> {
+        Ok(Handle::new(self, self.post_request(request, &[], Post::When)?, 0))
     }
 
     /// Creates a zeroed send buffer of `length` bytes, with the lowest free tag (section 2.3).
@@ -224,7 +232,20 @@ impl Terminus {
         }
     }
 
+    #[inline]
     fn post_source(&self, message: &Message<'_>, source: Source<'_>, post: Post) -> Result<u64> {
+        self.with_request(message, source, |request, gathered| self.post_request(request, gathered, post))
+    }
+
+    /// Checks a message and its source, and passes them on as a request, with the pieces that it
+    /// gathers.
+    #[inline(always)]
+    fn with_request<T>(
+        &self,
+        message: &Message<'_>,
+        source: Source<'_>,
+        then: impl FnOnce(&Request<'_>, &[HamlynGather]) -> Result<T>,
+    ) -> Result<T> {
         let packet_size = self.inner.packet_size();
         // Storage that a request points to. Only one is initialized, and only if it is needed.
         let (mut copy, tuple, tuples);
@@ -247,7 +268,7 @@ impl Terminus {
                 (Request::gather(message, &tuples, packet_size)?, &tuples[..])
             }
         };
-        self.post_request(&request, gathered, post)
+        then(&request, gathered)
     }
 
     /// Fails if this number of requests cannot be posted now.

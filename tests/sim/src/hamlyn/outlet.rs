@@ -424,6 +424,7 @@ fn message_of<'a>(errand: &'a Errand, part: &'a Part, delivery: &Delivery) -> Me
     let ticket = &errand.ticket;
     let message = match &errand.share {
         Some(share) => share.message(),
+        None if ticket.is_fast() => Message::to(ticket).word(part.y),
         None => Message::to(ticket).delta(part.y),
     };
     let mut message = message.metadata(&part.metadata).offset(part.offset - ticket.base);

@@ -81,15 +81,30 @@ impl<S: Shared> Writer<S> {
 
     /// Publishes all messages that were put.
     pub(crate) fn flush(&mut self) {
-        if self.told != self.written {
+        if !self.is_flushed() {
             self.tell();
         }
     }
 
     /// Returns the bytes that the reader has not yet released, including headers, as far as known.
     pub(crate) fn behind(&mut self) -> Result<u64, Nonsense> {
+        Ok(self.written - self.received()?)
+    }
+
+    /// Returns the position up to which the reader has released records, as far as known.
+    pub(crate) fn received(&mut self) -> Result<u64, Nonsense> {
         self.refresh()?;
-        Ok(self.written - self.released)
+        Ok(self.released)
+    }
+
+    /// Returns whether all records that were put are published.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.told == self.written
+    }
+
+    /// Returns the position up to which records were published.
+    pub(crate) fn sent(&self) -> u64 {
+        self.told
     }
 
     /// Publishes the end of the stream and its reason, which is not 0.

@@ -228,14 +228,15 @@ impl End {
     }
 
     fn receive(&mut self, wait: Wait, round: u64) -> Outcome {
-        let patience = Some(PATIENCE);
         match (&mut self.protocol, wait) {
             (Protocol::Tagged { receiver, .. }, Wait::Poll | Wait::Yield) => {
-                receiver.get_tag_poll(patience).map(drop)
+                receiver.recv_polling_timeout(PATIENCE).map(drop)
             }
-            (Protocol::Tagged { receiver, .. }, _) => receiver.get_tag_block(patience).map(drop),
-            (Protocol::Plain { queue, .. }, Wait::Poll | Wait::Yield) => queue.recv_poll(patience).map(drop),
-            (Protocol::Plain { queue, .. }, _) => queue.recv_block(patience).map(drop),
+            (Protocol::Tagged { receiver, .. }, _) => receiver.recv_timeout(PATIENCE).map(drop),
+            (Protocol::Plain { queue, .. }, Wait::Poll | Wait::Yield) => {
+                queue.recv_polling_timeout(PATIENCE).map(drop)
+            }
+            (Protocol::Plain { queue, .. }, _) => queue.recv_timeout(PATIENCE).map(drop),
         }?;
         self.read(round)
     }

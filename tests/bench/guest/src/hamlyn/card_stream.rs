@@ -58,7 +58,7 @@ pub(crate) fn sink(options: &Options) -> Outcome {
     let mut sum = Sum::default();
     for lap in laps.laps() {
         let meter = Meter::start();
-        queue.recv_block(Some(PATIENCE))?;
+        queue.recv_timeout(PATIENCE)?;
         sum.add(&lap, meter);
         terminus.send(&Message::to(&peer), &[0; 8])?.wait(Some(PATIENCE))?;
         let found = laps.check(&lap, |at, bytes| Ok(slot.read(at, bytes)?));
@@ -144,7 +144,7 @@ impl Sender<'_> {
 }
 
 fn wait(queue: &NotificationQueue) -> Outcome {
-    queue.recv_block(Some(PATIENCE))?;
+    queue.recv_timeout(PATIENCE)?;
     Ok(())
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn doze(options: &DozeOptions) -> Outcome {
     say(&json!({ "ready": true }))?;
     let meter = Meter::start();
     queue.set_polling(Polling::NEVER);
-    match queue.recv_block(Some(time)) {
+    match queue.recv_timeout(time) {
         Err(error) if error.is_timed_out() => {}
         Err(error) => return Err(error.into()),
         Ok(message) => return Err(format!("an unexpected message arrived: {message:?}").into()),

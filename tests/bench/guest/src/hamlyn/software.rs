@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
             Ok(())
         };
         let receive = |number| {
-            receiver.get_tag_poll(None)?;
+            receiver.recv_polling()?;
             receiver.read(0, &mut received)?;
             Ok(check_mark(&received, number)?)
         };
