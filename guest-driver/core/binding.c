@@ -12,7 +12,7 @@
 /* Requests that may wait: each host has one. */
 #define BACKLOG ULN_WELL_KNOWN_SLOTS
 
-/* Guards both lists, and that no card or client comes or goes meanwhile. */
+/* Guards both lists and the cards' lists of bindings, and that no card or client comes or goes meanwhile. */
 static DEFINE_MUTEX(clients_lock);
 static LIST_HEAD(clients);
 static LIST_HEAD(cards);
@@ -21,6 +21,12 @@ static int binding_requested(struct wait_queue_entry *entry, unsigned int mode, 
 			     void *key)
 {
 	uln_binding_look_soon(container_of(entry, struct uln_binding, requested));
+	return 1;
+}
+
+static int binding_linked(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	uln_binding_look_soon(container_of(entry, struct uln_binding, linked));
 	return 1;
 }
 
@@ -161,11 +167,11 @@ void uln_binding_end(struct uln_binding *binding)
 }
 EXPORT_SYMBOL_GPL(uln_binding_end);
 
-/* Until it is off the list, the link may have its work started, whether it runs or not. */
+/* Until it waits no more, the link may have its work started, whether it runs or not. */
 static void binding_delete(struct uln_binding *binding)
 {
-	scoped_guard(mutex, &binding->card->lock)
-		list_del(&binding->on_card);
+	remove_wait_queue(&binding->card->link_changed, &binding->linked);
+	list_del(&binding->on_card);
 	cancel_work_sync(&binding->look);
 	cancel_delayed_work_sync(&binding->again);
 	kfree(binding);
@@ -193,8 +199,9 @@ static void binding_create(struct uln_client *client, struct uln_card *card)
 	INIT_WORK(&binding->look, binding_work);
 	INIT_DELAYED_WORK(&binding->again, binding_again);
 	init_waitqueue_func_entry(&binding->requested, binding_requested);
-	scoped_guard(mutex, &card->lock)
-		list_add_tail(&binding->on_card, &card->bindings);
+	init_waitqueue_func_entry(&binding->linked, binding_linked);
+	list_add_tail(&binding->on_card, &card->bindings);
+	add_wait_queue(&card->link_changed, &binding->linked);
 	if (client->add(binding))
 		binding_delete(binding);
 }
@@ -274,16 +281,6 @@ void uln_bindings_pause(struct uln_card *card)
 void uln_bindings_resume(struct uln_card *card)
 {
 	bindings_update(card, true);
-}
-
-/* The link may have changed; the card's lock is held. */
-void uln_bindings_look(struct uln_card *card)
-{
-	struct uln_binding *binding;
-
-	lockdep_assert_held(&card->lock);
-	list_for_each_entry(binding, &card->bindings, on_card)
-		uln_binding_look_soon(binding);
 }
 
 struct device *uln_binding_device(const struct uln_binding *binding)

@@ -65,7 +65,7 @@ void uln_link_report(struct uln_card *card)
 	}
 	trace_hamlyn_link(card->number, card->link, host);
 	link_notify(card);
-	uln_bindings_look(card);
+	wake_up_all(&card->link_changed);
 }
 
 /* Returns whether the link is up, and this host's id then, for struct peer_transport_ops. */

@@ -55,6 +55,7 @@ static struct uln_card *card_create(struct pci_dev *pdev, const struct card_ops 
 	card->pdev = pci_dev_get(pdev);
 	mutex_init(&card->lock);
 	INIT_LIST_HEAD(&card->files);
+	init_waitqueue_head(&card->link_changed);
 	INIT_LIST_HEAD(&card->bindings);
 	INIT_LIST_HEAD(&card->on_cards);
 	init_waitqueue_head(&card->arrival);

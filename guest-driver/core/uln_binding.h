@@ -51,6 +51,8 @@ struct uln_binding {
 	struct uln_listener listener;
 	/* On the listener's wait queue. */
 	struct wait_queue_entry requested;
+	/* On the card's wait queue for changes of the link. */
+	struct wait_queue_entry linked;
 	/* The link as the client knows it, and its number of changes then. */
 	bool link;
 	u32 link_changes;

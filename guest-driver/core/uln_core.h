@@ -305,6 +305,8 @@ struct uln_card {
 	bool link;
 	u32 link_changes;
 	u32 host;
+	/* Woken when the link has changed. */
+	wait_queue_head_t link_changed;
 	struct list_head files;
 	/* The files by number. */
 	struct xarray numbers;
@@ -629,7 +631,6 @@ void uln_bindings_add(struct uln_card *card);
 void uln_bindings_remove(struct uln_card *card);
 void uln_bindings_pause(struct uln_card *card);
 void uln_bindings_resume(struct uln_card *card);
-void uln_bindings_look(struct uln_card *card);
 
 /* expressmemory.c */
 int uln_express_load(void);

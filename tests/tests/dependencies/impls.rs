@@ -26,7 +26,6 @@ const SPREAD: &[(&str, &str, &str, &str)] = &[
     ("guest-lib", "channel", "Channel", CALLS),
     ("guest-lib", "core/card", "Card", CALLS),
     ("guest-lib", "dart/connection", "ConnectionBuilder", CALLS),
-    ("guest-lib", "hamlyn/request", "RequestBlock", CALLS),
     ("guest-lib", "hamlyn/terminus", "Terminus", CALLS),
     ("guest-lib", "clan/endpoint", "Endpoint", CALLS),
     ("guest-lib", "clan/endpoint/core", "Core", "waiting for any of its words"),
