@@ -63,10 +63,7 @@ impl<G: Ground> Receiving<G> {
             None if self.ring.may_have_ended() => self.ended(),
             // Without credit, the peer sends nothing more.
             None => match self.ring.shared().failure() {
-                Some(error) => {
-                    let why = self.common.why(error);
-                    Err(self.lose(why))
-                }
+                Some(error) => Err(self.why(error)),
                 None => Ok(None),
             },
         }
@@ -104,7 +101,8 @@ impl<G: Ground> Receiving<G> {
                 return Ok(next);
             }
             let left = deadline.check("message in the channel")?;
-            self.waiting.sleep(self.ring.shared(), &self.common.watch, left)?;
+            let slept = self.waiting.sleep(self.ring.shared(), &self.common.watch, left);
+            slept.map_err(|error| self.why(error))?;
         }
     }
 
@@ -119,12 +117,13 @@ impl<G: Ground> Receiving<G> {
         if self.look_ahead(Self::next) || self.look_ahead(Self::next_or_loss) {
             return Ok(true);
         }
-        self.waiting.arm_file(self.ring.shared(), &self.common.watch)
+        let armed = self.waiting.arm_file(self.ring.shared(), &self.common.watch);
+        armed.map_err(|error| self.why(error))
     }
 
     /// Arms the card, and tells the peer that this end sleeps. The caller looks once more.
     fn announce_sleep(&mut self) -> Result<()> {
-        self.ring.shared().arm()?;
+        self.ring.shared().arm().map_err(|error| self.why(error))?;
         // Without shared memory, the peer's card wakes this end.
         if G::IS_SHARED && self.end.get().is_none() {
             self.with(Reader::sleep)?;
@@ -180,6 +179,12 @@ impl<G: Ground> Receiving<G> {
         let Some(how) = self.with(Reader::ended)? else { return Ok(None) };
         let _ = self.end.set((how != CLOSED).then_some(PeerLoss::Abandoned));
         self.next()
+    }
+
+    /// Returns why the card has failed, and records a loss for good.
+    #[cold]
+    fn why(&self, error: Error) -> Error {
+        self.lose(self.common.why(error))
     }
 
     /// Records a loss for good, and returns the error.

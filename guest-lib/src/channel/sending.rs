@@ -51,7 +51,7 @@ impl<G: Ground> Sending<G> {
         }
         self.common.is_whole()?;
         self.check_stores()?;
-        self.waiting.lacked_room = !self.ground().wait_for_room(Some(Duration::ZERO))?;
+        self.waiting.lacked_room = !self.card_has_room(Duration::ZERO)?;
         let room = if !self.waiting.lacked_room {
             self.with(|ring| ring.reserve(length))?
         } else {
@@ -85,7 +85,8 @@ impl<G: Ground> Sending<G> {
             }
             self.common.check(Duration::ZERO)?;
             let left = deadline.check("room in the channel")?;
-            self.waiting.sleep(self.ring.shared(), &self.common.watch, left)?;
+            let slept = self.waiting.sleep(self.ring.shared(), &self.common.watch, left);
+            slept.map_err(|error| self.why(error))?;
         }
     }
 
@@ -96,13 +97,14 @@ impl<G: Ground> Sending<G> {
         if poller.poll_before_arming(came, || self.has_room(length)) || self.announce_sleep(length)? {
             return Ok(true);
         }
-        self.waiting.arm_file(self.ring.shared(), &self.common.watch)
+        let armed = self.waiting.arm_file(self.ring.shared(), &self.common.watch);
+        armed.map_err(|error| self.why(error))
     }
 
     /// Arms the card, and tells the peer that this end sleeps. Returns whether it must not, since
     /// there may be room or the channel has ended.
     fn announce_sleep(&mut self, length: u64) -> Result<bool> {
-        self.ground().arm()?;
+        self.ground().arm().map_err(|error| self.why(error))?;
         // Without shared memory, the peer's card wakes this end.
         let may_sleep = !G::IS_SHARED || self.with(|ring| ring.sleep(length))?;
         Ok(!may_sleep || self.has_room(length))
@@ -140,10 +142,10 @@ impl<G: Ground> Sending<G> {
     pub(super) fn flush(&mut self, timeout: Option<Duration>) -> Result<()> {
         let deadline = Deadline::new(timeout);
         let needs_card = !G::IS_SHARED && !self.ring.is_flushed();
-        while needs_card && !self.ground().wait_for_room(Some(Duration::ZERO))? {
+        while needs_card && !self.card_has_room(Duration::ZERO)? {
             self.common.check(Duration::ZERO)?;
             let left = deadline.check("room at the card")?;
-            self.ground().wait_for_room(Some(left.map_or(SLICE, |left| left.min(SLICE))))?;
+            self.card_has_room(left.map_or(SLICE, |left| left.min(SLICE)))?;
         }
         self.ring.flush();
         self.wake();
@@ -174,7 +176,7 @@ impl<G: Ground> Sending<G> {
         if !G::IS_SHARED && self.delivered < position {
             self.ground()
                 .finish(timeout)
-                .map_err(|error| if error.is_timed_out() { error } else { self.common.why(error) })?;
+                .map_err(|error| if error.is_timed_out() { error } else { self.why(error) })?;
             self.delivered = sent;
         }
         self.check_stores()?;
@@ -202,6 +204,11 @@ impl<G: Ground> Sending<G> {
             self.ring.end(CLOSED);
             self.wake();
         }
+    }
+
+    /// Waits until nothing has to wait for the card. Returns whether that is the case.
+    fn card_has_room(&mut self, limit: Duration) -> Result<bool> {
+        self.ground().wait_for_room(Some(limit)).map_err(|error| self.why(error))
     }
 
     /// Fails if a store failed. The peer may have left and released its memory.

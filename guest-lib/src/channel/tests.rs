@@ -125,7 +125,9 @@ impl Remote for Copies {
 
     fn wait_for_room(&self, _limit: Option<Duration>) -> Result<bool> {
         let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
-        Ok(self.full.fetch_update(set, get, |looks| looks.checked_sub(1)).is_err())
+        let has_room = self.full.fetch_update(set, get, |looks| looks.checked_sub(1)).is_err();
+        let is_cut = self.is_cut.load(Ordering::Relaxed);
+        if is_cut && !has_room { Err(Error::Closed("the card's connection")) } else { Ok(has_room) }
     }
 
     fn arm(&self) -> Result<()> {
@@ -343,6 +345,25 @@ fn failed_store_reports_how_connection_ended() {
     pair.is_cut.store(true, Ordering::Relaxed);
     pair.senders.end();
     assert!(matches!(pair.send(b"lost"), Err(Error::PeerLost(PeerLoss::Process))));
+}
+
+#[test]
+fn full_card_that_fails_reports_how_peer_ended() {
+    let mut pair = pair();
+    assert!(pair.put(b"not sent yet").unwrap());
+    pair.full.store(u32::MAX, Ordering::Relaxed);
+    pair.is_cut.store(true, Ordering::Relaxed);
+    pair.senders.end();
+    pair.receivers.end();
+    let is_told = |outcome: Result<()>| matches!(outcome, Err(Error::PeerLost(PeerLoss::Process)));
+    assert!(is_told(pair.sender.flush(None)));
+    assert!(is_told(pair.sender.reserve(1).map(drop)));
+    assert!(is_told(pair.receiver.wait(None).map(drop)));
+
+    // A receiver that has left says so, whatever becomes of its connection.
+    pair.senders_area.store(Word::Left, 1);
+    let left = pair.sender.wait(1, None);
+    assert!(matches!(left, Err(Error::PeerLost(PeerLoss::Abandoned))), "{left:?}");
 }
 
 #[test]
