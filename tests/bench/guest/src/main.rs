@@ -8,17 +8,17 @@
 //! - `flag-`, `update-`, `store-`, `page-`: a SHRIMP card in a guest
 //! - `word-`, `arrival-`, `transfer-`, `endpoint-`: a CLAN card in a guest
 //! - `deposit-`, `question-`, `paging-`, `barrier-`, `block-`, `filter-`: a DART card in a guest
-//! - `express-`: a Hamlyn card with express memory in a guest, or ivshmem's memory
+//! - `channel-`: a card of any model in a guest, one with express memory, or ivshmem's memory
 //!
 //! The others need no card.
 //!
 //! `engine` has the peers and the code for all cards. Each card's own roles are in a folder next to
 //! it, with a line in [`Role`].
 
+mod channel;
 mod clan;
 mod dart;
 mod engine;
-mod express;
 mod hamlyn;
 mod shrimp;
 
@@ -45,7 +45,7 @@ enum Role {
     #[command(flatten)]
     Dart(crate::dart::Role),
     #[command(flatten)]
-    Express(crate::express::Role),
+    Channel(crate::channel::Role),
     #[command(flatten)]
     Peer(crate::engine::Role),
 }
@@ -66,7 +66,7 @@ fn run(role: Role) -> engine::result::Outcome {
         Role::Shrimp(role) => role.run(),
         Role::Clan(role) => role.run(),
         Role::Dart(role) => role.run(),
-        Role::Express(role) => role.run(),
+        Role::Channel(role) => role.run(),
         Role::Peer(role) => role.run(),
     }
 }

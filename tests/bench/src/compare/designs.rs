@@ -7,7 +7,7 @@ use crate::engine::machines::Pair;
 use crate::engine::plan::Planned;
 use crate::engine::plot::{Figure, Scale, curves};
 use crate::engine::report::Table;
-use crate::engine::track::{Track, find, medians};
+use crate::engine::track::{Track, find, medians, values};
 
 /// A card.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +79,8 @@ impl Design {
         Pair::other(self.model)
     }
 
-    /// Plans round trips: the smallest message, a block, a block while both ends sleep.
+    /// Plans round trips: the smallest message, a block, a block while both ends sleep; and the
+    /// latter two by a channel.
     fn trips(&self, effort: Effort) -> impl Iterator<Item = Planned> {
         let (many, few) = (effort.pick(2000, 10_000), effort.pick(400, 2000));
         let trip = |what: &str, (role, more): (&str, &str), count: u64| {
@@ -87,24 +88,35 @@ impl Design {
         };
         let (_, role, more) = self.least;
         let awake = [trip(LEAST, (role, more), many), trip(BLOCK, self.block, many)];
-        awake.into_iter().chain(self.asleep.map(|role| trip(ASLEEP, role, few)))
+        let channels = [trip(CHANNEL, BY_CHANNEL, many), trip(CHANNEL_ASLEEP, BY_CHANNEL_ASLEEP, few)];
+        awake.into_iter().chain(self.asleep.map(|role| trip(ASLEEP, role, few))).chain(channels)
     }
 
-    /// Plans a stream of messages of `size` bytes, as root, which may lock enough memory for a lap.
-    fn stream(&self, size: u64, effort: Effort) -> Planned {
+    /// Plans streams of messages of `size` bytes by the card's own means and by a channel, as root,
+    /// which may lock enough memory for a lap.
+    fn streams(&self, size: u64, effort: Effort) -> [Planned; 2] {
         let count = (effort.pick(8 << 20, 32 << 20) / size).clamp(8, 1024);
         let places = (PLACES / size).clamp(1, MOST.min(count));
-        let (role, more) = self.stream;
-        let arguments = format!("{more} --size {size} --places {places} --warmup {places} --count {count}");
-        let planned = self.pair().unpinned().stream(self.track(&streamed(size)), role, &arguments);
-        planned.by_root().at(self.name, size)
+        let laps = format!("--size {size} --places {places} --warmup {places} --count {count}");
+        let stream = |what: &str, (role, more): (&str, &str)| {
+            let planned = self.pair().unpinned().stream(self.track(what), role, &format!("{more} {laps}"));
+            planned.by_root().at(self.name, size)
+        };
+        // As small a ring as the message allows, and no larger than a lap: a DART card has
+        // translations of 1024 pages.
+        let capacity = (2 * size + 4096).max(256 << 10);
+        let channel = format!("--through card --wait yield --capacity {capacity}");
+        [
+            stream(&streamed(size), self.stream),
+            stream(&streamed_by_channel(size), ("channel", &channel)).on(BY_CHANNEL_KEY),
+        ]
     }
 }
 
 const SHOWN: Experiment = Experiment {
     heading: "The four designs",
-    figures: |tracks| vec![figure(tracks)],
-    tables: |tracks| vec![table(tracks)],
+    figures: |tracks| vec![figure(tracks, ""), figure(tracks, BY_CHANNEL_KEY)],
+    tables: |tracks| vec![table(tracks), channels(tracks)],
     ..Experiment::NEW
 };
 
@@ -118,7 +130,10 @@ pub(crate) const STREAMS: Experiment = Experiment {
     title: "the four designs: streams",
     rounds: Effort::figure_rounds,
     plan: |effort| {
-        SIZES.iter().flat_map(|size| DESIGNS.iter().map(|design| design.stream(*size, effort))).collect()
+        SIZES
+            .iter()
+            .flat_map(|size| DESIGNS.iter().flat_map(|design| design.streams(*size, effort)))
+            .collect()
     },
     ..SHOWN
 };
@@ -126,9 +141,20 @@ pub(crate) const STREAMS: Experiment = Experiment {
 const LEAST: &str = "the least message, both poll";
 const BLOCK: &str = "32 bytes, both poll";
 const ASLEEP: &str = "32 bytes, both sleep";
+const CHANNEL: &str = "32 bytes by a channel, both poll";
+const CHANNEL_ASLEEP: &str = "32 bytes by a channel, both sleep";
+/// The roles of a channel of 32 bytes.
+const BY_CHANNEL: (&str, &str) = ("channel", "--through card --size 32");
+const BY_CHANNEL_ASLEEP: (&str, &str) = ("channel", "--through card --size 32 --wait sleep");
+/// Key of the plot of channels' streams.
+const BY_CHANNEL_KEY: &str = "channels";
 
 fn streamed(size: u64) -> String {
     format!("stream of {size} bytes")
+}
+
+fn streamed_by_channel(size: u64) -> String {
+    format!("stream of {size} bytes by a channel")
 }
 
 /// Shows round trips, and the cost of a message to hosts and cards.
@@ -165,16 +191,62 @@ fn table(tracks: &[Track]) -> Table {
     )
 }
 
-/// Draws the bandwidth of all designs.
-fn figure(tracks: &[Track]) -> Figure {
-    let streams = tracks.iter().filter(|track| DESIGNS.iter().any(|design| design.name == track.label));
+/// Compares channels with the cards' own means.
+fn channels(tracks: &[Track]) -> Table {
+    let found = |design: &Design, what: &str| medians(tracks, &design.track(what));
+    let trips =
+        |design: &Design, own: &str, channel: &str| ratio(&found(design, channel), &found(design, own));
+    let rates = |design: &Design, what: &str| values(tracks, &design.track(what), Track::rates);
+    let streams = |design: &Design, size: u64| {
+        ratio(&rates(design, &streamed_by_channel(size)), &rates(design, &streamed(size)))
+    };
+    let p50 = |design: &Design, what: &str| text(find(tracks, &design.track(what)).and_then(Track::p50_us));
+    let note = "The same message by a channel of the library, and by what the card has of its own, in turn in one run: round trips of 32 bytes \
+        (below 1: the channel is faster) and streams (above 1: the channel is faster). A channel's message always comes with its length \
+        and a notification, and its receiver copies it out and gives credit; a stream by the card's own means is data alone.";
+    Table::new(
+        "Channels beside the cards' own means",
+        note,
+        &DESIGNS,
+        &[
+            ("", &|design| design.name.to_owned()),
+            ("32 bytes by a channel, both poll, us", &|design| p50(design, CHANNEL)),
+            ("beside the card's own", &|design| trips(design, BLOCK, CHANNEL)),
+            ("both asleep, us", &|design| p50(design, CHANNEL_ASLEEP)),
+            ("beside the card's own", &|design| trips(design, ASLEEP, CHANNEL_ASLEEP)),
+            ("stream of 64 bytes", &|design| streams(design, SIZES[0])),
+            ("of 1 KiB", &|design| streams(design, SIZES[1])),
+            ("of 4 KiB", &|design| streams(design, SIZES[2])),
+            ("of 64 KiB", &|design| streams(design, SIZES[3])),
+            ("of 1 MiB", &|design| streams(design, SIZES[4])),
+        ],
+    )
+}
+
+/// Draws the bandwidth of all designs: of their own means, or of channels.
+fn figure(tracks: &[Track], plot: &str) -> Figure {
+    let is_shown =
+        |track: &&Track| track.plot == plot && DESIGNS.iter().any(|design| design.name == track.label);
+    let streams = tracks.iter().filter(is_shown);
+    let (key, title, note) = if plot == BY_CHANNEL_KEY {
+        (
+            "compare-channels",
+            "The four designs: one-way bandwidth of channels",
+            "One way, in laps of at most 2 MiB whose every byte is copied in, copied out and looked at.",
+        )
+    } else {
+        (
+            "compare-streams",
+            "The four designs: one-way bandwidth",
+            "One way, in laps of at most 2 MiB whose every byte is looked at. Hamlyn's messages go in packets of 4 KiB, SHRIMP's are \
+            deliberate updates of a page at most, CLAN's go by DMA, DART's are cells.",
+        )
+    };
     Figure {
-        key: "compare-streams",
-        title: "The four designs: one-way bandwidth",
+        key,
+        title,
         answers: "all four",
-        note: "One way, in laps of at most 2 MiB whose every byte is looked at. Hamlyn's messages go in packets of 4 KiB, SHRIMP's are \
-            deliberate updates of a page at most, CLAN's go by DMA, DART's are cells."
-            .to_owned(),
+        note: note.to_owned(),
         x: ("bytes", Scale::Log),
         y: ("MB/s", Scale::Log),
         curves: curves(streams, Track::mb_per_s, |_| None),
@@ -196,7 +268,7 @@ mod tests {
         let tracks = [trip(0, BLOCK, 20_000), trip(3, BLOCK, 10_000), trip(3, LEAST, 10_000), stream];
         let table = table(&tracks);
         assert_eq!(table.rows[3][1..], ["10", "5", "10", "0.5", "", "", "5", "1", ""]);
-        let figure = figure(&others.into_iter().chain(tracks).collect::<Vec<_>>());
+        let figure = figure(&others.into_iter().chain(tracks).collect::<Vec<_>>(), "");
         assert_eq!(figure.curves.iter().map(|curve| curve.points.len()).collect::<Vec<_>>(), [0, 0, 0, 1]);
     }
 }

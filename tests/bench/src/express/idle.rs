@@ -12,7 +12,7 @@ pub(crate) const IDLE: Experiment = Experiment {
     also: |run, running, _| {
         let (effort, progress) = (run.request.effort, run.progress);
         let idle = running.get(EXPRESS).and_then(|machines| {
-            let measure = || idle::measure(machines, "express-doze", effort.pick(3, 20), progress);
+            let measure = || idle::measure(machines, "channel-doze", effort.pick(3, 20), progress);
             run.noted(progress.part("express memory: idle (goal 22)", measure))
         });
         run.goals.extend(goals(idle.as_ref()));

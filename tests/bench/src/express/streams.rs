@@ -49,17 +49,17 @@ pub(crate) const STREAMS: Experiment = Experiment {
 };
 
 fn plan(effort: Effort) -> Vec<Planned> {
-    const ROLES: [&str; 2] = ["express-send", "express-sink"];
+    const ROLES: [&str; 2] = ["channel-send", "channel-sink"];
     let count = effort.pick(1 << 19, 1 << 21);
     let short = format!("--size {SHORT} --capacity {RING} --places 65536 --warmup 65536 --count {count}");
-    let mut plan = vec![EXPRESS.stream(CHANNEL, "express", &short), by_ivshmem(BARE, ROLES, &short)];
+    let mut plan = vec![EXPRESS.stream(CHANNEL, "channel", &short), by_ivshmem(BARE, ROLES, &short)];
     for (name, size, ring) in LONG {
         let (places, count) = (LAP / size, effort.pick(128 << 20, 512 << 20) / size);
         let laps = format!("--size {size} --places {places} --warmup {places} --count {count}");
         let line = format!("{laps} --capacity {ring}");
-        plan.push(EXPRESS.stream(copied(name), "express", &line));
+        plan.push(EXPRESS.stream(copied(name), "channel", &line));
         plan.push(by_ivshmem(bare(name), ROLES, &line));
-        plan.push(EXPRESS.stream(in_place(name), "express", &format!("{line} --in-place")));
+        plan.push(EXPRESS.stream(in_place(name), "channel", &format!("{line} --in-place")));
         plan.push(EXPRESS.alone(memcpy(name), &format!("memcpy {laps}")));
     }
     plan.push(EXPRESS.alone(HANDED, "hand-over").on_host());

@@ -36,11 +36,11 @@ fn plan(effort: Effort) -> Vec<Planned> {
         EXPRESS.trips(name, "card", &format!("--wait {wait} --size 16 --count {count}"))
     };
     vec![
-        EXPRESS.trips(CHANNEL, "express", &polls),
-        by_ivshmem(RING, ["express-ping", "express-echo"], &polls),
+        EXPRESS.trips(CHANNEL, "channel", &polls),
+        by_ivshmem(RING, ["channel-ping", "channel-echo"], &polls),
         EXPRESS.trips(WORD, "ivshmem", &polls).by_root(),
         card(TAGGED, "poll", effort.pick(2000, 20_000)),
-        EXPRESS.trips(ASLEEP, "express", &sleeps),
+        EXPRESS.trips(ASLEEP, "channel", &sleeps),
         card(TAGGED_ASLEEP, "sleep", few),
         EXPRESS.trips(UDP, "udp", &format!("--address {ADDRESS} --count {few}")),
         EXPRESS.trips(VSOCK, "vsock", &format!("--cid {} --count {few}", vsock::FAR)).by_vsock(),

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use hamlyn::bare::{BareReceiver, BareSender};
 use serde_json::json;
 
+use crate::channel::end::{End, LOOKS, Way};
 use crate::engine::ivshmem;
 use crate::engine::lap_words::PAGE;
 use crate::engine::result::{Outcome, say};
 use crate::engine::wait::PATIENCE;
-use crate::express::ends::{End, LOOKS, Way};
 
 pub(crate) struct Bare {
     sender: BareSender,

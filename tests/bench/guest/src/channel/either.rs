@@ -1,9 +1,9 @@
 //! Actions on an end of either ring.
 
+use crate::channel::bare;
+use crate::channel::end::{End, Through, Way};
+use crate::channel::library;
 use crate::engine::result::Outcome;
-use crate::express::bare;
-use crate::express::channel;
-use crate::express::ends::{End, Through, Way};
 
 /// An action on an end of either type.
 pub(crate) trait Act {
@@ -13,7 +13,7 @@ pub(crate) trait Act {
 /// Runs an action on the listening end, which starts first and reports that it is ready.
 pub(crate) fn listen(way: &Way, act: impl Act) -> Outcome {
     match way.through {
-        Through::Channel => act.with(channel::listen(way)?),
+        Through::Express | Through::Card => act.with(library::listen(way)?),
         Through::Ivshmem => act.with(bare::listen(way)?),
     }
 }
@@ -21,7 +21,7 @@ pub(crate) fn listen(way: &Way, act: impl Act) -> Outcome {
 /// Runs an action on the connecting end.
 pub(crate) fn connect(way: &Way, act: impl Act) -> Outcome {
     match way.through {
-        Through::Channel => act.with(channel::connect(way)?),
+        Through::Express | Through::Card => act.with(library::connect(way)?),
         Through::Ivshmem => act.with(bare::connect(way)?),
     }
 }

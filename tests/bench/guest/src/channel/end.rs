@@ -1,4 +1,4 @@
-//! A common interface of both rings, so that the same messages are sent and checked through either.
+//! A common interface of all ways, so that the same messages are sent and checked through each.
 
 use std::sync::atomic::AtomicU8;
 
@@ -11,11 +11,13 @@ use crate::engine::wait::Wait;
 /// Polls between two reads of the clock, or before a polling end sleeps.
 pub(crate) const LOOKS: u32 = 1 << 20;
 
-/// Which ring.
+/// Which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Through {
-    /// A channel of the library
-    Channel,
+    /// A channel by express memory
+    Express,
+    /// A channel by the card, whatever its model
+    Card,
     /// The same ring in the memory of ivshmem-plain, with nothing around it
     Ivshmem,
 }
@@ -23,8 +25,8 @@ pub(super) enum Through {
 /// The ring between the two ends; both ends get the same options.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Way {
-    /// Which ring
-    #[arg(long, value_enum, default_value = "channel")]
+    /// Which way
+    #[arg(long, value_enum, default_value = "express")]
     pub(super) through: Through,
     /// Bytes of the ring to each end, in whole pages
     #[arg(long, default_value_t = 61440)]

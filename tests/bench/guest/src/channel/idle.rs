@@ -5,8 +5,8 @@ use std::time::Duration;
 use hamlyn::Polling;
 use serde_json::json;
 
+use crate::channel::library::meet;
 use crate::engine::result::{Meter, Outcome, say};
-use crate::express::channel::meet;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {

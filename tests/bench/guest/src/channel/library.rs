@@ -7,12 +7,12 @@ use hamlyn::Polling;
 use hamlyn::channel::{Card, Channel, Listener, Options};
 use serde_json::json;
 
+use crate::channel::end::{End, Through, Way};
 use crate::engine::result::{Outcome, say};
 use crate::engine::wait::{PATIENCE, Wait};
-use crate::express::ends::{End, Way};
 
 /// Name of the channel, and the host that listens on it.
-const NAME: &str = "hamlyn-bench-express";
+const NAME: &str = "hamlyn-bench-channel";
 const FAR: u32 = 1;
 
 pub(crate) struct ByChannel {
@@ -32,6 +32,7 @@ fn polling(wait: Wait) -> Polling {
 fn options(way: &Way) -> Options {
     let mut options = Options::default();
     options.capacity = way.capacity;
+    options.by_card = way.through == Through::Card;
     options
 }
 
@@ -48,8 +49,8 @@ pub(crate) fn connect(way: &Way) -> Outcome<ByChannel> {
 
 impl ByChannel {
     fn over(channel: Channel, way: &Way) -> Outcome<Self> {
-        // The fallback to the card is not what is measured here.
-        if !channel.is_express() {
+        // The fallback to the card is not what is measured then.
+        if way.through == Through::Express && !channel.is_express() {
             return Err("there is no express memory between the two hosts".into());
         }
         let mut end = Self { channel, polling: polling(way.wait) };

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
+use crate::channel::either::{Act, connect, listen};
+use crate::channel::end::{End, Way};
 use crate::engine::laps::{Laps, Sum};
 use crate::engine::result::{Meter, Outcome, say};
-use crate::express::either::{Act, connect, listen};
-use crate::express::ends::{End, Way};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {

@@ -3,9 +3,9 @@
 
 use hamlyn_bench_guest::pattern::{check_mark, mark};
 
+use crate::channel::either::{Act, connect, listen};
+use crate::channel::end::{End, Way};
 use crate::engine::result::{Outcome, Rounds, say};
-use crate::express::either::{Act, connect, listen};
-use crate::express::ends::{End, Way};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {

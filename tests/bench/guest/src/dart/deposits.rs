@@ -1,6 +1,7 @@
 //! Round trips of 32 bytes, the data of one cell. Each end polls its own memory, or sleeps until an
 //! event, and deposits the answer in the peer's memory.
 
+use hamlyn::Polling;
 use hamlyn::dart::Operation;
 use hamlyn_bench_guest::pattern::{check_mark, mark};
 use serde_json::Value;
@@ -31,7 +32,9 @@ struct Trips {
 
 impl Trips {
     fn open(options: &Options) -> Outcome<Self> {
-        Ok(Self { end: End::open(PAGE)?, is_awake: options.wait == Wait::Poll })
+        let end = End::open(PAGE)?;
+        end.set_polling(Polling::NEVER)?;
+        Ok(Self { end, is_awake: options.wait == Wait::Poll })
     }
 
     /// Returns whether a round's message comes with an event. The first one comes only when the

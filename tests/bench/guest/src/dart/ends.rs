@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hamlyn::Polling;
 use hamlyn::dart::{Bank, Card, Connection, Endpoint, Operation, Queue, Urgency};
 
 use crate::engine::counts::Statistics;
@@ -78,6 +79,14 @@ impl End {
     /// end cannot wait for words.
     pub(crate) fn take_queue(&self) -> Outcome<Queue> {
         self.queue.borrow_mut().take().ok_or_else(|| "the queue was taken already".into())
+    }
+
+    /// Sets how long [`End::sleep`] polls before it sleeps.
+    pub(crate) fn set_polling(&self, polling: Polling) -> Outcome {
+        self.of_queue(|queue| {
+            queue.set_polling(polling);
+            Ok(())
+        })
     }
 
     /// Takes the next record, waiting for it if necessary.
