@@ -122,6 +122,7 @@ static void net_get_stats64(struct net_device *dev, struct rtnl_link_stats64 *st
 	stats->tx_packets = net_counted(card, NET_TX_PACKETS);
 	stats->tx_bytes = net_counted(card, NET_TX_BYTES);
 	stats->tx_dropped = net_counted(card, NET_TX_NO_PEER) + net_counted(card, NET_TX_NO_ROOM);
+	stats->tx_carrier_errors = net_counted(card, NET_TX_NO_PEER);
 	stats->rx_packets = net_counted(card, NET_RX_PACKETS);
 	stats->rx_bytes = net_counted(card, NET_RX_BYTES);
 	stats->rx_errors = net_counted(card, NET_RX_MALFORMED);

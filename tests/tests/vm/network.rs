@@ -72,7 +72,8 @@ fn programs_run_over(machines: Builder) -> Result<()> {
     }
     for vm in lab.vms() {
         for name in ["rx_errors", "rx_dropped", "tx_dropped"] {
-            ensure!(counter(vm, name)? == 0, "{}: {name}", vm.name());
+            let (number, lost) = (counter(vm, name)?, counter(vm, "tx_carrier_errors")?);
+            ensure!(number == 0, "{}: {name} {number}, of these {lost} without a peer", vm.name());
         }
     }
     root(lab.vm(0), "ip link set uln0 down && rmmod hamlyn_net")?;
