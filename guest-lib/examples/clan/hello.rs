@@ -59,7 +59,7 @@ fn receive(card: &Card, meet: &meet::Options, bytes: usize) -> Outcome {
     }
     print(&json!({ "received": bytes, "verified": true }))?;
     sender.send(b"thank you")?;
-    end.connection().wait_end(meet.patience())?;
+    end.connection().wait_end_timeout(meet.patience())?;
     Ok(())
 }
 
@@ -76,8 +76,8 @@ fn send(card: &Card, meet: &meet::Options, bytes: usize) -> Outcome {
     fill_pattern(SEED, 0, &mut pattern);
     from.write(0, &pattern)?;
     let endpoint = end.connection().endpoint();
-    let put = endpoint.dma().put(&Transfer::write(&from, 0, &target, 0, bytes)?)?;
-    endpoint.dma().wait(put, meet.patience())?;
+    let put = endpoint.dma().try_put(&Transfer::write(&from, 0, &target, 0, bytes)?)?;
+    endpoint.dma().wait_timeout(put, meet.patience())?;
     // Later stores arrive after the DMA data.
     sender.send(b"it is there")?;
     // A load reads the data back.

@@ -59,7 +59,7 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
 fn silent(card: &Card) -> Outcome<End> {
     let own = card.export(nx::LENGTH, card.host()?)?;
     let out = card.map(&own.handle()?, 0, nx::LENGTH, Mode::Single)?;
-    Ok(End::new(own, out, Some(PATIENCE))?)
+    Ok(End::new(own, out)?.with_timeout(PATIENCE))
 }
 
 /// The message is there after the first barrier, and was received before the second.

@@ -241,7 +241,7 @@ fn send_blocks(block: &mut SendBuffer, program: &mut nx::Node<'_>, count: u32) -
         sender.send(first, words as u32)?;
         // Later stores arrive after the block.
         while !sender.is_done() {
-            sender.wait(Some(Duration::from_secs(10)))?;
+            sender.wait_timeout(Duration::from_secs(10))?;
         }
         barrier(program)?;
         barrier(program)?;

@@ -12,6 +12,7 @@ use super::sending::Sending;
 use crate::core::copies;
 use crate::core::express::ring::Span;
 use crate::core::polling::Polling;
+use crate::core::waiting::at_once;
 use crate::error::{Error, Result, at_most, inside};
 
 /// The sending half of a [`super::Channel`].
@@ -294,11 +295,6 @@ impl Sender {
     pub(super) fn piece(&self) -> usize {
         (self.longest / 2).max(1)
     }
-}
-
-/// Turns the timeout of a call that must not wait into [`Error::WouldBlock`].
-pub(super) fn at_once<T>(object: &'static str, outcome: Result<T>) -> Result<T> {
-    outcome.map_err(|error| if error.is_timed_out() { Error::WouldBlock { object, limit: 0 } } else { error })
 }
 
 /// A byte stream: message boundaries are not preserved.

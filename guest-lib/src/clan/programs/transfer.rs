@@ -88,9 +88,9 @@ impl Sender {
             let end = &free.sender.end;
             let transfer = Transfer::write(from, offset, end.out().descriptor(), DATA as u64, length)?;
             let dma = end.connection().endpoint().dma();
-            let requested = dma.put_wait(&[transfer], None)?;
+            let requested = dma.put_chain(&[transfer])?;
             // A store would overtake bytes that are still queued.
-            dma.wait(requested, None)?;
+            dma.wait(requested)?;
         }
         free.send(length)
     }

@@ -17,10 +17,10 @@ fn ends(one: &Card, two: &Card, length: usize) -> [Arc<End>; 2] {
     let to = listener.address().unwrap();
     std::thread::scope(|scope| {
         let accepted = scope.spawn(|| {
-            let request = listener.accept(PATIENCE).unwrap();
-            End::accept(request, &two.endpoint().unwrap(), other, PATIENCE).unwrap()
+            let request = listener.accept_timeout(PATIENCE).unwrap();
+            End::accept(request, &two.endpoint().unwrap(), other).unwrap().with_timeout(PATIENCE)
         });
-        let end = End::connect(&client, own, to, PATIENCE).unwrap();
+        let end = End::connect_timeout(&client, own, to, PATIENCE).unwrap().with_timeout(PATIENCE);
         [Arc::new(end), Arc::new(accepted.join().unwrap())]
     })
 }
@@ -108,9 +108,9 @@ fn requester_with_bad_memory_is_refused() {
         std::thread::scope(|scope| {
             let accepted = scope.spawn(|| {
                 let own = two.aperture(1024, Rights::Write).unwrap();
-                End::accept(listener.accept(PATIENCE).unwrap(), &served, own, PATIENCE)
+                End::accept(listener.accept_timeout(PATIENCE).unwrap(), &served, own)
             });
-            match client.connect(to, &told, PATIENCE) {
+            match client.connect_timeout(to, &told, PATIENCE) {
                 Err(Error::Ended(end)) => {
                     let why = &b"its memory cannot be mapped"[..];
                     assert_eq!((end.reason, &end.private[..]), (EndReason::Rejected, why));
@@ -236,7 +236,7 @@ fn wait_for_full_and_empty_queue() {
     // A wait with a timeout fails.
     let own = one.aperture(64, Rights::Write).unwrap();
     assert!(
-        End::connect(&client, own, listener.address().unwrap(), HASTE)
+        End::connect_timeout(&client, own, listener.address().unwrap(), HASTE)
             .is_err_and(|error| error.is_timed_out())
     );
 }
@@ -257,7 +257,7 @@ fn dma_queue_pipelines_messages() {
             for item in 0..300_usize {
                 last = Some(producer.put(&from, item % 100 * 8, 8, item as u64).unwrap());
             }
-            producer.dma().wait(last.unwrap(), PATIENCE).unwrap();
+            producer.dma().wait_timeout(last.unwrap(), PATIENCE).unwrap();
         });
         for item in 0..300_u64 {
             let element = consumer.get().unwrap();

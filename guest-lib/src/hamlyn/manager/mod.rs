@@ -224,18 +224,31 @@ impl Manager {
 
     /// Waits for what an application's own receiver has recorded. Takes notifications and
     /// dispatches them until `look` returns a value, as the library's receivers do (section 3.3).
-    /// Busy-polls for a while, then sleeps. `None` waits forever. The timeout error names `what`.
+    /// Busy-polls for a while, then sleeps.
     ///
     /// # Errors
-    /// The errors of `look`; [`Error::TimedOut`], [`Error::Woken`], [`Error::Overrun`],
-    /// [`Error::System`].
-    pub fn receive<T>(
+    /// The errors of `look`; [`Error::Woken`], [`Error::Overrun`], [`Error::System`].
+    pub fn wait_until<T>(
         &self,
         what: &'static str,
-        timeout: Option<Duration>,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        self.wait_for(what, timeout, |_| Ok(look()?.map_or(Look::Continue(Pause::default()), Look::Break)))
+        self.wait_for(what, None, |_| Ok(look()?.map_or(Look::Continue(Pause::default()), Look::Break)))
+    }
+
+    /// As [`Manager::wait_until`], but blocks for at most `timeout`. The error names `what`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Manager::wait_until`].
+    pub fn wait_until_timeout<T>(
+        &self,
+        what: &'static str,
+        timeout: Duration,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.wait_for(what, Some(timeout), |_| {
+            Ok(look()?.map_or(Look::Continue(Pause::default()), Look::Break))
+        })
     }
 
     /// Dispatches all pending notifications. Returns how many there were.
@@ -253,8 +266,7 @@ impl Manager {
     }
 
     /// Waits until this thread or another dispatches a notification. Busy-polls for a while, then
-    /// sleeps. `None` waits forever. Returns at once in these cases; query all receivers and
-    /// senders again:
+    /// sleeps. Returns at once in these cases; query all receivers and senders again:
     ///
     /// - A notification was dispatched since the last call, perhaps by one receiver's `try_` call
     ///   to another that had been queried before.
@@ -265,8 +277,20 @@ impl Manager {
     /// one record of what its loop knows.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+    /// [`Error::Overrun`], [`Error::System`].
+    pub fn wait(&self) -> Result<()> {
+        self.wait_within(None)
+    }
+
+    /// As [`Manager::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Manager::wait`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_within(Some(timeout))
+    }
+
+    fn wait_within(&self, timeout: Option<Duration>) -> Result<()> {
         let handed_on = || self.inner.handed_on.load(Ordering::Relaxed);
         let before = handed_on();
         self.wait_for("notification", timeout, |_| {

@@ -27,21 +27,27 @@ pub struct End {
 }
 
 impl End {
-    /// Creates an end from the two buffers. Waits for the other end fail after `timeout`; with
-    /// `None`, they last until the other end is gone. For a message of [`nx`](super::nx) that is
-    /// longer than a buffer, the timeout applies to each piece.
+    /// Creates an end from the two buffers.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the buffer is mapped for deliberate update, or one of the two does not
     /// begin at a page boundary and at the start of its memory.
-    pub fn new(own: ReceiveBuffer, out: SendBuffer, timeout: Option<Duration>) -> Result<Self> {
+    pub fn new(own: ReceiveBuffer, out: SendBuffer) -> Result<Self> {
         if out.mode() == Mode::Deliberate {
             return Err(Error::Invalid("an end's stores travel by themselves: map it for automatic update"));
         }
         if !out.outlet().begins_with_page() || own.span().place() != 0 || own.span().start() != 0 {
             return Err(Error::Invalid("an end's buffers begin where a page and their memory do"));
         }
-        Ok(Self { out, own, timeout })
+        Ok(Self { out, own, timeout: None })
+    }
+
+    /// Limits each wait for the other end: it fails with [`Error::TimedOut`] after `timeout`. By
+    /// default a wait lasts until the other end is gone. For a message of [`nx`](super::nx) that is
+    /// longer than a buffer, the limit applies to each piece.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// Fails if the other end is gone.
@@ -96,7 +102,7 @@ pub(super) trait Idle: Sync {
 impl End {
     /// Returns true if the word changes within `limit`. Fails if the other end is gone.
     fn changes(&self, offset: usize, value: u32, limit: Duration) -> Result<bool> {
-        match self.own.wait(offset, value, Some(limit)) {
+        match self.own.wait_timeout(offset, value, limit) {
             Ok(_) => Ok(true),
             Err(error) if error.is_timed_out() => {
                 there_or_changed(self.check(), || Ok(self.own.load_u32(offset)? != value))

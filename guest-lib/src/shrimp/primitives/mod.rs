@@ -29,7 +29,7 @@
 //! let card = Card::open_default()?;
 //! let own = card.export(4096, card.hosts()?)?;
 //! println!("give this to the other: {}", own.handle()?);
-//! let end = End::new(own, card.map(&other, 0, 4096, Mode::Single)?, None)?;
+//! let end = End::new(own, card.map(&other, 0, 4096, Mode::Single)?)?;
 //!
 //! let mut sender = single::Sender::new(&end)?;
 //! let length = sender.length(5)?;
