@@ -91,8 +91,8 @@ impl Channel {
         let longest = half_of(sending.min(receiving));
         Self::new(
             longest,
-            sender::Way::Express(Sending::new(&common, Express::to(to.ring, rings), sending)),
-            receiver::Way::Express(Receiving::new(&common, Express::from(from.ring, hears), receiving)),
+            sender::Half::Express(Sending::new(&common, Express::to(to.ring, rings), sending)),
+            receiver::Half::Express(Receiving::new(&common, Express::from(from.ring, hears), receiving)),
         )
     }
 
@@ -100,15 +100,15 @@ impl Channel {
         let common = Common::new(Watch::over(connection), Vec::new());
         Self::new(
             half_of(capacity),
-            sender::Way::Remote(Sending::new(&common, Reached::to(to, capacity), capacity)),
-            receiver::Way::Remote(Receiving::new(&common, Reached::from(from, capacity), capacity)),
+            sender::Half::Remote(Sending::new(&common, Reached::to(to, capacity), capacity)),
+            receiver::Half::Remote(Receiving::new(&common, Reached::from(from, capacity), capacity)),
         )
     }
 
-    fn new(longest: u64, to: sender::Way, from: receiver::Way) -> Self {
+    fn new(longest: u64, to: sender::Half, from: receiver::Half) -> Self {
         Self {
-            sender: Sender { way: to, longest: longest as usize, begun: None },
-            receiver: Receiver { way: from, rest: Default::default(), taken: None },
+            sender: Sender { half: to, longest: longest as usize, begun: None },
+            receiver: Receiver { half: from, rest: Default::default(), taken: None },
         }
     }
 }

@@ -60,8 +60,8 @@ impl End {
 
     /// Returns the memories that primitives load from and store to. The buffer does not know of the
     /// primitives' stores, so it must not be used otherwise.
-    pub(super) fn ways(&self) -> Ways<'_> {
-        Ways {
+    pub(super) fn memories(&self) -> Memories<'_> {
+        Memories {
             own: self.own.span().mapping(),
             own_length: self.own.len(),
             out: self.out.outlet().stored_to().mapping,
@@ -73,7 +73,7 @@ impl End {
 
 /// The two memories of an end, and how to wait.
 #[derive(Clone, Copy)]
-pub(super) struct Ways<'a> {
+pub(super) struct Memories<'a> {
     pub(super) own: &'a Mapping,
     pub(super) own_length: usize,
     pub(super) out: &'a Mapping,
@@ -81,7 +81,7 @@ pub(super) struct Ways<'a> {
     pub(super) idle: &'a dyn Idle,
 }
 
-impl Ways<'_> {
+impl Memories<'_> {
     /// Checks that the buffers have enough bytes.
     pub(super) fn have(&self, own: usize, out: usize) -> Result<()> {
         inside("receive buffer", 0, own as u64, self.own_length as u64)?;

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use hamlyn_sys::{copy_out, look};
 
-use super::end::{End, Idle, Ways, expired};
+use super::end::{End, Idle, Memories, expired};
 use crate::error::{Error, Result, at_most, inside};
 
 /// Offset of the message.
@@ -45,13 +45,13 @@ struct Flag<'a> {
 impl<'a> Flag<'a> {
     /// Creates the flag. Memory is initially zero, which is not a valid length: the buffer is then
     /// free. A value that the other end may have sent already is kept.
-    fn new(ways: Ways<'a>, room: usize) -> Result<Self> {
-        ways.have(DATA, DATA)?;
+    fn new(memories: Memories<'a>, room: usize) -> Result<Self> {
+        memories.have(DATA, DATA)?;
         let flag = Self {
-            own: &ways.own.words(0, 1)[0],
-            out: &ways.out.words(0, 1)[0],
+            own: &memories.own.words(0, 1)[0],
+            out: &memories.out.words(0, 1)[0],
             capacity: room.saturating_sub(DATA).min(MOST) as u32 & !7,
-            idle: ways.idle,
+            idle: memories.idle,
         };
         let _ = flag.own.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Acquire);
         Ok(flag)
@@ -101,7 +101,7 @@ fn check(length: u32, capacity: u32) -> Result<()> {
 /// The sending side.
 pub struct Sender<'a> {
     flag: Flag<'a>,
-    ways: Ways<'a>,
+    memories: Memories<'a>,
 }
 
 impl<'a> Sender<'a> {
@@ -111,11 +111,11 @@ impl<'a> Sender<'a> {
     /// # Errors
     /// [`Error::PastEnd`] if the memory has less than that.
     pub fn new(end: &'a End) -> Result<Self> {
-        Self::over(end.ways())
+        Self::over(end.memories())
     }
 
-    fn over(ways: Ways<'a>) -> Result<Self> {
-        Ok(Self { flag: Flag::new(ways, ways.out_length)?, ways })
+    fn over(memories: Memories<'a>) -> Result<Self> {
+        Ok(Self { flag: Flag::new(memories, memories.out_length)?, memories })
     }
 
     /// Returns the maximum length of a message in bytes: a multiple of 8.
@@ -159,7 +159,7 @@ impl<'a> Free<'_, 'a> {
     /// path.
     #[must_use]
     pub fn words(&self) -> &'a [AtomicU64] {
-        self.0.ways.out.long_words(DATA, self.0.capacity() / 8)
+        self.0.memories.out.long_words(DATA, self.0.capacity() / 8)
     }
 
     /// Stores bytes of the message.
@@ -168,7 +168,7 @@ impl<'a> Free<'_, 'a> {
     /// [`Error::PastEnd`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         inside("message buffer", offset as u64, from.len() as u64, self.0.flag.capacity.into())?;
-        self.0.ways.out.write(DATA + offset, from);
+        self.0.memories.out.write(DATA + offset, from);
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl<'a> Free<'_, 'a> {
 /// The receiving side.
 pub struct Receiver<'a> {
     flag: Flag<'a>,
-    ways: Ways<'a>,
+    memories: Memories<'a>,
     bytes: &'a [AtomicU8],
 }
 
@@ -193,12 +193,12 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// [`Error::PastEnd`] if the memory has less than that.
     pub fn new(end: &'a End) -> Result<Self> {
-        Self::over(end.ways())
+        Self::over(end.memories())
     }
 
-    fn over(ways: Ways<'a>) -> Result<Self> {
-        let flag = Flag::new(ways, ways.own_length)?;
-        Ok(Self { flag, ways, bytes: ways.own.cells(DATA, flag.capacity as usize) })
+    fn over(memories: Memories<'a>) -> Result<Self> {
+        let flag = Flag::new(memories, memories.own_length)?;
+        Ok(Self { flag, memories, bytes: memories.own.cells(DATA, flag.capacity as usize) })
     }
 
     /// Returns the maximum length of a message in bytes: a multiple of 8.
@@ -268,7 +268,7 @@ impl<'a> Message<'_, 'a> {
     /// released.
     #[must_use]
     pub fn words(&self) -> &'a [AtomicU64] {
-        self.receiver.ways.own.long_words(DATA, self.receiver.capacity() / 8)
+        self.receiver.memories.own.long_words(DATA, self.receiver.capacity() / 8)
     }
 
     /// Copies bytes out of the message.
@@ -277,7 +277,7 @@ impl<'a> Message<'_, 'a> {
     /// [`Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("message", offset as u64, to.len() as u64, self.bytes.len() as u64)?;
-        self.receiver.ways.own.read(DATA + offset, to);
+        self.receiver.memories.own.read(DATA + offset, to);
         Ok(())
     }
 
@@ -414,8 +414,9 @@ mod tests {
     #[test]
     fn spurious_wakeups_do_not_extend_timeout() {
         let (pair, idle) = (Pair::hasty(4096), Restless::default());
-        let ways = |end| Ways { idle: &idle, ..pair.end(end) };
-        let (mut sender, mut receiver) = (Sender::over(ways(0)).unwrap(), Receiver::over(ways(1)).unwrap());
+        let memories = |end| Memories { idle: &idle, ..pair.end(end) };
+        let (mut sender, mut receiver) =
+            (Sender::over(memories(0)).unwrap(), Receiver::over(memories(1)).unwrap());
         assert!(receiver.wait().err().unwrap().is_timed_out());
         pair.memory[0].store_u32(0, 9);
         assert!(sender.wait().err().unwrap().is_timed_out());
@@ -424,9 +425,10 @@ mod tests {
     #[test]
     fn memory_without_room_for_the_flag_is_refused() {
         let pair = Pair::hasty(4096);
-        let small = |ways: Ways<'_>| Ways { own_length: 63, ..ways }.have(DATA, DATA).is_err();
+        let small =
+            |memories: Memories<'_>| Memories { own_length: 63, ..memories }.have(DATA, DATA).is_err();
         assert!(small(pair.end(0)));
-        assert!(Sender::over(Ways { out_length: 63, ..pair.end(0) }).is_err());
-        assert!(Receiver::over(Ways { own_length: 63, ..pair.end(0) }).is_err());
+        assert!(Sender::over(Memories { out_length: 63, ..pair.end(0) }).is_err());
+        assert!(Receiver::over(Memories { own_length: 63, ..pair.end(0) }).is_err());
     }
 }
