@@ -96,7 +96,7 @@ fn serve(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
     let target = card.aperture(options.bytes, Rights::ReadWrite)?;
     sender.send(&target.descriptor()?.to_bytes())?;
     echo(&end, 0..options.count, meet, true)?;
-    receiver.receive(&mut [])?;
+    receiver.recv_into(&mut [])?;
     echo(&end, options.count..2 * options.count, meet, false)?;
     print(&json!({ "answered": 2 * options.count }))?;
     end.connection().wait_end_timeout(meet.patience())?;
@@ -107,7 +107,7 @@ fn ask(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
     let end = meet.connect(card, LENGTH)?;
     let (mut sender, mut receiver) = (Sender::new(&end)?, Receiver::new(&end)?);
     let mut told = [0; 32];
-    receiver.receive(&mut told)?;
+    receiver.recv_into(&mut told)?;
     let target = hamlyn::clan::Descriptor::from_bytes(&told)?;
     let spinning = round_trips(&end, 0..options.count, meet, true)?;
     sender.send(&[])?;

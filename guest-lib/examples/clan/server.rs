@@ -210,7 +210,7 @@ impl Serving {
 }
 
 fn answer_one(server: &mut Server) -> hamlyn::Result<bool> {
-    let Some(call) = server.try_wait()? else { return Ok(false) };
+    let Some(call) = server.try_recv()? else { return Ok(false) };
     let mut bytes = vec![0; call.len()];
     call.read(0, &mut bytes)?;
     call.reply(&bytes)?;

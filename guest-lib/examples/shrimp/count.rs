@@ -126,7 +126,7 @@ fn receive_single(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     while again() {
         barrier(program)?;
         begin::<ONE>();
-        receiver.wait()?.release();
+        receiver.recv()?.release();
         end::<ONE>();
         barrier(program)?;
     }
@@ -140,7 +140,7 @@ fn receive_copy(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     while again() {
         barrier(program)?;
         begin::<ONE>();
-        receiver.receive(&mut bytes)?;
+        receiver.recv_into(&mut bytes)?;
         end::<ONE>();
         barrier(program)?;
     }

@@ -67,9 +67,9 @@ fn receive_early(end: &Arc<End>) -> Outcome<usize> {
     let (mut bytes, mut early) = (vec![0; LENGTH], 0);
     for length in MESSAGES {
         receiver.early().ok_or("there is no early Tripwire")?.wait_timeout(PATIENCE)?;
-        early += usize::from(receiver.try_wait()?.is_none());
+        early += usize::from(receiver.try_recv()?.is_none());
         tell(end)?;
-        let received = receiver.receive(&mut bytes)?;
+        let received = receiver.recv_into(&mut bytes)?;
         check(length, &bytes[..received])?;
         if received != length {
             return Err(format!("{received} bytes, not {length}").into());

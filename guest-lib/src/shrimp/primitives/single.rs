@@ -213,7 +213,7 @@ impl<'a> Receiver<'a> {
     /// [`Error::TimedOut`]; [`Error::OutOfRange`] if its length, as stored by the sender, exceeds
     /// the buffer; the errors of [`End::check`] if the sender is gone.
     #[inline]
-    pub fn wait(&mut self) -> Result<Message<'_, 'a>> {
+    pub fn recv(&mut self) -> Result<Message<'_, 'a>> {
         let mut length = look(self.flag.own) as usize;
         loop {
             if let Some(bytes) = self.bytes.get(..length) {
@@ -227,10 +227,10 @@ impl<'a> Receiver<'a> {
     /// Returns its length. A message that does not fit is kept.
     ///
     /// # Errors
-    /// Same as [`Receiver::wait`]; [`Error::PastEnd`] if the message does not fit.
+    /// Same as [`Receiver::recv`]; [`Error::PastEnd`] if the message does not fit.
     #[inline]
-    pub fn receive(&mut self, to: &mut [u8]) -> Result<usize> {
-        let message = self.wait()?;
+    pub fn recv_into(&mut self, to: &mut [u8]) -> Result<usize> {
+        let message = self.recv()?;
         let (length, room) = (message.len(), to.len());
         let Some(to) = to.get_mut(..length) else { return Err(does_not_fit(length, room)) };
         copy_out(message.bytes, to);
@@ -309,19 +309,19 @@ mod tests {
     fn message_stays_and_blocks_sender_until_released() {
         let pair = Pair::hasty(4096);
         let (mut sender, mut receiver) = ends(&pair);
-        assert!(receiver.wait().is_err_and(|error| error.is_timed_out()), "there is none");
+        assert!(receiver.recv().is_err_and(|error| error.is_timed_out()), "there is none");
         for round in 0..3 {
             send(&mut sender, &[round; 9]).unwrap();
             assert!(sender.wait().is_err_and(|error| error.is_timed_out()), "the buffer is full");
             for _ in 0..2 {
-                let message = receiver.wait().unwrap();
+                let message = receiver.recv().unwrap();
                 let mut bytes = [9; 9];
                 message.read(0, &mut bytes).unwrap();
                 assert_eq!((message.len(), bytes), (9, [round; 9]));
                 assert!(message.read(1, &mut bytes).is_err());
             }
-            receiver.wait().unwrap().release();
-            assert!(receiver.wait().is_err());
+            receiver.recv().unwrap().release();
+            assert!(receiver.recv().is_err());
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let mut sender = Sender::over(pair.end(0)).unwrap();
         send(&mut sender, b"early").unwrap();
         let mut receiver = Receiver::over(pair.end(1)).unwrap();
-        assert_eq!(receiver.receive(&mut [0; 9]).unwrap(), 5);
+        assert_eq!(receiver.recv_into(&mut [0; 9]).unwrap(), 5);
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
             });
             for length in 1..=most {
                 let mut bytes = vec![0; most];
-                assert_eq!(receiver.receive(&mut bytes).unwrap(), length);
+                assert_eq!(receiver.recv_into(&mut bytes).unwrap(), length);
                 assert!(bytes[..length].iter().all(|byte| *byte == length as u8));
                 assert!(bytes[length..].iter().all(|byte| *byte == 0));
             }
@@ -366,10 +366,10 @@ mod tests {
         assert!(sender.wait().unwrap().write(4030, b"abc").is_err());
         send(&mut sender, &[7; 100]).unwrap();
         assert_eq!(
-            receiver.receive(&mut [0; 99]).unwrap_err().to_string(),
+            receiver.recv_into(&mut [0; 99]).unwrap_err().to_string(),
             "100 bytes at offset 0 reach past the end of the buffer for a message (limit 99)"
         );
-        assert_eq!(receiver.receive(&mut [0; 100]).unwrap(), 100);
+        assert_eq!(receiver.recv_into(&mut [0; 100]).unwrap(), 100);
     }
 
     #[test]
@@ -381,14 +381,14 @@ mod tests {
             pair.memory[1].store_u32(0, nonsense);
             let told = format!("nbytes {nonsense} is out of range (limit 4032)");
             assert_eq!(sender.wait().err().unwrap().to_string(), told);
-            assert_eq!(receiver.wait().err().unwrap().to_string(), told);
-            assert!(receiver.receive(&mut [0; 5000]).is_err());
+            assert_eq!(receiver.recv().err().unwrap().to_string(), told);
+            assert!(receiver.recv_into(&mut [0; 5000]).is_err());
         }
         // The channel works again afterwards.
         pair.memory[0].store_u32(0, FREE);
         pair.memory[1].store_u32(0, FREE);
         send(&mut sender, b"again").unwrap();
-        assert_eq!(receiver.receive(&mut [0; 5]).unwrap(), 5);
+        assert_eq!(receiver.recv_into(&mut [0; 5]).unwrap(), 5);
     }
 
     /// Simulates endless spurious wake-ups: a sender that stores a length and takes it back at
@@ -417,7 +417,7 @@ mod tests {
         let memories = |end| Memories { idle: &idle, ..pair.end(end) };
         let (mut sender, mut receiver) =
             (Sender::over(memories(0)).unwrap(), Receiver::over(memories(1)).unwrap());
-        assert!(receiver.wait().err().unwrap().is_timed_out());
+        assert!(receiver.recv().err().unwrap().is_timed_out());
         pair.memory[0].store_u32(0, 9);
         assert!(sender.wait().err().unwrap().is_timed_out());
     }
