@@ -107,7 +107,7 @@ impl Process {
         }
         // Dropping the terminus would abandon what is still in its work queue.
         let timeout = common::seconds(self.options.timeout);
-        self.last.map_or(Ok(()), |handle| handle.wait(timeout))?;
+        self.last.map_or(Ok(()), |handle| handle.wait_timeout(timeout))?;
         let others = u64::from(self.options.of - 1);
         let messages = others * u64::from(self.options.messages);
         print(&json!({ "sent": messages, "received": messages, "verified": true }))

@@ -102,7 +102,7 @@ fn send(card: &Card, options: &Options, ticket: &Ticket) -> Outcome {
     for number in 0..options.count {
         last = Some(post(&terminus, ticket, &buffer, number, options, &mut would_block)?);
     }
-    last.map_or(Ok(()), |handle| handle.wait(common::seconds(options.timeout)))?;
+    last.map_or(Ok(()), |handle| handle.wait_timeout(common::seconds(options.timeout)))?;
     print(&json!({ "sent": options.count, "would_block": would_block }))
 }
 

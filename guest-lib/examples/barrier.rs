@@ -53,12 +53,12 @@ fn main() -> ExitCode {
         let counter = common::read_ticket()?;
         let terminus = card.create_terminus()?;
         let mut barrier = entrance.join(terminus.clone(), &tickets, options.index)?;
-        let count = |change| terminus.fetch(&counter, 0, FetchOp::Add(change))?.wait(timeout);
+        let count = |change| terminus.fetch(&counter, 0, FetchOp::Add(change))?.wait_timeout(timeout);
         let (mut early, mut inside) = (0_u64, Duration::ZERO);
         for round in 1..=options.rounds {
             count(1)?;
             let start = Instant::now();
-            barrier.wait(timeout)?;
+            barrier.wait_timeout(timeout)?;
             inside += start.elapsed();
             early += u64::from(count(0)? < round * u64::from(options.of));
         }

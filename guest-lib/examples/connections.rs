@@ -34,7 +34,7 @@ use hamlyn_examples as common;
 use serde_json::{Value, json};
 
 /// Timeout of every operation.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Listens, connects, accepts, rejects and closes, as told on standard input
 #[derive(Debug, Parser)]
@@ -79,13 +79,13 @@ impl Desk {
                 Ok(json!({ "unlistened": name }))
             }
             ["accept", name, ref text @ ..] => {
-                let request = self.listener(name)?.request(PATIENCE)?;
+                let request = self.listener(name)?.request_timeout(PATIENCE)?;
                 let (host, private) = (request.host(), text_of(request.private()));
                 let number = self.keep(request.accept(text.join(" ").as_bytes())?);
                 Ok(json!({ "connection": number, "host": host, "private": private }))
             }
             ["reject", name, ref text @ ..] => {
-                let request = self.listener(name)?.request(PATIENCE)?;
+                let request = self.listener(name)?.request_timeout(PATIENCE)?;
                 let answer = json!({ "host": request.host(), "private": text_of(request.private()) });
                 request.reject(text.join(" ").as_bytes())?;
                 Ok(answer)
@@ -94,13 +94,13 @@ impl Desk {
                 self.connect(host.parse()?, name, text.join(" ").as_bytes())
             }
             ["find", name] => {
-                let found = self.card.find(name, PATIENCE)?;
+                let found = self.card.find_timeout(name, PATIENCE)?;
                 let silent = found.silent.len();
                 Ok(json!({ "hosts": found.hosts, "too_old": found.too_old, "silent": silent }))
             }
             ["any", name, ref text @ ..] => {
                 let (hosts, private) = (self.card.hosts()?, text.join(" "));
-                let made = self.card.connect_any(hosts, name, private.as_bytes(), PATIENCE);
+                let made = self.card.connect_any_timeout(hosts, name, private.as_bytes(), PATIENCE);
                 let host = made.as_ref().ok().map(Connection::host);
                 let mut answer = self.connected(made)?;
                 answer["host"] = json!(host);
@@ -123,7 +123,7 @@ impl Desk {
                 drop(self.take(number)?);
                 Ok(json!({ "dropped": number }))
             }
-            ["end", number] => Ok(ended(&self.connection(number)?.wait_end(PATIENCE)?)),
+            ["end", number] => Ok(ended(&self.connection(number)?.wait_end_timeout(PATIENCE)?)),
             ["look", number] => Ok(self.connection(number)?.end()?.map_or(Value::Null, |end| ended(&end))),
             ["serve", name, count] => self.serve(name, count.parse()?),
             ["forge", host] => self.forge(host.parse()?),
@@ -160,9 +160,9 @@ impl Desk {
         let listener = self.listener(name)?;
         let mut closed = 0;
         for _ in 0..count {
-            let request = listener.request(PATIENCE)?;
+            let request = listener.request_timeout(PATIENCE)?;
             Ticket::from_bytes(request.private())?;
-            let end = request.accept(b"")?.wait_end(PATIENCE)?;
+            let end = request.accept(b"")?.wait_end_timeout(PATIENCE)?;
             closed += u64::from(end.reason == EndReason::Closed);
         }
         Ok(json!({ "served": count, "closed": closed }))
@@ -190,7 +190,7 @@ impl Desk {
             flags: TicketFlags::default(),
         };
         let terminus = self.card.create_terminus()?;
-        terminus.send(&Message::to(&ticket), b"listen to me")?.wait(PATIENCE)?;
+        terminus.send(&Message::to(&ticket), b"listen to me")?.wait_timeout(PATIENCE)?;
         Ok(json!({ "forged": host }))
     }
 

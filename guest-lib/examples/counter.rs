@@ -93,7 +93,7 @@ struct Client {
 
 impl Client {
     fn fetch(&self, offset: u32, operation: FetchOp) -> Outcome<u64> {
-        Ok(self.terminus.fetch(&self.ticket, offset, operation)?.wait(Some(self.timeout))?)
+        Ok(self.terminus.fetch(&self.ticket, offset, operation)?.wait_timeout(self.timeout)?)
     }
 
     fn add(&self, count: u64) -> Outcome {

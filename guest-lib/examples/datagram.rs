@@ -75,7 +75,7 @@ fn serve(manager: &Manager, clients: u32, count: u32, capacity: usize, timeout: 
     while answered < count {
         let before = answered;
         for receiver in &mut receivers {
-            let (bytes, reply) = match receiver.try_receive() {
+            let (bytes, reply) = match receiver.try_recv() {
                 Ok(question) => (question.to_vec(), question.reply()),
                 Err(error) if error.is_would_block() => continue,
                 Err(error) => return Err(error.into()),
@@ -87,7 +87,7 @@ fn serve(manager: &Manager, clients: u32, count: u32, capacity: usize, timeout: 
             answered += 1;
         }
         if answered == before {
-            manager.wait(common::seconds(timeout))?;
+            manager.wait_timeout(common::seconds(timeout))?;
         }
     }
     print(&json!({ "answered": answered }))
@@ -101,7 +101,7 @@ fn ask(manager: &Manager, ticket: &Ticket, count: u32, size: usize, timeout: u64
         let mut bytes = vec![0; size];
         common::fill_pattern(number.into(), 0, &mut bytes);
         send(manager, ticket, &bytes, Some(&reply))?;
-        let answer = answers.receive(common::seconds(timeout))?.to_vec();
+        let answer = answers.recv_timeout(common::seconds(timeout))?.to_vec();
         bytes.reverse();
         if answer != bytes {
             return Err(format!("answer {number} is wrong").into());
@@ -116,11 +116,11 @@ fn ask(manager: &Manager, ticket: &Ticket, count: u32, size: usize, timeout: u64
 fn send(manager: &Manager, to: &Ticket, bytes: &[u8], reply: Option<&Ticket>) -> Outcome {
     let sender = DatagramSender::new(manager);
     if bytes.len() <= DatagramSender::MAX_DIRECT {
-        sender.send(to, bytes, 0, reply)?.wait(None)?;
+        sender.send(to, bytes, 0, reply)?.wait()?;
     } else {
         let mut buffer = manager.allocate(bytes.len())?;
         buffer.write(0, bytes)?;
-        sender.send_buffer(to, buffer, 0, reply)?.wait(None)?;
+        sender.send_buffer(to, buffer, 0, reply)?.wait()?;
     }
     Ok(())
 }

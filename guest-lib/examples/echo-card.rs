@@ -76,7 +76,7 @@ fn serve(card: &Card, count: u32, timeout: Duration) -> Outcome {
     let mut mailbox = card.open_mailbox(16)?;
     print(&json!({ "host": card.host()?, "mailbox": mailbox.number() }))?;
     for _ in 0..count {
-        let message = mailbox.receive(Some(timeout))?;
+        let message = mailbox.recv_timeout(timeout)?;
         mailbox.send(message.from, &message.data)?;
     }
     print(&json!({ "answered": count }))
@@ -91,7 +91,7 @@ fn ask(card: &Card, peer: Address, count: u32, timeout: Duration) -> Outcome {
         let question: Vec<u8> = (0..length).map(|byte| (byte as u32 ^ number) as u8).collect();
         let asked = Instant::now();
         mailbox.send(peer, &question)?;
-        let answer = mailbox.receive(Some(timeout))?;
+        let answer = mailbox.recv_timeout(timeout)?;
         times.record(asked.elapsed().as_nanos() as u64)?;
         if answer.from != peer || answer.data != question {
             return Err(format!("message {number} of {length} bytes came back as another").into());

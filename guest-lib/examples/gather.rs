@@ -118,6 +118,6 @@ fn send(card: &Card, share: Share, seed: u64, messages: usize, timeout: u64) -> 
         let from = (piece.ticket().base - start) as usize;
         last = Some(terminus.send(&piece.message(), buffer.piece(from, piece.len() as usize)?)?);
     }
-    last.map_or(Ok(()), |handle| handle.wait(common::seconds(timeout)))?;
+    last.map_or(Ok(()), |handle| handle.wait_timeout(common::seconds(timeout)))?;
     print(&json!({ "sent": length, "messages": messages }))
 }

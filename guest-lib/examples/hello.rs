@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => {
             let mut stream = StreamReceiver::create(&manager)?;
             println!("{}", stream.make_seed()?);
-            while let Some(record) = stream.receive(None)? {
+            while let Some(record) = stream.recv()? {
                 println!("{}", String::from_utf8_lossy(&record.to_vec()));
                 let number = record.number();
                 stream.release(number)?;
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(seed) => {
             let mut stream = StreamSender::from_seed(&manager, &seed.parse()?)?;
             stream.send(b"hello over there")?;
-            stream.close(None)?;
+            stream.close()?;
         }
     }
     Ok(())

@@ -130,7 +130,7 @@ fn attack(card: &Card, ticket: &Ticket, how: How) -> Outcome {
         }
     };
     let attempt = how.to_possible_value().map(|name| name.get_name().to_owned());
-    match (handle.wait(Some(Duration::from_secs(20))), expected) {
+    match (handle.wait_timeout(Duration::from_secs(20)), expected) {
         (Ok(()), None) => print(&json!({ "attempt": attempt, "sent": true })),
         (Err(Error::Refused { reason, .. }), Some(_)) if reason == expected => {
             print(&json!({ "attempt": attempt, "sent": false, "refused": reason.map(Statistic::name) }))

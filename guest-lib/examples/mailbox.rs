@@ -237,7 +237,7 @@ fn send(card: &Card, ticket: &Ticket, seed: u64, bytes: usize, timeout: Duration
     buffer.write(0, &data)?;
     let metadata = metadata(seed, bytes);
     let message = Message::to(ticket).metadata(&metadata);
-    terminus.send(&message, buffer.piece(0, bytes)?)?.wait(Some(timeout))?;
+    terminus.send(&message, buffer.piece(0, bytes)?)?.wait_timeout(timeout)?;
     print(&json!({ "sent": bytes }))
 }
 
@@ -259,9 +259,9 @@ fn attack(card: &Card, own: &Ticket, how: How, other: Option<Ticket>, timeout: D
     let terminus = card.create_terminus()?;
     if how == How::HalfAndWhole {
         // With this count, a message of three packets looks complete after two.
-        terminus.send(&message.delta(u32::MAX - 1), &[0xff; 16])?.wait(Some(timeout))?;
+        terminus.send(&message.delta(u32::MAX - 1), &[0xff; 16])?.wait_timeout(timeout)?;
     }
-    let sent = terminus.send(&message, &[0xff; 16])?.wait(Some(timeout));
+    let sent = terminus.send(&message, &[0xff; 16])?.wait_timeout(timeout);
     let attempt = how.to_possible_value().map(|name| name.get_name().to_owned());
     match sent {
         Ok(()) => print(&json!({ "attempt": attempt, "sent": true })),

@@ -148,6 +148,6 @@ fn send(
             std::thread::sleep(pace);
         }
     }
-    last.map_or(Ok(()), |handle| handle.wait(Some(timeout)))?;
+    last.map_or(Ok(()), |handle| handle.wait_timeout(timeout))?;
     print(&json!({ "sent": messages, "asked": asked }))
 }

@@ -112,6 +112,6 @@ fn send(card: &Card, ticket: &Ticket, count: u32, timeout: Duration) -> Outcome 
     for number in 0..count {
         last = Some(terminus.send(&Message::to(ticket).word(number), &[])?);
     }
-    last.map_or(Ok(()), |handle| handle.wait(Some(timeout)))?;
+    last.map_or(Ok(()), |handle| handle.wait_timeout(timeout))?;
     print(&json!({ "sent": count }))
 }

@@ -121,7 +121,7 @@ fn serve(end: &mut End, timeout: Duration) -> Outcome {
         echoed += 1;
     }
     // Dropping the terminus would abandon what is still in its work queue.
-    last.map_or(Ok(()), |handle| handle.wait(Some(timeout)))?;
+    last.map_or(Ok(()), |handle| handle.wait_timeout(timeout))?;
     print(&json!({ "echoed": echoed }))
 }
 
@@ -132,7 +132,7 @@ fn run(end: &mut End, peer: &Ticket, count: u64, size: usize, timeout: Duration)
     }
     print(&json!({ "ticket": end.receiver.ticket()?.to_string() }))?;
     let announcement = [count.to_le_bytes(), (size as u64).to_le_bytes()].concat();
-    end.sender.send(peer, &announcement[..], 0, ANNOUNCEMENT)?.wait(Some(timeout))?;
+    end.sender.send(peer, &announcement[..], 0, ANNOUNCEMENT)?.wait_timeout(timeout)?;
     let mut times = Histogram::<u64>::new(3)?;
     let (mut sent, mut back) = (vec![0; size], vec![0; size]);
     for round in 0..count {
@@ -141,7 +141,7 @@ fn run(end: &mut End, peer: &Ticket, count: u64, size: usize, timeout: Duration)
         let start = Instant::now();
         let handle = end.send(peer, &sent, tag)?;
         let Ok(answer) = end.receiver.recv_polling_timeout(timeout) else {
-            handle.wait(Some(Duration::ZERO))?;
+            handle.wait_timeout(Duration::ZERO)?;
             return Err(format!("no answer to message {round} within {timeout:?}").into());
         };
         times.record(start.elapsed().as_nanos() as u64)?;

@@ -61,7 +61,7 @@ fn tagged_write(card: &Card) -> Outcome {
 }
 
 fn datagrams(manager: &Manager) -> Outcome {
-    let patience = Some(Duration::from_secs(10));
+    let patience = Duration::from_secs(10);
     let mut questions = DatagramReceiver::create(manager, 4096)?;
     let ticket = questions.ticket()?;
 
@@ -71,7 +71,7 @@ fn datagrams(manager: &Manager) -> Outcome {
     let sender = DatagramSender::new(manager);
     sender.send(&ticket, b"six by nine?", 0, Some(&replies.ticket()?))?;
 
-    let question = questions.receive(patience)?;
+    let question = questions.recv_timeout(patience)?;
     assert_eq!(question.to_vec(), b"six by nine?");
     let reply_to = question.reply().ok_or("no reply is wanted")?;
     // Ready for the next question. `question` borrows this receiver's memory and cannot be used
@@ -79,7 +79,7 @@ fn datagrams(manager: &Manager) -> Outcome {
     questions.rearm();
     sender.send(&reply_to, b"42", 0, None)?;
 
-    assert_eq!(replies.receive(patience)?.to_vec(), b"42");
+    assert_eq!(replies.recv_timeout(patience)?.to_vec(), b"42");
     Ok(())
 }
 
@@ -92,10 +92,10 @@ fn stream(manager: &Manager) -> Outcome {
     sender.send(b"small sends ")?;
     sender.send(b"become one record")?;
     sender.flush()?;
-    sender.close(Some(Duration::from_secs(10)))?;
+    sender.close_timeout(Duration::from_secs(10))?;
 
     let mut text = Vec::new();
-    while let Some(record) = receiver.receive(Some(Duration::from_secs(10)))? {
+    while let Some(record) = receiver.recv_timeout(Duration::from_secs(10))? {
         // The record is read where the card has put it. Nothing has copied it before.
         let (number, start) = (record.number(), text.len());
         text.resize(start + record.len(), 0);
@@ -116,10 +116,10 @@ fn without_copying(manager: &Manager) -> Outcome {
     buffer.write(0, b"a long message")?;
     // The buffer has moved into `sent`, so it cannot change while the card reads it.
     let sent = sender.send_buffer(&place.ticket()?, buffer, 0, None)?;
-    let buffer = sent.wait(Some(Duration::from_secs(10)))?;
+    let buffer = sent.wait_timeout(Duration::from_secs(10))?;
 
     assert_eq!(buffer.len(), 1 << 20);
-    assert_eq!(place.receive(Some(Duration::from_secs(10)))?.len(), 1 << 20);
+    assert_eq!(place.recv_timeout(Duration::from_secs(10))?.len(), 1 << 20);
     Ok(())
 }
 
@@ -134,10 +134,10 @@ fn own_memory(card: &Card, manager: &Manager) -> Outcome {
     // Sends any part of it to any number of peers. Data in flight can be neither changed nor taken
     // back.
     let handle = DatagramSender::new(manager).send_from(&place.ticket()?, &buffer, 100..50_100, 0, None)?;
-    handle.wait(Some(Duration::from_secs(10)))?;
+    handle.wait_timeout(Duration::from_secs(10))?;
 
     // In place: each byte is loaded separately, because the card could write to it.
-    let datagram = place.receive(Some(Duration::from_secs(10)))?;
+    let datagram = place.recv_timeout(Duration::from_secs(10))?;
     assert!(datagram.cells().iter().all(|cell| cell.load(Ordering::Relaxed) == b'x'));
 
     // Plain bytes again, once the card can no longer write there.
@@ -174,7 +174,7 @@ fn own_receiver_class(manager: &Manager) -> Outcome {
     }
 
     // Handles messages for all of the manager's receivers until this one has the awaited sum.
-    let sum = manager.receive("sum of three", Some(Duration::from_secs(10)), || {
+    let sum = manager.wait_until_timeout("sum of three", Duration::from_secs(10), || {
         let sum = receiver.sum.load(Ordering::Relaxed);
         Ok((sum == 42).then_some(sum))
     })?;
@@ -194,7 +194,7 @@ fn errors(manager: &Manager) -> Outcome {
     );
 
     // No message arrives. The caller chooses the timeout.
-    match receiver.receive(Some(Duration::from_millis(10))) {
+    match receiver.recv_timeout(Duration::from_millis(10)) {
         Ok(datagram) => println!("{} bytes", datagram.len()),
         Err(error) if error.is_timed_out() => println!("later, perhaps: {error}"),
         Err(Error::PeerLost(loss)) => println!("never, because {loss}"),
@@ -210,7 +210,7 @@ fn polling(card: &Card) -> Outcome {
     for manager in [eager, lazy] {
         let place = DatagramReceiver::create(&manager, 64)?;
         DatagramSender::new(&manager).send(&place.ticket()?, b"wake up", 0, None)?;
-        assert_eq!(place.receive(Some(Duration::from_secs(10)))?.len(), 7);
+        assert_eq!(place.recv_timeout(Duration::from_secs(10))?.len(), 7);
     }
     Ok(())
 }
@@ -227,7 +227,7 @@ fn event_loop(manager: &Manager) -> Outcome {
     let mut come = 0;
     loop {
         for place in &mut places {
-            match place.try_receive() {
+            match place.try_recv() {
                 Ok(datagram) => come += datagram.len(),
                 Err(error) if error.is_would_block() => continue,
                 Err(error) => return Err(error.into()),
@@ -257,7 +257,7 @@ fn in_tokio(manager: &Manager) -> Outcome {
         for word in ["first", "second", "third"] {
             DatagramSender::new(manager).send(&ticket, word.as_bytes(), 0, None)?;
             let came = loop {
-                match place.try_receive() {
+                match place.try_recv() {
                     Ok(datagram) => break datagram.to_vec(),
                     Err(error) if error.is_would_block() => {}
                     Err(error) => return Err(error.into()),
@@ -279,7 +279,7 @@ fn waking(manager: &Manager) -> Outcome {
     let place = DatagramReceiver::create(manager, 64)?;
     let waker = manager.waker();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| place.receive(None).map(|datagram| datagram.len()));
+        let waiting = scope.spawn(|| place.recv().map(|datagram| datagram.len()));
         waker.wake();
         match waiting.join().map_err(|_| "a thread has panicked")? {
             Err(error) if error.kind() == ErrorKind::Woken => Ok(()),
@@ -296,7 +296,7 @@ fn threads(card: &Card) -> Outcome {
                 let manager = Manager::create(card)?;
                 let place = DatagramReceiver::create(&manager, 1)?;
                 DatagramSender::new(&manager).send(&place.ticket()?, &[number], 0, None)?;
-                Ok(place.receive(Some(Duration::from_secs(10)))?.to_vec()[0])
+                Ok(place.recv_timeout(Duration::from_secs(10))?.to_vec()[0])
             })
         });
         for (number, worker) in (0..).zip(workers) {
@@ -310,12 +310,12 @@ fn names(card: &Card) -> Outcome {
     // The server.
     let listener = card.listen("programming")?;
     let server = std::thread::spawn(move || -> hamlyn::Result<EndReason> {
-        let request = listener.request(Some(Duration::from_secs(30)))?;
+        let request = listener.request_timeout(Duration::from_secs(30))?;
         println!("host {} says {:?}", request.host(), String::from_utf8_lossy(request.private()));
         // Tickets and seeds fit into the private data that each side passes.
         let connection = request.accept(b"welcome")?;
         // The connection carries no data. It reports the peer's end, once, with the reason.
-        Ok(connection.wait_end(Some(Duration::from_secs(30)))?.reason)
+        Ok(connection.wait_end_timeout(Duration::from_secs(30))?.reason)
     });
 
     // The client: on any host. In this example it is the same host.
@@ -329,16 +329,16 @@ fn names(card: &Card) -> Outcome {
 }
 
 fn streams_by_name(manager: &Manager) -> Outcome {
-    let patience = Some(Duration::from_secs(30));
+    let patience = Duration::from_secs(30);
     let listener = StreamListener::bind(manager, "louder")?;
     let card = manager.card().clone();
     let client = std::thread::spawn(move || -> Result<String, Error> {
         let host = card.info()?.host.ok_or(Error::LinkDown)?;
-        let mut pair = StreamPair::connect(&Manager::create(&card)?, host, "louder", patience)?;
+        let mut pair = StreamPair::connect_timeout(&Manager::create(&card)?, host, "louder", patience)?;
         pair.sender.send(b"good morning")?;
-        pair.sender.close(patience)?;
+        pair.sender.close_timeout(patience)?;
         let mut answer = String::new();
-        while let Some(record) = pair.receiver.receive(patience)? {
+        while let Some(record) = pair.receiver.recv_timeout(patience)? {
             answer += &String::from_utf8_lossy(&record.to_vec());
             let number = record.number();
             pair.receiver.release(number)?;
@@ -346,11 +346,11 @@ fn streams_by_name(manager: &Manager) -> Outcome {
         Ok(answer)
     });
 
-    let mut pair = listener.accept(patience)?;
+    let mut pair = listener.accept_timeout(patience)?;
     let mut text = String::new();
     pair.receiver.read_to_string(&mut text)?;
     pair.sender.send(text.to_uppercase().as_bytes())?;
-    pair.sender.close(patience)?;
+    pair.sender.close_timeout(patience)?;
 
     assert_eq!(client.join().map_err(|_| "the client has panicked")??, "GOOD MORNING");
     Ok(())

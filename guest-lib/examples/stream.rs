@@ -89,7 +89,7 @@ fn receive(mut stream: StreamReceiver, options: &Options, hold: u64, pause: Dura
     print(&json!({ "seed": stream.make_seed()?.to_string() }))?;
     let (mut bytes, mut records, mut held) = (0, 0, 0);
     loop {
-        let number = match stream.receive(common::seconds(options.timeout)) {
+        let number = match stream.recv_timeout(common::seconds(options.timeout)) {
             Ok(Some(record)) => {
                 let data = record.to_vec();
                 verify(options, bytes, &data)?;
@@ -130,7 +130,7 @@ fn verify(options: &Options, offset: usize, data: &[u8]) -> Outcome {
 fn send(manager: &Manager, options: &Options) -> Outcome {
     let Role::Send { seed, bytes, size, flush, buffer, abandon } = &options.role else { return Ok(()) };
     let mut stream = StreamSender::from_seed(manager, seed)?;
-    stream.set_timeout(common::seconds(options.timeout));
+    let timeout = common::seconds(options.timeout);
     let size = (*size).max(1);
     let mut part = vec![0; size];
     let start = Instant::now();
@@ -141,22 +141,22 @@ fn send(manager: &Manager, options: &Options) -> Outcome {
             let mut memory = manager.allocate(part.len())?;
             memory.write(0, part)?;
             // Dropped: its memory returns to the manager as soon as the card has gathered it.
-            drop(stream.send_buffer(memory)?);
+            drop(stream.send_buffer_timeout(memory, timeout)?);
         } else {
-            stream.send(part)?;
+            stream.send_timeout(part, timeout)?;
         }
         if *flush {
-            stream.flush()?;
+            stream.flush_timeout(timeout)?;
         }
     }
     if *abandon {
-        stream.flush()?;
+        stream.flush_timeout(timeout)?;
         drop(stream);
         // Waits until the message that reports the drop is sent, before the manager is dropped.
-        manager.terminus().finish(common::seconds(options.timeout))?;
+        manager.terminus().finish_timeout(timeout)?;
         return print(&json!({ "abandoned": bytes }));
     }
-    stream.close(common::seconds(options.timeout))?;
+    stream.close_timeout(timeout)?;
     let time = start.elapsed();
     let rate = *bytes as f64 / 1e6 / time.as_secs_f64();
     print(&json!({ "sent": bytes, "ns": time.as_nanos() as u64, "mb_per_s": (rate * 10.0).round() / 10.0 }))

@@ -118,7 +118,7 @@ fn send(options: &Options, ticket: &Ticket, bytes: usize, seed: u64, buffers: us
     let metadata = metadata(bytes, seed);
     let start = Instant::now();
     let handle = terminus.send_gather(&Message::to(ticket).metadata(&metadata), &pieces)?;
-    handle.wait(common::seconds(options.timeout))?;
+    handle.wait_timeout(common::seconds(options.timeout))?;
     let time = start.elapsed();
     let rate = bytes as f64 / 1e6 / time.as_secs_f64();
     print(&json!({ "sent": bytes, "ns": time.as_nanos() as u64, "mb_per_s": (rate * 10.0).round() / 10.0 }))

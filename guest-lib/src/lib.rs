@@ -43,7 +43,7 @@
 //! | `h_recv_block` | 3.2 | [`NotificationQueue::recv`] |
 //! | `h_recv_block` that never sleeps | 3.2 | [`NotificationQueue::recv_polling`] |
 //! | ticket | 3.2 | [`Ticket`] |
-//! | manager, `poll_nowait` | 3.3 | [`Manager`], [`Manager::poll`], [`Manager::receive`] |
+//! | manager, `poll_nowait` | 3.3 | [`Manager`], [`Manager::poll`], [`Manager::wait_until`] |
 //! | receiver class, `process_arrival` | 3.3 | [`ReceiverClass`], [`EndPoint`] |
 //! | receive class pointer | Table 2 | [`MetadataEntry::receive_class`] |
 //! | buffer memory | 3.3, 6.2 | [`Manager::allocate`], [`Buffer`] |

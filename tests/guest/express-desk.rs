@@ -156,7 +156,7 @@ impl Desk {
                 let host = host.parse()?;
                 let end = End::create(&self.channels_card, host, self.channel)?;
                 let connection =
-                    self.card.begin_connect(host, name, &end.offer()?)?.finish(Some(PATIENCE))?;
+                    self.card.begin_connect(host, name, &end.offer()?)?.finish_timeout(PATIENCE)?;
                 // The area's number and key, at these offsets of the other end's private data.
                 let told = connection.private();
                 let (area, key) =
@@ -168,7 +168,7 @@ impl Desk {
             }
             ["blamed"] => {
                 let (_end, connection) = self.forged.take().ok_or("nothing was forged")?;
-                let end = connection.wait_end(Some(PATIENCE))?;
+                let end = connection.wait_end_timeout(PATIENCE)?;
                 Ok(
                     json!({ "ended": format!("{:?}", end.reason), "said": String::from_utf8_lossy(&end.private) }),
                 )

@@ -73,7 +73,7 @@ fn place(card: &Card) -> Result<(hamlyn::Slot, NotificationQueue, Ticket)> {
 fn messages_pass(from: &Card, to: &Ticket, queue: &NotificationQueue) -> Result<()> {
     let terminus = from.create_terminus()?;
     for number in 0..300 {
-        terminus.send(&Message::to(to).word(number), b"past it")?.wait(Some(PATIENCE))?;
+        terminus.send(&Message::to(to).word(number), b"past it")?.wait_timeout(PATIENCE)?;
         queue.recv_timeout(PATIENCE)?;
     }
     Ok(())

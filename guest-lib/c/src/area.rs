@@ -8,7 +8,7 @@ use hamlyn::protocol::stream::StreamReceiver;
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Buffer, MessageArea};
 
-use crate::call::{Failure, at_once, call, retry, timeout};
+use crate::call::{Failure, call, retry, waited};
 use crate::card::hamlyn_card;
 use crate::datagram::hamlyn_datagram_receiver;
 use crate::exported::{Out, exported};
@@ -137,7 +137,7 @@ exported! {
 /// Waits until the card has finished with everything sent from a buffer. The bytes may be changed
 /// then.
 fn hamlyn_buffer_wait(buffer: &hamlyn_buffer, timeout_ms: c_int) {
-    at_once(timeout_ms, buffer.0.wait_idle(timeout(timeout_ms)))?
+    waited!(timeout_ms, buffer.0 => wait_idle / wait_idle_timeout())?
 }
 
 /// Sends `length` bytes from `start` in a buffer as a datagram, like hamlyn_datagram_send but
@@ -176,7 +176,10 @@ fn hamlyn_stream_send_from(
     if timeout_ms == 0 {
         sender.0.try_send_from(&buffer.0, part)?
     } else {
-        send_with(&mut sender.0, timeout_ms, |sender| sender.send_from(&buffer.0, part).map(drop))?
+        send_with(&mut sender.0, timeout_ms, |sender, limit| match limit {
+            None => sender.send_from(&buffer.0, part).map(drop),
+            Some(limit) => sender.send_from_timeout(&buffer.0, part, limit).map(drop),
+        })?
     }
 }
 

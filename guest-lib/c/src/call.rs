@@ -166,18 +166,32 @@ pub(crate) fn timeout(milliseconds: c_int) -> Option<Duration> {
     u64::try_from(milliseconds).ok().map(Duration::from_millis)
 }
 
+/// Calls a function that blocks, without a limit or with one, `object => verb / verb_timeout
+/// (arguments)`. A timeout of 0 that expires is `EAGAIN`. Of three functions, the first is for a
+/// timeout of 0, `object => try_verb / verb / verb_timeout(arguments)`.
+macro_rules! waited {
+    ($timeout_ms:expr, $object:expr => $try:ident / $verb:ident / $verb_timeout:ident($($argument:expr),*)) => {
+        match $crate::call::waits($timeout_ms) {
+            None => $object.$try($($argument),*),
+            Some(None) => $object.$verb($($argument),*),
+            Some(Some(limit)) => $object.$verb_timeout($($argument,)* limit),
+        }
+    };
+    ($timeout_ms:expr, $object:expr => $verb:ident / $verb_timeout:ident($($argument:expr),*)) => {
+        $crate::call::at_once(
+            $timeout_ms,
+            match $crate::call::timeout($timeout_ms) {
+                None => $object.$verb($($argument),*),
+                Some(limit) => $object.$verb_timeout($($argument,)* limit),
+            },
+        )
+    };
+}
+pub(crate) use waited;
+
 /// Returns how long a call waits: not at all with a timeout of 0.
 pub(crate) fn waits(milliseconds: c_int) -> Option<Option<Duration>> {
     (milliseconds != 0).then(|| timeout(milliseconds))
-}
-
-/// Calls `wait`, or `look` if the timeout is 0.
-pub(crate) fn wait<T>(
-    milliseconds: c_int,
-    look: impl FnOnce() -> hamlyn::Result<T>,
-    wait: impl FnOnce(Option<Duration>) -> hamlyn::Result<T>,
-) -> hamlyn::Result<T> {
-    if milliseconds == 0 { look() } else { wait(timeout(milliseconds)) }
 }
 
 /// Repeats an attempt until it finds room or the timeout expires. With a timeout of 0 it makes a
@@ -201,7 +215,7 @@ pub(crate) fn retry<T>(
         if left.is_some_and(|left| left.is_zero()) {
             return Err(Error::TimedOut { what: "room to send", after: limit.unwrap_or_default() });
         }
-        match terminus.wait_progress(left) {
+        match left.map_or_else(|| terminus.wait_progress(), |left| terminus.wait_progress_timeout(left)) {
             Err(error) if !error.is_timed_out() => return Err(error),
             _ => {}
         }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use hamlyn::{Connecting, Connection, End, EndReason, Listener, Request};
 use libc::ENODATA;
 
-use crate::call::{Failure, at_once, timeout};
+use crate::call::{Failure, waited};
 use crate::exported::{Out, exported};
 use crate::memory::bytes;
 
@@ -83,7 +83,7 @@ fn uln_name_listener_request(
     request: Out<Box<uln_request>>,
     timeout_ms: c_int,
 ) {
-    request.store(uln_request(at_once(timeout_ms, listener.0.request(timeout(timeout_ms)))?))
+    request.store(uln_request(waited!(timeout_ms, listener.0 => request / request_timeout())?))
 }
 
 /// Returns the requester's host id.
@@ -131,7 +131,7 @@ fn uln_connecting_finish(
     connection: Out<Box<uln_connection>>,
     timeout_ms: c_int,
 ) {
-    connection.store(uln_connection(at_once(timeout_ms, connecting.0.finish(timeout(timeout_ms)))?))
+    connection.store(uln_connection(waited!(timeout_ms, connecting.0 => finish / finish_timeout())?))
 }
 
 /// Cancels a requested connection, and notifies the peer. NULL is a no-op.
@@ -161,7 +161,7 @@ fn uln_connection_fd(connection: &uln_connection) {
 
 /// Waits until the connection has ended, and stores how.
 fn uln_connection_end(connection: &uln_connection, end: Out<uln_end>, timeout_ms: c_int) {
-    end.store(uln_end::new(&at_once(timeout_ms, connection.0.wait_end(timeout(timeout_ms)))?))
+    end.store(uln_end::new(&waited!(timeout_ms, connection.0 => wait_end / wait_end_timeout())?))
 }
 
 /// Closes a connection, and passes up to ULN_MAX_PRIVATE bytes. Sent data may still be in

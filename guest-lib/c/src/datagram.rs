@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 
-use crate::call::{retry, wait};
+use crate::call::{retry, waited};
 use crate::exported::{Out, exported};
 use crate::manager::{Posted, hamlyn_manager};
 use crate::memory::{bytes, items_mut};
@@ -81,7 +81,7 @@ fn hamlyn_datagram_receive(
     datagram: Out<hamlyn_datagram>,
     timeout_ms: c_int,
 ) {
-    let came = wait(timeout_ms, || receiver.0.try_receive(), |timeout| receiver.0.receive(timeout))?;
+    let came = waited!(timeout_ms, receiver.0 => try_recv / recv / recv_timeout())?;
     let reply = came.reply();
     datagram.store(hamlyn_datagram {
         data: came.as_ptr().cast(),

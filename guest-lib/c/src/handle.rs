@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use hamlyn::{Handle, Message, Piece, Source, Ticket};
 
-use crate::call::{Failure, at_once, timeout, unused, waits};
+use crate::call::{Failure, unused, waited, waits};
 use crate::exported::{Out, exported};
 use crate::memory::{bytes, items, items_mut};
 use crate::terminus::{
@@ -139,7 +139,7 @@ fn hamlyn_handle_context(handle: &hamlyn_handle, context: Out<u64>) {
 /// it fails with -EAGAIN if the card has not finished.
 fn hamlyn_handle_wait(handle: &hamlyn_handle, timeout_ms: c_int) {
     if !handle.0.is_complete()? {
-        at_once(timeout_ms, handle.0.wait(timeout(timeout_ms)))?;
+        waited!(timeout_ms, handle.0 => wait / wait_timeout())?;
     }
 }
 

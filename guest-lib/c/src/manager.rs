@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hamlyn::{Error, Handle, Manager, SendBuffer, Sent, Terminus, Ticket};
 
-use crate::call::{Failure, at_once, timeout, unused};
+use crate::call::{Failure, unused, waited};
 use crate::card::hamlyn_card;
 use crate::exported::{Out, exported};
 use crate::memory::items_mut;
@@ -146,7 +146,7 @@ fn hamlyn_manager_destroy(manager: Box<hamlyn_manager>);
 /// sent. What it has not taken is lost when the manager is destroyed. If the card refused any of
 /// it, this call fails, once.
 fn hamlyn_manager_flush(manager: &hamlyn_manager, timeout_ms: c_int) {
-    at_once(timeout_ms, manager.manager.terminus().finish(timeout(timeout_ms)))?;
+    waited!(timeout_ms, manager.manager.terminus() => finish / finish_timeout())?;
     manager.sending().take_refusal().map_or(Ok(()), Err)?
 }
 
@@ -155,7 +155,7 @@ fn hamlyn_manager_flush(manager: &hamlyn_manager, timeout_ms: c_int) {
 /// for another receiver has already seen it: check all receivers again. Use one loop for each
 /// manager, based on this call or on hamlyn_manager_arm.
 fn hamlyn_manager_wait(manager: &hamlyn_manager, timeout_ms: c_int) {
-    at_once(timeout_ms, manager.manager.wait(timeout(timeout_ms)))?
+    waited!(timeout_ms, manager.manager => wait / wait_timeout())?
 }
 
 /// Processes all pending arrivals without waiting. Returns the number of messages.

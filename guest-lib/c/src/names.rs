@@ -2,10 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use hamlyn::Found;
 use hamlyn::attach::{Card, CardAttachment};
+use hamlyn::{CONNECT_TIMEOUT, Found};
 
-use crate::call::{Failure, at_once, timeout};
+use crate::call::{Failure, waited};
 use crate::card::hamlyn_card;
 use crate::connection::{uln_connecting, uln_connection, uln_name_listener};
 use crate::exported::{Out, exported};
@@ -101,7 +101,7 @@ pub(crate) fn connect<A: CardAttachment + ?Sized>(
     data: (*const c_void, usize),
     connection: Out<Box<uln_connection>>,
 ) -> Result<(), Failure> {
-    let made = card.connect(host, name, bytes(data.0, data.1, "data")?)?;
+    let made = card.connect_timeout(host, name, bytes(data.0, data.1, "data")?, CONNECT_TIMEOUT)?;
     connection.store(uln_connection(made));
     Ok(())
 }
@@ -130,7 +130,7 @@ pub(crate) fn connect_any<A: CardAttachment + ?Sized>(
 ) -> Result<(), Failure> {
     let data = bytes(data.0, data.1, "data")?;
     let asked = card.hosts()?.filter(|host| hosts == 0 || is_in(hosts, *host));
-    let made = at_once(timeout_ms, card.connect_any(asked, name, data, timeout(timeout_ms)))?;
+    let made = waited!(timeout_ms, card => connect_any / connect_any_timeout(asked, name, data))?;
     connection.store(uln_connection(made));
     Ok(())
 }
@@ -142,7 +142,7 @@ pub(crate) fn find<A: CardAttachment + ?Sized>(
     found: Out<uln_found>,
     timeout_ms: c_int,
 ) -> Result<usize, Failure> {
-    let answers = card.find(name, timeout(timeout_ms))?;
+    let answers = waited!(timeout_ms, card => find / find_timeout(name))?;
     found.store(uln_found::new(&answers));
     Ok(answers.hosts.len())
 }

@@ -1,10 +1,11 @@
 //! Streams.
 
 use std::ffi::{c_int, c_void};
+use std::time::Duration;
 
 use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 
-use crate::call::{Failure, at_once, timeout, unused, wait};
+use crate::call::{Failure, timeout, unused, waited};
 use crate::exported::{Out, exported};
 use crate::manager::hamlyn_manager;
 use crate::memory::{bytes, bytes_mut};
@@ -88,7 +89,7 @@ fn hamlyn_stream_receiver_seed(receiver: &hamlyn_stream_receiver, seed: Out<haml
 /// Stores the next record, without copying. Returns 1, or 0 if the sender has closed the stream and
 /// everything was received.
 fn hamlyn_stream_receive(receiver: &hamlyn_stream_receiver, record: Out<hamlyn_record>, timeout_ms: c_int) {
-    let came = wait(timeout_ms, || receiver.0.try_receive(), |timeout| receiver.0.receive(timeout))?;
+    let came = waited!(timeout_ms, receiver.0 => try_recv / recv / recv_timeout())?;
     match came {
         Some(came) => {
             let (number, data, length) = (came.number(), came.as_ptr().cast(), came.len());
@@ -110,8 +111,7 @@ fn hamlyn_stream_read(
     timeout_ms: c_int,
 ) {
     let to = bytes_mut(to, length.min(c_int::MAX as usize), "to")?;
-    let read = receiver.0.read_exact_or_end(to, timeout(timeout_ms));
-    at_once(timeout_ms, read)?
+    waited!(timeout_ms, receiver.0 => read_exact_or_end / read_exact_or_end_timeout(to))?
 }
 
 /// Releases all records up to and including this number. The memory that their `data` points to may
@@ -147,7 +147,10 @@ fn hamlyn_stream_send(
     if timeout_ms == 0 {
         sender.0.try_send(data)?
     } else {
-        send_with(&mut sender.0, timeout_ms, |sender| sender.send(data))?
+        send_with(&mut sender.0, timeout_ms, |sender, limit| match limit {
+            None => sender.send(data),
+            Some(limit) => sender.send_timeout(data, limit),
+        })?
     }
 }
 }
@@ -156,11 +159,10 @@ fn hamlyn_stream_send(
 pub(crate) fn send_with(
     sender: &mut StreamSender,
     timeout_ms: c_int,
-    send: impl FnOnce(&mut StreamSender) -> hamlyn::Result<()>,
+    send: impl FnOnce(&mut StreamSender, Option<Duration>) -> hamlyn::Result<()>,
 ) -> Result<usize, Failure> {
-    sender.set_timeout(timeout(timeout_ms));
     let before = sender.accepted();
-    match send(sender) {
+    match send(sender, timeout(timeout_ms)) {
         Err(error) if error.is_timed_out() && sender.accepted() > before => {}
         outcome => outcome?,
     }
@@ -180,19 +182,14 @@ fn hamlyn_stream_receiver_set_token(receiver: &mut hamlyn_stream_receiver, token
 
 /// Sends the bytes that are held back.
 fn hamlyn_stream_flush(sender: &mut hamlyn_stream_sender, timeout_ms: c_int) {
-    if timeout_ms == 0 {
-        sender.0.try_flush()?;
-    } else {
-        sender.0.set_timeout(timeout(timeout_ms));
-        sender.0.flush()?;
-    }
+    waited!(timeout_ms, sender.0 => try_flush / flush / flush_timeout())?;
 }
 
 /// Closes a stream: sends the bytes that are held back, notifies the receiver of the end, and
 /// releases the sender. The sender is released even if this fails (hamlyn_stream_try_close does not
 /// wait).
 fn hamlyn_stream_close(sender: Box<hamlyn_stream_sender>, timeout_ms: c_int) {
-    at_once(timeout_ms, sender.0.close(timeout(timeout_ms)))?
+    waited!(timeout_ms, sender.0 => close / close_timeout())?
 }
 
 /// Closes a stream without waiting; the sender stays. Fails with -EAGAIN until everything has been

@@ -3,11 +3,11 @@
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd};
 
-use hamlyn::Error;
-use hamlyn::protocol::stream::{StreamListener, StreamPair, StreamRequest};
+use hamlyn::protocol::stream::{StreamListener, StreamOptions, StreamPair, StreamRequest};
+use hamlyn::{Error, Manager};
 use libc::EAGAIN;
 
-use crate::call::{Failure, at_once, timeout};
+use crate::call::{Failure, at_once, timeout, waited};
 use crate::exported::{Out, exported};
 use crate::manager::hamlyn_manager;
 use crate::stream::{hamlyn_stream_options, hamlyn_stream_receiver, hamlyn_stream_sender, read_options};
@@ -55,8 +55,8 @@ fn hamlyn_stream_accept(
     receiver: Out<Box<hamlyn_stream_receiver>>,
     timeout_ms: c_int,
 ) {
-    let pair = listener.0.accept(timeout(timeout_ms));
-    store_pair((sender, receiver), at_once(timeout_ms, pair)?)
+    let pair = waited!(timeout_ms, listener.0 => accept / accept_timeout())?;
+    store_pair((sender, receiver), pair)
 }
 
 /// Stores the next request to open streams. The caller decides on it, with
@@ -67,7 +67,7 @@ fn hamlyn_stream_listener_request(
     request: Out<Box<hamlyn_stream_request>>,
     timeout_ms: c_int,
 ) {
-    request.store(hamlyn_stream_request(at_once(timeout_ms, listener.0.request(timeout(timeout_ms)))?))
+    request.store(hamlyn_stream_request(waited!(timeout_ms, listener.0 => request / request_timeout())?))
 }
 
 /// Returns the requester's host id.
@@ -106,8 +106,8 @@ fn hamlyn_stream_connect(
     timeout_ms: c_int,
 ) {
     let manager = &manager.manager;
-    let pair = StreamPair::connect(manager, host, name, timeout(timeout_ms));
-    store_pair((sender, receiver), at_once(timeout_ms, pair)?)
+    let options = StreamOptions::default();
+    store_pair((sender, receiver), connect(manager, host, name, options, timeout_ms)?)
 }
 
 /// Connects like hamlyn_stream_connect. The options, which may be NULL, apply to the stream that
@@ -123,8 +123,7 @@ fn hamlyn_stream_connect_with(
 ) {
     let manager = &manager.manager;
     let options = read_options(options)?;
-    let pair = StreamPair::connect_with(manager, host, name, options, timeout(timeout_ms));
-    store_pair((sender, receiver), at_once(timeout_ms, pair)?)
+    store_pair((sender, receiver), connect(manager, host, name, options, timeout_ms)?)
 }
 
 /// Returns a file descriptor, owned by the library, for a receiver from hamlyn_stream_accept or
@@ -150,4 +149,18 @@ type Places<'a> = (Out<'a, Box<hamlyn_stream_sender>>, Out<'a, Box<hamlyn_stream
 fn store_pair((sender, receiver): Places<'_>, pair: StreamPair) {
     sender.store(hamlyn_stream_sender(pair.sender));
     receiver.store(hamlyn_stream_receiver(pair.receiver));
+}
+
+fn connect(
+    manager: &Manager,
+    host: u32,
+    name: &str,
+    options: StreamOptions,
+    timeout_ms: c_int,
+) -> Result<StreamPair, Failure> {
+    let pair = match timeout(timeout_ms) {
+        None => StreamPair::connect_with(manager, host, name, options),
+        Some(limit) => StreamPair::connect_with_timeout(manager, host, name, options, limit),
+    };
+    at_once(timeout_ms, pair)
 }

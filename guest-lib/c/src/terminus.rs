@@ -10,7 +10,7 @@ use std::time::Duration;
 use hamlyn::protocol::barrier::{Barrier, Entrance};
 use hamlyn::{FetchOp, Handle, Message, Piece, SendBuffer, Share, Source, Statistic, Terminus};
 
-use crate::call::{Failure, at_once, retry, timeout, unused};
+use crate::call::{Failure, retry, unused, waited};
 use crate::card::hamlyn_card;
 use crate::exported::{Out, exported};
 use crate::memory::{bytes, items, items_mut, lent};
@@ -217,7 +217,7 @@ fn hamlyn_terminus_send_share(
 /// Waits until the card has finished with all requests. Fails, once, if the card refused any of
 /// them.
 fn hamlyn_terminus_flush(terminus: &hamlyn_terminus, timeout_ms: c_int) {
-    at_once(timeout_ms, terminus.terminus.finish(timeout(timeout_ms)))?;
+    waited!(timeout_ms, terminus.terminus => finish / finish_timeout())?;
     let mut under_way = terminus.under_way.lock().unwrap_or_else(PoisonError::into_inner);
     let refused = under_way.drain(..).find_map(|handle| handle.is_complete().err());
     refused.map_or(Ok(()), Err)?
@@ -271,7 +271,7 @@ fn hamlyn_fetch(
         _ => return Err(Failure::argument(format!("operation {operation} is out of range (limit 5)"))),
     };
     let fetch = terminus.fetch(&ticket, offset, operation)?;
-    found.store(at_once(timeout_ms, fetch.wait(timeout(timeout_ms)))?)
+    found.store(waited!(timeout_ms, fetch => wait / wait_timeout())?)
 }
 
 /// Creates a send buffer of `length` bytes of the program's own memory. If `memory` is NULL, the
@@ -358,7 +358,7 @@ fn hamlyn_barrier_join(
 /// Enters the next round, and leaves it when all other participants have entered it. After a
 /// timeout, call it again to continue waiting.
 fn hamlyn_barrier_wait(barrier: &mut hamlyn_barrier, timeout_ms: c_int) {
-    at_once(timeout_ms, barrier.0.wait(timeout(timeout_ms)))?
+    waited!(timeout_ms, barrier.0 => wait / wait_timeout())?
 }
 
 /// Releases a participant. NULL is a no-op.

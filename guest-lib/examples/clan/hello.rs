@@ -45,13 +45,13 @@ fn receive(card: &Card, meet: &meet::Options, bytes: usize) -> Outcome {
     let end = meet.accept(card, &listener, LENGTH)?;
     let (mut receiver, mut sender) = (Receiver::new(&end)?, Sender::new(&end)?);
     let mut text = vec![0; receiver.capacity()];
-    let length = receiver.receive(&mut text)?;
+    let length = receiver.recv_into(&mut text)?;
     let from = end.connection().peer().host;
     print(&json!({ "from": from, "message": String::from_utf8_lossy(&text[..length]) }))?;
 
     let aperture = card.aperture(bytes, Rights::ReadWrite)?;
     sender.send(&aperture.descriptor()?.to_bytes())?;
-    receiver.receive(&mut text)?;
+    receiver.recv_into(&mut text)?;
     let mut arrived = vec![0; bytes];
     aperture.read(0, &mut arrived)?;
     if let Some(at) = find_difference(SEED, 0, &arrived) {
@@ -59,7 +59,7 @@ fn receive(card: &Card, meet: &meet::Options, bytes: usize) -> Outcome {
     }
     print(&json!({ "received": bytes, "verified": true }))?;
     sender.send(b"thank you")?;
-    end.connection().wait_end(meet.patience())?;
+    end.connection().wait_end_timeout(meet.patience())?;
     Ok(())
 }
 
@@ -70,14 +70,14 @@ fn send(card: &Card, meet: &meet::Options, bytes: usize) -> Outcome {
     sender.send(text.as_bytes())?;
 
     let mut told = [0; Descriptor::SIZE];
-    receiver.receive(&mut told)?;
+    receiver.recv_into(&mut told)?;
     let target = Descriptor::from_bytes(&told)?;
     let (from, mut pattern) = (card.aperture(bytes, Rights::None)?, vec![0; bytes]);
     fill_pattern(SEED, 0, &mut pattern);
     from.write(0, &pattern)?;
     let endpoint = end.connection().endpoint();
-    let put = endpoint.dma().put(&Transfer::write(&from, 0, &target, 0, bytes)?)?;
-    endpoint.dma().wait(put, meet.patience())?;
+    let put = endpoint.dma().try_put(&Transfer::write(&from, 0, &target, 0, bytes)?)?;
+    endpoint.dma().wait_timeout(put, meet.patience())?;
     // Later stores arrive after the DMA data.
     sender.send(b"it is there")?;
     // A load reads the data back.
@@ -85,7 +85,7 @@ fn send(card: &Card, meet: &meet::Options, bytes: usize) -> Outcome {
     endpoint.map(&target, 0, bytes.min(8))?.read(0, &mut first)?;
 
     let mut answer = [0; 64];
-    let length = receiver.receive(&mut answer)?;
+    let length = receiver.recv_into(&mut answer)?;
     print(&json!({
         "sent": bytes,
         "loaded": first == pattern[..first.len()],

@@ -57,8 +57,9 @@ fn echo(end: &End, numbers: std::ops::Range<u64>, meet: &meet::Options, spin: bo
     let mut tripwire = endpoint.tripwire(&Watch::local(own, WORD..WORD + 8)?)?;
     endpoint.set_polling(if spin { Polling::MOST } else { Polling::NEVER });
     for number in numbers {
-        tripwire
-            .wait_until(meet.patience(), || Ok(Some(own.load_u64(WORD)?).filter(|found| *found > number)))?;
+        tripwire.wait_until_timeout(meet.patience(), || {
+            Ok(Some(own.load_u64(WORD)?).filter(|found| *found > number))
+        })?;
         out.store_u64(WORD, number + 1)?;
     }
     Ok(())
@@ -79,8 +80,9 @@ fn round_trips(
     for number in numbers {
         let asked = Instant::now();
         out.store_u64(WORD, number + 1)?;
-        tripwire
-            .wait_until(meet.patience(), || Ok(Some(own.load_u64(WORD)?).filter(|found| *found > number)))?;
+        tripwire.wait_until_timeout(meet.patience(), || {
+            Ok(Some(own.load_u64(WORD)?).filter(|found| *found > number))
+        })?;
         times.record(asked.elapsed().as_nanos() as u64)?;
     }
     Ok(times)
@@ -94,10 +96,10 @@ fn serve(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
     let target = card.aperture(options.bytes, Rights::ReadWrite)?;
     sender.send(&target.descriptor()?.to_bytes())?;
     echo(&end, 0..options.count, meet, true)?;
-    receiver.receive(&mut [])?;
+    receiver.recv_into(&mut [])?;
     echo(&end, options.count..2 * options.count, meet, false)?;
     print(&json!({ "answered": 2 * options.count }))?;
-    end.connection().wait_end(meet.patience())?;
+    end.connection().wait_end_timeout(meet.patience())?;
     Ok(())
 }
 
@@ -105,7 +107,7 @@ fn ask(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
     let end = meet.connect(card, LENGTH)?;
     let (mut sender, mut receiver) = (Sender::new(&end)?, Receiver::new(&end)?);
     let mut told = [0; 32];
-    receiver.receive(&mut told)?;
+    receiver.recv_into(&mut told)?;
     let target = hamlyn::clan::Descriptor::from_bytes(&told)?;
     let spinning = round_trips(&end, 0..options.count, meet, true)?;
     sender.send(&[])?;
@@ -121,8 +123,8 @@ fn ask(card: &Card, meet: &meet::Options, options: &Options) -> Outcome {
     let dma = end.connection().endpoint().dma();
     let begun = Instant::now();
     for _ in 0..options.transfers {
-        let put = dma.put(&Transfer::write(&from, 0, &target, 0, options.bytes)?)?;
-        dma.wait(put, meet.patience())?;
+        let put = dma.try_put(&Transfer::write(&from, 0, &target, 0, options.bytes)?)?;
+        dma.wait_timeout(put, meet.patience())?;
     }
     let sending = begun.elapsed();
     let (opened, used_again) = endpoints(card, options.count.min(200))?;

@@ -29,8 +29,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn patience(&self) -> Option<Duration> {
-        Some(Duration::from_secs(self.timeout))
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout)
     }
 
     /// Opens the port and prints it.
@@ -42,9 +42,9 @@ impl Options {
 
     /// Waits for a connection request, with `length` bytes of own memory.
     pub(crate) fn accept(&self, card: &Card, listener: &Endpoint, length: usize) -> Outcome<Arc<End>> {
-        let request = listener.accept(self.patience())?;
+        let request = listener.accept_timeout(self.patience())?;
         let (endpoint, own) = (card.endpoint()?, card.aperture(length, Rights::ReadWrite)?);
-        Ok(Arc::new(End::accept(request, &endpoint, own, self.patience())?))
+        Ok(Arc::new(End::accept(request, &endpoint, own)?.with_timeout(self.patience())))
     }
 
     /// Asks the hosts, with `length` bytes of own memory, until one has the port open.
@@ -82,9 +82,9 @@ impl Options {
         length: usize,
     ) -> Outcome<Option<End>> {
         let (endpoint, own) = (builder.open()?, card.aperture(length, Rights::ReadWrite)?);
-        let patience = if self.host.is_some() { self.patience() } else { Some(ANSWER) };
-        match End::connect(&endpoint, own, to, patience) {
-            Ok(end) => Ok(Some(end)),
+        let patience = if self.host.is_some() { self.patience() } else { ANSWER };
+        match End::connect_timeout(&endpoint, own, to, patience) {
+            Ok(end) => Ok(Some(end.with_timeout(patience))),
             Err(error) if is_passing(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }

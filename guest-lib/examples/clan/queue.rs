@@ -63,7 +63,7 @@ fn consume(card: &Card, meet: &meet::Options, count: u64) -> Outcome {
         }
     }
     print(&json!({ "taken": count, "in_order": true }))?;
-    end.connection().wait_end(meet.patience())?;
+    end.connection().wait_end_timeout(meet.patience())?;
     Ok(())
 }
 
@@ -81,7 +81,7 @@ fn produce(card: &Card, meet: &meet::Options, count: u64, dma: bool) -> Outcome 
             items.write(at, &bytes)?;
             last = Some(producer.put(&items, at, ELEMENT, item)?);
         }
-        last.map_or(Ok(()), |last| producer.dma().wait(last, meet.patience()))?;
+        last.map_or(Ok(()), |last| producer.dma().wait_timeout(last, meet.patience()))?;
     } else {
         let mut producer = Producer::new(&end, ELEMENT)?;
         for item in 0..count {

@@ -52,7 +52,7 @@ fn serve(card: &Card, meet: &meet::Options, polling: Polling) -> Outcome {
     let mut server = Server::new(&end)?;
     let mut answered = 0_u64;
     loop {
-        let call = match server.wait() {
+        let call = match server.recv() {
             Ok(call) => call,
             Err(error) if error.kind() == ErrorKind::PeerLost => break,
             Err(error) => return Err(error.into()),

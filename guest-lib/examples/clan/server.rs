@@ -160,7 +160,7 @@ impl Serving {
         events.register(&kit.endpoint, interest, token)?;
         // Clears what the last user has left there, so that it is not taken as a request.
         kit.aperture.write(0, &[0; 64])?;
-        let end = End::accept(request, &kit.endpoint, kit.aperture, None)?;
+        let end = End::accept(request, &kit.endpoint, kit.aperture)?;
         let mut server = Server::new(&end.into())?;
         events.register_tripwire(server.tripwire(), token)?;
         self.connections.insert(token, server);
@@ -189,7 +189,7 @@ impl Serving {
     fn look(&mut self, events: &mut EventQueue, token: u64) {
         let Some(server) = self.connections.get(&token) else { return };
         let connection = server.end().connection();
-        let fault = connection.endpoint().take_fault();
+        let fault = connection.endpoint().try_recv_fault();
         if connection.end().is_some() || fault.is_some() {
             self.answer(events, token);
             self.remove(events, token);
@@ -210,7 +210,7 @@ impl Serving {
 }
 
 fn answer_one(server: &mut Server) -> hamlyn::Result<bool> {
-    let Some(call) = server.try_wait()? else { return Ok(false) };
+    let Some(call) = server.try_recv()? else { return Ok(false) };
     let mut bytes = vec![0; call.len()];
     call.read(0, &mut bytes)?;
     call.reply(&bytes)?;

@@ -83,7 +83,7 @@ async fn in_tokio(serving: &mut Serving, events: EventQueue, polling: Duration) 
     while !serving.is_done() && !ended.load(Ordering::Acquire) {
         take(serving, events.queue(), polling)?;
         // Other tasks run meanwhile. Cancelling the wait loses no event.
-        if let Ok(event) = timeout(TICK, events.next()).await {
+        if let Ok(event) = timeout(TICK, events.recv()).await {
             serving.happened(events.queue(), event?)?;
         }
     }

@@ -148,8 +148,8 @@ pub fn left(begun: Instant, timeout: Duration) -> Duration {
 }
 
 /// Converts seconds from the options.
-pub fn seconds(count: u64) -> Option<Duration> {
-    Some(Duration::from_secs(count))
+pub fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
 }
 
 /// Fills `bytes`, which lie `offset` bytes into a stream, with the stream's pattern (SplitMix64

@@ -19,7 +19,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     home.begin()?;
     let mut round = 0;
     for _ in 0..options.count {
-        round = barrier.release(home.patience)?;
+        round = barrier.release_timeout(home.patience)?;
     }
     let counted = home.wait()?;
     home.end(&json!({ "rounds": round }), counted)
@@ -30,7 +30,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     let mut member = Member::new(guest.connection.clone(), guest.answers()?, REGISTER);
     let (begun, mut round) = (Instant::now(), 0);
     for _ in 0..options.count {
-        round = member.wait(guest.patience)?;
+        round = member.wait_timeout(guest.patience)?;
     }
     let each = begun.elapsed().as_nanos() as u64 / options.count;
     guest.end(&json!({ "round": round, "ns_for_each": each }))

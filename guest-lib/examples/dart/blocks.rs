@@ -33,7 +33,8 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
 pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     let room = MEMORY + Caller::SCRATCH as usize;
     let mut guest = Guest::reach(card, options, room, true)?;
-    let mut caller = Caller::new(guest.connection.clone(), guest.answers()?, SCRATCH).timeout(guest.patience);
+    let mut caller =
+        Caller::new(guest.connection.clone(), guest.answers()?, SCRATCH).with_timeout(guest.patience);
     for first in (0..options.count).step_by(BLOCKS as usize) {
         let blocks = BLOCKS.min(options.count - first);
         let pieces: Vec<Piece> = (0..blocks)

@@ -73,7 +73,7 @@ fn call(guest: &Guest, count: u64) -> Outcome {
     let call = Operation::call(ENTRY.into()).indices([TAIL, STEP, 0]).mask(0xfc);
     guest.endpoint.write(0, &(guest.own + 1).to_le_bytes())?;
     for _ in 0..count {
-        guest.connection.send_wait(&call, 0..LENGTH, guest.patience)?;
+        guest.connection.send_timeout(&call, 0..LENGTH, guest.patience)?;
     }
-    Ok(guest.connection.wait_until_left(guest.patience)?)
+    Ok(guest.connection.wait_until_left_timeout(guest.patience)?)
 }

@@ -32,7 +32,8 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
 pub(crate) fn join(card: &Card, options: &Options, by_swap: bool) -> Outcome {
     let mut guest = Guest::meet(card, options)?;
     let own = guest.register();
-    let mut caller = Caller::new(guest.connection.clone(), guest.answers()?, SCRATCH).timeout(guest.patience);
+    let mut caller =
+        Caller::new(guest.connection.clone(), guest.answers()?, SCRATCH).with_timeout(guest.patience);
     let (mut times, mut known, mut tries) = (Histogram::<u64>::new(3)?, 0, 0_u64);
     for _ in 0..options.count {
         let begun = Instant::now();

@@ -15,9 +15,9 @@ pub(crate) fn keep(card: &Card, options: &Options, urgency: Urgency) -> Outcome 
     let mut home = Home::open(card, options, Plan { records, urgency, ..Plan::default() })?;
     let mut queue = home.events()?;
     home.begin()?;
-    queue.wait(home.patience)?;
+    queue.recv_timeout(home.patience)?;
     let counted = home.wait()?;
-    let taken = 1 + std::iter::from_fn(|| queue.next()).count();
+    let taken = 1 + std::iter::from_fn(|| queue.try_recv()).count();
     if taken as u64 != events {
         return Err(format!("of {events} events came {taken}").into());
     }
@@ -27,7 +27,7 @@ pub(crate) fn keep(card: &Card, options: &Options, urgency: Urgency) -> Outcome 
 pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     let guest = Guest::meet(card, options)?;
     for number in 0..options.count {
-        guest.connection.send_wait(&Operation::registers(number).tell(), 0..0, guest.patience)?;
+        guest.connection.send_timeout(&Operation::registers(number).tell(), 0..0, guest.patience)?;
     }
     guest.end(&json!({ "told": options.count }))
 }

@@ -26,7 +26,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     let mut multiplied = 0;
     let expected = Operation::exception(MULTIPLY, 0).control().opcode;
     while multiplied < u64::from(options.others) * options.count {
-        let record = home.exceptions.wait(home.patience)?;
+        let record = home.exceptions.recv_timeout(home.patience)?;
         if record.what != What::Exception || record.operation.control().opcode != expected {
             return Err(format!("a record of something else: {:?}", record.what).into());
         }
@@ -45,7 +45,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
 pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     let guest = Guest::meet(card, options)?;
     for _ in 0..options.count {
-        guest.connection.send_wait(&Operation::exception(MULTIPLY, FACTOR), 0..0, guest.patience)?;
+        guest.connection.send_timeout(&Operation::exception(MULTIPLY, FACTOR), 0..0, guest.patience)?;
     }
     guest.end(&json!({ "raised": options.count }))
 }

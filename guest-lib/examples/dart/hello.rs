@@ -1,7 +1,7 @@
 //! Deposits: 32 bytes are stored where their sender asks, and are sent back. Both hosts poll their
 //! memory, and neither is interrupted.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hamlyn::dart::{Card, Connection, Endpoint, Operation};
 use hdrhistogram::Histogram;
@@ -24,10 +24,10 @@ fn send(connection: &Connection, endpoint: &Endpoint, number: u64) -> Outcome {
     block[DATA..].copy_from_slice(&(number as u32).to_le_bytes());
     // The previous block has left, because it was answered.
     endpoint.write(SOURCE as usize, &block)?;
-    Ok(connection.send(&Operation::write(BLOCK), SOURCE..SOURCE + BYTES as u64)?)
+    Ok(connection.try_send(&Operation::write(BLOCK), SOURCE..SOURCE + BYTES as u64)?)
 }
 
-fn receive(endpoint: &Endpoint, number: u64, patience: Option<std::time::Duration>) -> Outcome {
+fn receive(endpoint: &Endpoint, number: u64, patience: Duration) -> Outcome {
     look(patience, "a block", || {
         Ok((endpoint.load_u32(BLOCK as usize + DATA)? == number as u32).then_some(()))
     })?;

@@ -32,7 +32,8 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
 
 pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     let mut guest = Guest::meet(card, options)?;
-    let mut caller = Caller::new(guest.connection.clone(), guest.answers()?, SCRATCH).timeout(guest.patience);
+    let mut caller =
+        Caller::new(guest.connection.clone(), guest.answers()?, SCRATCH).with_timeout(guest.patience);
     let lock = Lock::new(LOCK);
     for _ in 0..options.count {
         lock.lock(&mut caller)?;
@@ -41,9 +42,9 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
         guest.endpoint.write(0, &(number(bytes) + 1).to_le_bytes())?;
         // Writes only the two words. They arrive before the lock is released, because messages of a
         // connection stay in order.
-        guest.connection.send_wait(&Operation::write(0).mask(0b1111_1100), 0..8, guest.patience)?;
+        guest.connection.send_timeout(&Operation::write(0).mask(0b1111_1100), 0..8, guest.patience)?;
         lock.unlock(&caller)?;
-        guest.connection.wait_until_left(guest.patience)?;
+        guest.connection.wait_until_left_timeout(guest.patience)?;
     }
     guest.end(&json!({ "entered": options.count }))
 }

@@ -49,7 +49,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     for number in 0..options.count {
         let at = number % PLACES * u64::from(ENTRY);
         if number % PLACES == 0 {
-            guest.connection.wait_until_left(guest.patience)?;
+            guest.connection.wait_until_left_timeout(guest.patience)?;
         }
         guest.endpoint.write(at as usize, &(number * 16 + guest.own).to_le_bytes())?;
         appender.append(at)?;

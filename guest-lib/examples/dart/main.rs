@@ -71,8 +71,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn patience(&self) -> Option<Duration> {
-        Some(Duration::from_secs(self.timeout))
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout)
     }
 
     fn name(&self) -> String {

@@ -33,7 +33,7 @@ const TOLD: [&str; 6] = ["executed", "primitives", "records", "queue_waits", "mi
 
 /// Polls until `look` returns a value; other threads may run meanwhile.
 pub(crate) fn look<T>(
-    patience: Option<Duration>,
+    patience: Duration,
     what: &str,
     mut look: impl FnMut() -> Outcome<Option<T>>,
 ) -> Outcome<T> {
@@ -45,7 +45,7 @@ pub(crate) fn look<T>(
             }
             std::hint::spin_loop();
         }
-        if patience.is_some_and(|patience| begun.elapsed() > patience) {
+        if begun.elapsed() > patience {
             return Err(format!("{what} did not come within {:?}", begun.elapsed()).into());
         }
         std::thread::yield_now();
@@ -78,7 +78,7 @@ pub(crate) struct Home {
     pub(crate) exceptions: Queue,
     pub(crate) others: Vec<Arc<Connection>>,
     known: Vec<Known>,
-    pub(crate) patience: Option<Duration>,
+    pub(crate) patience: Duration,
     /// The card's counters when the others began.
     before: Vec<(&'static str, u64)>,
     /// Number of `DONE` counts expected so far.
@@ -97,12 +97,12 @@ impl Home {
         let builder = builder.program(0..plan.entries).events(&events).exceptions(&exceptions);
         let (mut others, mut known) = (Vec::new(), Vec::new());
         for _ in 0..options.others {
-            let (connection, other) = builder.admit(listener.request(patience)?)?;
+            let (connection, other) = builder.admit(listener.request_timeout(patience)?)?;
             others.push(Arc::new(connection));
             known.push(other);
         }
         for _ in 0..options.others {
-            events.wait(patience)?;
+            events.recv_timeout(patience)?;
         }
         let events = Some(events);
         let card = card.clone();
@@ -120,7 +120,7 @@ impl Home {
         self.before = self.card.statistics()?;
         let others = (self.others.len() as u64) << 32;
         for (own, other) in self.others.iter().enumerate() {
-            other.send_wait(&Operation::registers(others | own as u64).tell(), 0..0, self.patience)?;
+            other.send_timeout(&Operation::registers(others | own as u64).tell(), 0..0, self.patience)?;
         }
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Home {
             if let Some(broken) = self.others.iter().find_map(|other| other.status().broken) {
                 return Err(broken.into());
             }
-            if self.patience.is_some_and(|patience| begun.elapsed() > patience) {
+            if begun.elapsed() > self.patience {
                 return Err("not all are done in time".into());
             }
             std::thread::sleep(LOOK);
@@ -171,7 +171,7 @@ pub(crate) struct Guest {
     /// Number of other hosts, including this one.
     pub(crate) others: u64,
     known: Known,
-    pub(crate) patience: Option<Duration>,
+    pub(crate) patience: Duration,
 }
 
 impl Guest {
@@ -191,13 +191,13 @@ impl Guest {
         let (connection, known) = loop {
             let hosts = match options.host {
                 Some(host) => vec![host],
-                None => card.find(&options.name(), Some(hamlyn::FIND_TIMEOUT))?.hosts,
+                None => card.find_timeout(&options.name(), hamlyn::FIND_TIMEOUT)?.hosts,
             };
             let reached = hosts.first().map(|host| builder.reach(card, *host, &options.name()));
             match reached {
                 Some(Err(error)) if !is_passing(&error) => return Err(error.into()),
                 Some(Ok(found)) => break found,
-                _ if patience.is_some_and(|patience| begun.elapsed() > patience) => {
+                _ if begun.elapsed() > patience => {
                     return Err(format!("no host has the name {}", options.name()).into());
                 }
                 _ => std::thread::sleep(AGAIN),
@@ -205,9 +205,9 @@ impl Guest {
         };
         let connection = Arc::new(connection);
         for page in (0..if warm { MEMORY } else { 0 }).step_by(PAGE) {
-            connection.send_wait(&Operation::write(page as u64).mask(0xfe), 0..4, patience)?;
+            connection.send_timeout(&Operation::write(page as u64).mask(0xfe), 0..4, patience)?;
         }
-        connection.send_wait(&Operation::registers(0).tell(), 0..0, patience)?;
+        connection.send_timeout(&Operation::registers(0).tell(), 0..0, patience)?;
         let answers = Some(answers);
         let mut guest = Self { endpoint, connection, answers, own: 0, others: 0, known, patience };
         let told = guest.next()?;
@@ -218,7 +218,7 @@ impl Guest {
     /// Waits for the next start signal.
     pub(crate) fn next(&mut self) -> Outcome<u64> {
         let answers = self.answers.as_mut().ok_or("a program has the queue")?;
-        Ok(answers.wait(self.patience)?.operand())
+        Ok(answers.recv_timeout(self.patience)?.operand())
     }
 
     /// Takes the queue of the answers to this host.
@@ -234,13 +234,13 @@ impl Guest {
     /// Signals that it is done.
     pub(crate) fn done(&self) -> Outcome {
         let one = Operation::registers(0).first(Step::Increment, Source::Operand, Target::I);
-        Ok(self.connection.send_wait(&one.indices([DONE, 0, 0]), 0..0, self.patience)?)
+        Ok(self.connection.send_timeout(&one.indices([DONE, 0, 0]), 0..0, self.patience)?)
     }
 
     /// Signals that it is done, and waits until the other releases it.
     pub(crate) fn end(self, result: &Value) -> Outcome {
         self.done()?;
-        self.known.wait_end(self.patience)?;
+        self.known.wait_end_timeout(self.patience)?;
         print(result)
     }
 }

@@ -74,7 +74,7 @@ fn write(guest: &Guest, count: u64) -> Outcome {
     }
     for page in 0..count {
         let operation = Operation::write(page * PAGE as u64 + WITHIN as u64).mask(0xfe);
-        guest.connection.send_wait(&operation, page * 4..page * 4 + 4, guest.patience)?;
+        guest.connection.send_timeout(&operation, page * 4..page * 4 + 4, guest.patience)?;
     }
-    Ok(guest.connection.wait_until_left(guest.patience)?)
+    Ok(guest.connection.wait_until_left_timeout(guest.patience)?)
 }

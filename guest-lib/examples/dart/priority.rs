@@ -26,7 +26,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     let mut events = home.events()?;
     home.begin()?;
     let counted = home.wait()?;
-    let told = std::iter::from_fn(|| events.next()).count();
+    let told = std::iter::from_fn(|| events.try_recv()).count();
     let taken: Vec<u64> = backlog.take(&home.endpoint)?.into_iter().map(|(priority, _)| priority).collect();
     let of_each = (0..options.count).map(|number| PRIORITIES[(number % 5) as usize]);
     let mut put: Vec<u64> = (0..options.others).flat_map(|_| of_each.clone()).collect();
@@ -42,7 +42,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     let urgent = Urgent::new(guest.connection.clone(), REGISTERS);
     for number in 0..options.count {
         urgent.put(&guest.endpoint, 0, PRIORITIES[(number % 5) as usize])?;
-        guest.connection.wait_until_left(guest.patience)?;
+        guest.connection.wait_until_left_timeout(guest.patience)?;
     }
     guest.end(&json!({ "put": options.count }))
 }

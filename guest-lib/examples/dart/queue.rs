@@ -24,7 +24,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     std::thread::sleep(PAUSE);
     let mut next = BTreeMap::new();
     for _ in 0..u64::from(options.others) * options.count {
-        let item = look(home.patience, "an item", || Ok(items.next()))?;
+        let item = look(home.patience, "an item", || Ok(items.try_recv()))?;
         let expected = next.entry(item.connection).or_insert(0);
         if item.operand() != *expected || item.word(0) != Some(*expected * 3) {
             return Err(format!("item {} is where {expected} should be", item.operand()).into());
@@ -42,10 +42,10 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     for number in 0..options.count {
         let at = number % PLACES * 8;
         if number % PLACES == 0 {
-            guest.connection.wait_until_left(guest.patience)?;
+            guest.connection.wait_until_left_timeout(guest.patience)?;
         }
         guest.endpoint.write(at as usize, &(number * 3).to_le_bytes())?;
-        producer.put(number, at, 8, guest.patience)?;
+        producer.put_timeout(number, at, 8, guest.patience)?;
     }
     guest.end(&json!({ "produced": options.count }))
 }

@@ -22,7 +22,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     home.begin()?;
     let mut answered = 0;
     while answered < u64::from(options.others) * options.count {
-        let call = server.next(home.patience)?;
+        let call = server.recv_timeout(home.patience)?;
         let result: Vec<u8> = call.arguments.iter().rev().copied().collect();
         server.answer(&call, &result)?;
         answered += 1;
@@ -40,7 +40,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
         let mut arguments = vec![0; (number % SIZE) as usize];
         fill_pattern(number, 0, &mut arguments);
         let begun = Instant::now();
-        let result = client.call(&arguments, guest.patience)?;
+        let result = client.call_timeout(&arguments, guest.patience)?;
         times.record(begun.elapsed().as_nanos() as u64)?;
         if !result.iter().eq(arguments.iter().rev()) {
             return Err(format!("call {number} has another's result").into());

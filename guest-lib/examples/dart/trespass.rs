@@ -31,7 +31,7 @@ pub(crate) fn keep(card: &Card, options: &Options) -> Outcome {
     home.begin()?;
     let mut counted = home.wait()?;
     let mut refused = Vec::new();
-    while let Some(record) = home.exceptions.next() {
+    while let Some(record) = home.exceptions.try_recv() {
         if let What::Trap(Some(trap)) = record.what {
             refused.push(format!("{trap:?}"));
         }
@@ -51,7 +51,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     let mut refused = serde_json::Map::new();
     for (what, operation, length, expected) in attempts() {
         let before = guest.connection.status().traps;
-        guest.connection.send_wait(&operation, 0..length, guest.patience)?;
+        guest.connection.send_timeout(&operation, 0..length, guest.patience)?;
         let (trap, _) = look(guest.patience, "a refusal", || {
             let status = guest.connection.status();
             Ok(status.trap.filter(|_| status.traps != before))
@@ -66,7 +66,7 @@ pub(crate) fn join(card: &Card, options: &Options) -> Outcome {
     let bank = card.bank(1, 0)?;
     let guess = card.connection(&guest.endpoint, &bank).open(host)?;
     guess.connect(&Address::new(host, other, 1))?;
-    guess.send(&Operation::write(0), 0..32)?;
-    guess.wait_until_left(guest.patience)?;
+    guess.try_send(&Operation::write(0), 0..32)?;
+    guess.wait_until_left_timeout(guest.patience)?;
     guest.end(&json!({ "refused": refused }))
 }

@@ -70,7 +70,8 @@ fn main() -> ExitCode {
             Role::Serve { clients, tokio: false } => in_mio::serve(&manager, &options.name, clients),
             Role::Serve { clients, tokio: true } => in_tokio::serve(&manager, &options.name, clients),
             Role::Call { host, bytes, size, timeout } => {
-                let pair = StreamPair::connect(&manager, host, &options.name, common::seconds(timeout))?;
+                let pair =
+                    StreamPair::connect_timeout(&manager, host, &options.name, common::seconds(timeout))?;
                 print(&json!({ "connected": host }))?;
                 call(pair, bytes, size, timeout)
             }
@@ -94,11 +95,11 @@ fn call(pair: StreamPair, bytes: usize, size: usize, timeout: u64) -> Outcome {
             common::fill_pattern(1, offset, part);
             sender.send(part)?;
         }
-        sender.close(common::seconds(timeout))
+        sender.close_timeout(common::seconds(timeout))
     });
     let mut got = 0;
     loop {
-        let number = match receiver.receive(common::seconds(timeout)) {
+        let number = match receiver.recv_timeout(common::seconds(timeout)) {
             Ok(Some(record)) => {
                 let data = record.to_vec();
                 if let Some(at) = common::find_difference(1, got, &data) {
@@ -122,13 +123,13 @@ fn call(pair: StreamPair, bytes: usize, size: usize, timeout: u64) -> Outcome {
 fn churn(manager: &Manager, (host, name): (u32, &str), count: u32) -> Outcome {
     let patience = common::seconds(60);
     for number in 0..count {
-        let mut pair = StreamPair::connect(manager, host, name, patience)?;
+        let mut pair = StreamPair::connect_timeout(manager, host, name, patience)?;
         let mut sent = [0; 100];
         common::fill_pattern(number.into(), 0, &mut sent);
         pair.sender.send(&sent)?;
-        pair.sender.close(patience)?;
+        pair.sender.close_timeout(patience)?;
         let mut came = Vec::new();
-        while let Some(record) = pair.receiver.receive(patience)? {
+        while let Some(record) = pair.receiver.recv_timeout(patience)? {
             came.extend(record.to_vec());
             let number = record.number();
             pair.receiver.release(number)?;

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 use hamlyn::protocol::stream::{StreamListener, StreamPair};
 use hamlyn::{Error, Manager};
@@ -70,7 +69,7 @@ impl Server {
 
     fn admit(&mut self, watch: &mut impl FnMut(u64, BorrowedFd<'_>) -> io::Result<()>) -> Outcome {
         loop {
-            match self.listener.accept(Some(Duration::ZERO)) {
+            match self.listener.try_accept() {
                 Ok(mut pair) => {
                     let number = self.admitted;
                     watch(number, pair.receiver.peer_file().ok_or("a pair without a connection")?)?;
@@ -81,7 +80,7 @@ impl Server {
                     self.to_do.insert(number);
                     self.admitted += 1;
                 }
-                Err(error) if error.is_timed_out() => return Ok(()),
+                Err(error) if error.is_would_block() => return Ok(()),
                 // The card is gone, and the name with it.
                 Err(error) if is_gone(&error) => return Err(error.into()),
                 // A client that cannot be admitted does not affect the others.
@@ -162,7 +161,7 @@ impl Client {
 
     /// Takes a record if one has arrived.
     fn take(&mut self) -> hamlyn::Result<bool> {
-        let number = match self.pair.receiver.try_receive() {
+        let number = match self.pair.receiver.try_recv() {
             Ok(Some(record)) => {
                 self.echo = record.to_vec();
                 record.number()

@@ -73,7 +73,7 @@ impl Guard {
     }
 
     fn fetch(&self, offset: u32, operation: FetchOp) -> Outcome<u64> {
-        Ok(self.terminus.fetch(&self.words, offset, operation)?.wait(Some(self.timeout))?)
+        Ok(self.terminus.fetch(&self.words, offset, operation)?.wait_timeout(self.timeout)?)
     }
 }
 

@@ -56,12 +56,12 @@ impl Channel {
             Side::Receive => {
                 let listener = card.listen(name)?;
                 print(&json!({ "listening": name }))?;
-                let request = listener.request(Some(patience))?;
+                let request = listener.request_timeout(patience)?;
                 let out = map(request.private())?;
                 (request.accept(&handles)?, out)
             }
             Side::Send => {
-                let connection = seek(card, name, &handles, Some(patience))?;
+                let connection = seek(card, name, &handles, patience)?;
                 let out = map(connection.private())?;
                 (connection, out)
             }
@@ -71,8 +71,8 @@ impl Channel {
             <[_; HANDLES]>::try_from(out).map_err(|_| "buffers are missing")?;
         let other = *to_first.handle();
         Ok(Self {
-            messages: End::new(first, to_first, Some(patience))?,
-            barriers: End::new(second, to_second, Some(patience))?,
+            messages: End::new(first, to_first)?.with_timeout(patience),
+            barriers: End::new(second, to_second)?.with_timeout(patience),
             block,
             received,
             other,
@@ -84,7 +84,7 @@ impl Channel {
     pub(crate) fn close(self, side: Side, patience: Duration) -> Outcome {
         match side {
             Side::Receive => self.connection.close(b"")?,
-            Side::Send => drop(self.connection.wait_end(Some(patience))?),
+            Side::Send => drop(self.connection.wait_end_timeout(patience)?),
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
 fn silent(card: &Card) -> Outcome<End> {
     let own = card.export(nx::LENGTH, card.host()?)?;
     let out = card.map(&own.handle()?, 0, nx::LENGTH, Mode::Single)?;
-    Ok(End::new(own, out, Some(PATIENCE))?)
+    Ok(End::new(own, out)?.with_timeout(PATIENCE))
 }
 
 /// The message is there after the first barrier, and was received before the second.
@@ -126,7 +126,7 @@ fn receive_single(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     while again() {
         barrier(program)?;
         begin::<ONE>();
-        receiver.wait()?.release();
+        receiver.recv()?.release();
         end::<ONE>();
         barrier(program)?;
     }
@@ -140,7 +140,7 @@ fn receive_copy(channel: &Channel, program: &mut nx::Node<'_>) -> Outcome {
     while again() {
         barrier(program)?;
         begin::<ONE>();
-        receiver.receive(&mut bytes)?;
+        receiver.recv_into(&mut bytes)?;
         end::<ONE>();
         barrier(program)?;
     }

@@ -145,7 +145,7 @@ impl Desk {
             ["wait", export, offset, value, ref seconds @ ..] => {
                 let seconds = seconds.first().map(|seconds| seconds.parse().map(Duration::from_secs));
                 let patience = seconds.transpose()?.unwrap_or(PATIENCE);
-                let found = self.exported(export)?.wait(offset.parse()?, value.parse()?, Some(patience))?;
+                let found = self.exported(export)?.wait_timeout(offset.parse()?, value.parse()?, patience)?;
                 Ok(json!({ "value": found }))
             }
             ["check", export, offset, length, seed] => {
@@ -177,7 +177,7 @@ impl Desk {
             }
             ["send", _, offset, length] => {
                 mapping.send(offset.parse()?, length.parse()?)?;
-                mapping.wait_until_sent(Some(PATIENCE))?;
+                mapping.wait_until_sent_timeout(PATIENCE)?;
                 Ok(json!({ "sent": true }))
             }
             ["batter", _, rounds] => {
@@ -185,7 +185,7 @@ impl Desk {
                 for _ in 0..rounds {
                     mapping.send(0, length)?;
                 }
-                mapping.wait_until_sent(Some(PATIENCE))?;
+                mapping.wait_until_sent_timeout(PATIENCE)?;
                 Ok(json!({ "started": rounds * length.div_ceil(4096) }))
             }
             ["watch", _, rounds] => watch(mapping, rounds.parse()?),
@@ -261,7 +261,7 @@ fn watch(mapping: &SendBuffer, rounds: u32) -> Outcome<Value> {
             left.insert(before);
         }
     }
-    mapping.wait_until_sent(Some(PATIENCE))?;
+    mapping.wait_until_sent_timeout(PATIENCE)?;
     Ok(json!({ "left": left }))
 }
 

@@ -65,20 +65,20 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
 }
 
 fn receive(card: &Card, options: &Options) -> Outcome {
-    let patience = Some(Duration::from_secs(options.timeout));
+    let patience = Duration::from_secs(options.timeout);
     let listener = card.listen(&options.name)?;
     let buffer = card.export(PAGES + options.bytes, card.hosts()?)?;
     print(&json!({ "listening": options.name, "host": card.host()? }))?;
-    let request = listener.request(patience)?;
+    let request = listener.request_timeout(patience)?;
     let sender = request.host();
     let connection = request.accept(&buffer.handle()?.to_bytes())?;
 
-    let length = buffer.wait(FLAG, 0, patience)?;
+    let length = buffer.wait_timeout(FLAG, 0, patience)?;
     let mut text = vec![0; (length as usize).min(PAGES - MESSAGE)];
     buffer.read(MESSAGE, &mut text)?;
     print(&json!({ "from": sender, "message": String::from_utf8_lossy(&text) }))?;
 
-    let length = (buffer.wait(PAGES_FLAG, 0, patience)? as usize).min(options.bytes);
+    let length = (buffer.wait_timeout(PAGES_FLAG, 0, patience)? as usize).min(options.bytes);
     let mut bytes = vec![0; length];
     buffer.read(PAGES, &mut bytes)?;
     if let Some(at) = find_difference(SEED, 0, &bytes) {
@@ -90,7 +90,7 @@ fn receive(card: &Card, options: &Options) -> Outcome {
 }
 
 fn send(card: &Card, options: &Options, mode: Mode) -> Outcome {
-    let patience = Some(Duration::from_secs(options.timeout));
+    let patience = Duration::from_secs(options.timeout);
     let connection = seek(card, &options.name, b"", patience)?;
     let handle = Handle::from_bytes(connection.private())?;
     let front = card.map(&handle, 0, PAGES, mode)?;
@@ -107,11 +107,11 @@ fn send(card: &Card, options: &Options, mode: Mode) -> Outcome {
     pages.write(0, &bytes)?;
     pages.send(0, options.bytes)?;
     // Later stores arrive after the pages.
-    pages.wait_until_sent(patience)?;
+    pages.wait_until_sent_timeout(patience)?;
     front.store_u32(PAGES_FLAG, options.bytes as u32)?;
 
     // The buffers must live until everything has arrived, which the receiver reports.
-    let end = connection.wait_end(patience)?;
+    let end = connection.wait_end_timeout(patience)?;
     print(
         &json!({ "sent": options.bytes, "mode": mode.name(), "answer": String::from_utf8_lossy(&end.private) }),
     )

@@ -80,15 +80,15 @@ pub(crate) fn run(card: &Card, options: &Options) -> Outcome {
         What::First => {
             let listener = card.listen(&options.name)?;
             print(&json!({ "listening": options.name }))?;
-            let request = listener.request(Some(patience))?;
+            let request = listener.request_timeout(patience)?;
             let memory = card.share(own, &Handle::from_bytes(request.private())?, mode)?;
             let connection = request.accept(&handle.to_bytes())?;
             side(memory, 0).count(options.count)?;
-            connection.wait_end(Some(patience))?;
+            connection.wait_end_timeout(patience)?;
         }
         What::Second => {
             let own_handle = handle.to_bytes();
-            let found = seek(card, &options.name, &own_handle, Some(patience))?;
+            let found = seek(card, &options.name, &own_handle, patience)?;
             let memory = card.share(own, &Handle::from_bytes(found.private())?, mode)?;
             side(memory, 1).count(options.count)?;
             found.close(b"")?;

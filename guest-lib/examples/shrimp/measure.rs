@@ -47,8 +47,8 @@ enum What {
 }
 
 impl Options {
-    fn patience(&self) -> Option<Duration> {
-        Some(Duration::from_secs(self.timeout))
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout)
     }
 
     /// Returns the number of bytes of each side's memory.
@@ -81,16 +81,16 @@ fn difference(update: u32, bytes: &[u8]) -> Option<usize> {
 fn serve(card: &Card, options: &Options) -> Outcome {
     let (listener, own) = (card.listen(&options.name)?, card.export(options.length(), card.hosts()?)?);
     print(&json!({ "listening": options.name }))?;
-    let request = listener.request(options.patience())?;
+    let request = listener.request_timeout(options.patience())?;
     let other = Handle::from_bytes(request.private())?;
     let flags = card.map(&other, 0, BYTES, Mode::Single)?;
     let connection = request.accept(&own.handle()?.to_bytes())?;
     let mut bytes = vec![0; options.bytes];
     for asked in 0..options.count {
-        flags.store_u32(ANSWERED, own.wait(ASKED, asked, options.patience())?)?;
+        flags.store_u32(ANSWERED, own.wait_timeout(ASKED, asked, options.patience())?)?;
     }
     for update in 0..options.updates {
-        let number = own.wait(ASKED, options.count + update, options.patience())?;
+        let number = own.wait_timeout(ASKED, options.count + update, options.patience())?;
         flags.store_u32(ANSWERED, number)?;
         own.read(BYTES, &mut bytes)?;
         if let Some(at) = difference(update, &bytes) {
@@ -99,7 +99,7 @@ fn serve(card: &Card, options: &Options) -> Outcome {
         flags.store_u32(VERIFIED, update + 1)?;
     }
     print(&json!({ "answered": options.count, "verified": options.updates }))?;
-    connection.wait_end(options.patience())?;
+    connection.wait_end_timeout(options.patience())?;
     Ok(())
 }
 
@@ -113,7 +113,7 @@ fn ask(card: &Card, options: &Options) -> Outcome {
     let mut number = 0;
     let mut say = || {
         flags.store_u32(ASKED, number + 1)?;
-        number = own.wait(ANSWERED, number, options.patience())?;
+        number = own.wait_timeout(ANSWERED, number, options.patience())?;
         Ok::<_, hamlyn::Error>(())
     };
     let mut times = Histogram::<u64>::new(3)?;
@@ -129,11 +129,11 @@ fn ask(card: &Card, options: &Options) -> Outcome {
         pages.write(0, &bytes)?;
         let begun = Instant::now();
         pages.send(0, options.bytes)?;
-        pages.wait_until_sent(options.patience())?;
+        pages.wait_until_sent_timeout(options.patience())?;
         say()?;
         // The pages have arrived, because later stores have. The comparison is not measured.
         sending += begun.elapsed();
-        own.wait(VERIFIED, update, options.patience())?;
+        own.wait_timeout(VERIFIED, update, options.patience())?;
     }
     connection.close(b"")?;
     let sent = u64::from(options.updates) * options.bytes as u64;

@@ -157,7 +157,7 @@ fn send_single(end: &End, count: u32) -> Outcome {
 fn receive_single(end: &End, count: u32) -> Outcome {
     let mut receiver = single::Receiver::new(end)?;
     for number in 0..count {
-        let message = receiver.wait()?;
+        let message = receiver.recv()?;
         // In place, a word at a time.
         let words = message.words().iter().take(message.len().div_ceil(8));
         let mut bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
@@ -175,7 +175,7 @@ fn receive_copies(end: &End, count: u32) -> Outcome {
     let mut receiver = single::Receiver::new(end)?;
     let mut bytes = vec![0; receiver.capacity()];
     for number in 0..count {
-        let length = receiver.receive(&mut bytes)?;
+        let length = receiver.recv_into(&mut bytes)?;
         if length != single_length(number) {
             return Err(format!("message {number} has {length} bytes").into());
         }
@@ -241,7 +241,7 @@ fn send_blocks(block: &mut SendBuffer, program: &mut nx::Node<'_>, count: u32) -
         sender.send(first, words as u32)?;
         // Later stores arrive after the block.
         while !sender.is_done() {
-            sender.wait(Some(Duration::from_secs(10)))?;
+            sender.wait_timeout(Duration::from_secs(10))?;
         }
         barrier(program)?;
         barrier(program)?;

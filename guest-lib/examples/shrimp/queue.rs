@@ -57,8 +57,8 @@ impl Options {
         if self.blocked { Mode::Blocked } else { Mode::Single }
     }
 
-    fn patience(&self) -> Option<Duration> {
-        Some(Duration::from_secs(self.timeout))
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout)
     }
 }
 
@@ -82,14 +82,14 @@ fn consume(card: &Card, options: &Options) -> Outcome {
     let own = card.export(LENGTH, card.hosts()?)?;
     let listener = card.listen(&options.name)?;
     print(&json!({ "listening": options.name }))?;
-    let request = listener.request(options.patience())?;
+    let request = listener.request_timeout(options.patience())?;
     let other = Handle::from_bytes(request.private())?;
     let handle = own.handle()?;
     let memory = card.share(own, &other, options.mode())?;
     let connection = request.accept(&handle.to_bytes())?;
     let mut taken = 0;
     while taken < options.count {
-        let produced = memory.wait(PRODUCED, taken, options.patience())?;
+        let produced = memory.wait_timeout(PRODUCED, taken, options.patience())?;
         while taken < produced {
             take(&memory, taken)?;
             taken += 1;
@@ -98,7 +98,7 @@ fn consume(card: &Card, options: &Options) -> Outcome {
     }
     print(&json!({ "taken": taken, "in_order": true }))?;
     // The last store has arrived when the producer has gone.
-    connection.wait_end(options.patience())?;
+    connection.wait_end_timeout(options.patience())?;
     Ok(())
 }
 
@@ -122,7 +122,7 @@ fn produce(card: &Card, options: &Options) -> Outcome {
     let mut taken = 0;
     for item in 0..options.count {
         while item - taken >= ROOM {
-            taken = memory.wait(TAKEN, taken, options.patience())?;
+            taken = memory.wait_timeout(TAKEN, taken, options.patience())?;
         }
         for index in 0..WORDS {
             memory.store_u64(place(item, index), word(item, index))?;
@@ -130,7 +130,7 @@ fn produce(card: &Card, options: &Options) -> Outcome {
         memory.store_u32(PRODUCED, item + 1)?;
     }
     while taken < options.count {
-        taken = memory.wait(TAKEN, taken, options.patience())?;
+        taken = memory.wait_timeout(TAKEN, taken, options.patience())?;
     }
     let each = begun.elapsed().as_nanos() as u64 / u64::from(options.count.max(1));
     print(&json!({ "produced": options.count, "ns_for_each": each }))?;

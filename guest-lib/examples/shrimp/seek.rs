@@ -12,16 +12,11 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 /// Connects to any host that has the name. A busy or paused machine may not answer in time that it
 /// has the name. So all hosts are asked again until `patience` runs out.
-pub(crate) fn seek(
-    card: &Card,
-    name: &str,
-    private: &[u8],
-    patience: Option<Duration>,
-) -> Outcome<Connection> {
+pub(crate) fn seek(card: &Card, name: &str, private: &[u8], patience: Duration) -> Outcome<Connection> {
     let begun = Instant::now();
-    let impatient = || patience.is_some_and(|patience| begun.elapsed() > patience);
+    let impatient = || begun.elapsed() > patience;
     loop {
-        match card.connect_any(card.hosts()?, name, private, patience) {
+        match card.connect_any_timeout(card.hosts()?, name, private, patience) {
             Err(Error::Ended(end))
                 if matches!(end.reason, EndReason::HostLost | EndReason::NoName) && !impatient() =>
             {

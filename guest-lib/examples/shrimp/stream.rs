@@ -13,7 +13,7 @@ const COUNT: usize = 0;
 /// a larger number.
 const ITEMS: usize = 4096;
 /// How long to wait for the next item.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Number of checks between two requests to the kernel to page out the pages.
 const BETWEEN_PAGE_OUTS: u32 = 16;
 
@@ -38,7 +38,7 @@ pub(crate) fn stream(mapping: &SendBuffer, count: u32) -> Outcome<Value> {
 pub(crate) fn follow(buffer: &ReceiveBuffer, count: u32) -> Outcome<Value> {
     let (mut seen, mut looks) = (0, 0_u32);
     while seen < count {
-        seen = buffer.wait(COUNT, seen, PATIENCE)?;
+        seen = buffer.wait_timeout(COUNT, seen, PATIENCE)?;
         expect(buffer, seen.into(), seen)?;
         looks += 1;
         if looks % BETWEEN_PAGE_OUTS == 0 {

@@ -90,13 +90,25 @@ impl Card {
         self.0.card().hosts()
     }
 
-    /// Returns the hosts that have a listener of this name. Waits for answers for at most
-    /// `timeout`.
+    /// Returns the hosts that have a listener of this name. Blocks until each host has answered. An
+    /// absent host never answers: the operating system gives it up after 8 s.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the name is too long; [`Error::System`].
-    pub fn find(&self, name: &str, timeout: Option<Duration>) -> Result<Found> {
-        self.0.card().find(name, timeout)
+    pub fn find(&self, name: &str) -> Result<Found> {
+        self.find_within(name, None)
+    }
+
+    /// As [`Card::find`], but waits for answers for at most `timeout`.
+    ///
+    /// # Errors
+    /// Those of [`Card::find`]. The end of `timeout` is not an error.
+    pub fn find_timeout(&self, name: &str, timeout: Duration) -> Result<Found> {
+        self.find_within(name, Some(timeout))
+    }
+
+    pub(super) fn find_within(&self, name: &str, timeout: Option<Duration>) -> Result<Found> {
+        self.0.card().find_within(name, timeout)
     }
 
     pub(super) fn listen(&self, name: &str) -> Result<Listener> {

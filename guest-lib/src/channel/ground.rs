@@ -64,17 +64,17 @@ pub(super) trait Ground: Shared + Debug + Send {
 
 /// A half on either ground.
 #[derive(Debug)]
-pub(super) enum Way<E, R> {
+pub(super) enum Half<E, R> {
     Express(E),
     Remote(R),
 }
 
 /// Calls a method of the half.
 macro_rules! half {
-    ($way:expr, $half:ident => $call:expr) => {
-        match $way {
-            $crate::channel::ground::Way::Express($half) => $call,
-            $crate::channel::ground::Way::Remote($half) => $call,
+    ($object:expr, $half:ident => $call:expr) => {
+        match $object {
+            $crate::channel::ground::Half::Express($half) => $call,
+            $crate::channel::ground::Half::Remote($half) => $call,
         }
     };
 }

@@ -91,8 +91,8 @@ impl Channel {
         let longest = half_of(sending.min(receiving));
         Self::new(
             longest,
-            sender::Way::Express(Sending::new(&common, Express::to(to.ring, rings), sending)),
-            receiver::Way::Express(Receiving::new(&common, Express::from(from.ring, hears), receiving)),
+            sender::Half::Express(Sending::new(&common, Express::to(to.ring, rings), sending)),
+            receiver::Half::Express(Receiving::new(&common, Express::from(from.ring, hears), receiving)),
         )
     }
 
@@ -100,15 +100,15 @@ impl Channel {
         let common = Common::new(Watch::over(connection), Vec::new());
         Self::new(
             half_of(capacity),
-            sender::Way::Remote(Sending::new(&common, Reached::to(to, capacity), capacity)),
-            receiver::Way::Remote(Receiving::new(&common, Reached::from(from, capacity), capacity)),
+            sender::Half::Remote(Sending::new(&common, Reached::to(to, capacity), capacity)),
+            receiver::Half::Remote(Receiving::new(&common, Reached::from(from, capacity), capacity)),
         )
     }
 
-    fn new(longest: u64, to: sender::Way, from: receiver::Way) -> Self {
+    fn new(longest: u64, to: sender::Half, from: receiver::Half) -> Self {
         Self {
-            sender: Sender { way: to, longest: longest as usize, begun: None },
-            receiver: Receiver { way: from, rest: Default::default(), taken: None },
+            sender: Sender { half: to, longest: longest as usize, begun: None },
+            receiver: Receiver { half: from, rest: Default::default(), taken: None },
         }
     }
 }
@@ -224,7 +224,7 @@ fn connect(
 fn connect_any(card: &Card, name: &str, options: Options, timeout: Option<Duration>) -> Result<Channel> {
     let deadline = Deadline::new(timeout);
     let at_most = |limit: Duration| Some(deadline.left().map_or(limit, |left| left.min(limit)));
-    let found = card.find(name, at_most(FIND_TIMEOUT))?;
+    let found = card.find_within(name, at_most(FIND_TIMEOUT))?;
     let mut failed = Error::Ended(connection::End { reason: EndReason::NoName, private: Vec::new() });
     for host in found.hosts.into_iter().chain(found.too_old) {
         deadline.check("listener that accepts")?;
@@ -238,7 +238,7 @@ fn connect_any(card: &Card, name: &str, options: Options, timeout: Option<Durati
 
 /// Requests a channel with this end. Returns `None` if the memory that both ends share is gone.
 fn ask(card: &Card, host: u32, name: &str, own: Own, deadline: Deadline) -> Result<Option<Channel>> {
-    let connection = card.begin_connect(host, name, &own.offer(card)?)?.finish(deadline.left())?;
+    let connection = card.begin_connect(host, name, &own.offer(card)?)?.finish_within(deadline.left())?;
     let answer = connection.private().to_vec();
     let joined = own.join(card, connection.host(), &Offer::from_bytes(&answer, card.number())?)?;
     Ok(joined.map(|joined| joined.over(connection)))
@@ -306,7 +306,7 @@ impl Listener {
         };
         let mut turn = self.listener.turn(timeout);
         loop {
-            match self.admit(self.listener.request(turn.left()).map_err(none_pending)?) {
+            match self.admit(self.listener.request_within(turn.left()).map_err(none_pending)?) {
                 // The peer has gone, or its request was not for a channel.
                 Ok(None) | Err(Error::Ended(_) | Error::NotConnected) => {}
                 Ok(Some(channel)) => return Ok(channel),

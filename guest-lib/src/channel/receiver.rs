@@ -24,25 +24,25 @@ const EMPTY: u32 = 64;
 /// ring is full.
 #[derive(Debug)]
 pub struct Receiver {
-    pub(super) way: Way,
+    pub(super) half: Half,
     /// For use as a byte stream: a partly read message, and the number of bytes read.
     pub(super) rest: (Vec<u8>, usize),
     /// The message that [`Receiver::take`] has returned.
     pub(super) taken: Option<Span>,
 }
 
-pub(super) type Way = ground::Way<Receiving<Express>, Receiving<Reached>>;
+pub(super) type Half = ground::Half<Receiving<Express>, Receiving<Reached>>;
 
 impl Receiver {
     /// Returns whether messages use express memory, with no card between the two ends.
     #[must_use]
     pub fn is_express(&self) -> bool {
-        matches!(self.way, Way::Express(_))
+        matches!(self.half, Half::Express(_))
     }
 
     /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
-        half!(&mut self.way, receiver => receiver.set_polling(polling));
+        half!(&mut self.half, receiver => receiver.set_polling(polling));
     }
 
     /// Returns the next message in place, or `None` if the peer has closed and everything was
@@ -82,7 +82,7 @@ impl Receiver {
     /// Returns the next message. The caller makes a [`Message`] of it, or releases it.
     #[inline(always)]
     pub(super) fn next(&mut self, wait: Wait) -> Result<Option<Span>> {
-        match half!(&mut self.way, receiver => receiver.next_known()) {
+        match half!(&mut self.half, receiver => receiver.next_known()) {
             None => self.find_next(wait),
             known => Ok(known),
         }
@@ -90,7 +90,7 @@ impl Receiver {
 
     /// Finds a message that is not known to exist.
     fn find_next(&mut self, wait: Wait) -> Result<Option<Span>> {
-        half!(&mut self.way, receiver => match wait {
+        half!(&mut self.half, receiver => match wait {
             Wait::Until(timeout) => receiver.wait(timeout),
             Wait::No => {
                 let next = match receiver.next()? {
@@ -109,7 +109,7 @@ impl Receiver {
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&mut self) -> Result<bool> {
-        half!(&mut self.way, receiver => receiver.arm())
+        half!(&mut self.half, receiver => receiver.arm())
     }
 
     /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable without
@@ -118,14 +118,14 @@ impl Receiver {
     /// # Errors
     /// [`Error::System`].
     pub fn file(&mut self) -> Result<BorrowedFd<'_>> {
-        half!(&mut self.way, receiver => receiver.file())
+        half!(&mut self.half, receiver => receiver.file())
     }
 
     /// Asks the operating system whether the connection has ended, for callers that do not poll the
     /// file. All calls know the answer from then on.
     #[doc(hidden)]
     pub fn peer_ended(&self) -> bool {
-        half!(&self.way, receiver => receiver.peer_ended())
+        half!(&self.half, receiver => receiver.peer_ended())
     }
 
     /// Returns the next message, for callers that cannot keep a borrow: C. Without `wait` the call
@@ -149,18 +149,18 @@ impl Receiver {
 
     #[inline(always)]
     fn data(&self, span: Span) -> &[AtomicU8] {
-        half!(&self.way, receiver => receiver.data(span))
+        half!(&self.half, receiver => receiver.data(span))
     }
 
     /// Fails if what was copied may not have been the message.
     #[inline(always)]
     fn confirm(&self) -> Result<()> {
-        half!(&self.way, receiver => receiver.confirm())
+        half!(&self.half, receiver => receiver.confirm())
     }
 
     #[inline(always)]
     fn release(&mut self, span: Span) {
-        half!(&mut self.way, receiver => receiver.release(span));
+        half!(&mut self.half, receiver => receiver.release(span));
     }
 }
 

@@ -12,6 +12,7 @@ use super::sending::Sending;
 use crate::core::copies;
 use crate::core::express::ring::Span;
 use crate::core::polling::Polling;
+use crate::core::waiting::at_once;
 use crate::error::{Error, Result, at_most, inside};
 
 /// The sending half of a [`super::Channel`].
@@ -20,13 +21,13 @@ use crate::error::{Error, Result, at_most, inside};
 /// [`crate::PeerLoss::Abandoned`] after all messages.
 #[derive(Debug)]
 pub struct Sender {
-    pub(super) way: Way,
+    pub(super) half: Half,
     pub(super) longest: usize,
     /// Room that [`Sender::begin`] has returned.
     pub(super) begun: Option<Span>,
 }
 
-pub(super) type Way = ground::Way<Sending<Express>, Sending<Reached>>;
+pub(super) type Half = ground::Half<Sending<Express>, Sending<Reached>>;
 
 /// How long a call waits: not at all, indefinitely, or for a time.
 #[derive(Clone, Copy)]
@@ -46,12 +47,12 @@ impl Sender {
     /// Returns whether messages use express memory, with no card between the two ends.
     #[must_use]
     pub fn is_express(&self) -> bool {
-        matches!(self.way, Way::Express(_))
+        matches!(self.half, Half::Express(_))
     }
 
     /// Sets how long blocking calls poll before they sleep.
     pub fn set_polling(&mut self, polling: Polling) {
-        half!(&mut self.way, sender => sender.set_polling(polling));
+        half!(&mut self.half, sender => sender.set_polling(polling));
     }
 
     /// Sends a message. Blocks while the ring has no space for it.
@@ -120,7 +121,7 @@ impl Sender {
     #[inline(always)]
     pub(super) fn reserve_with(&mut self, length: usize, wait: Wait) -> Result<Room<'_>> {
         self.begun = None;
-        let known = half!(&self.way, sender => sender.reserve_known(length as u64));
+        let known = half!(&self.half, sender => sender.reserve_known(length as u64));
         let span = match known.filter(|_| length <= self.longest) {
             Some(span) => span,
             None => self.find_room(length, wait)?,
@@ -131,7 +132,7 @@ impl Sender {
     /// Finds room that is not known to exist.
     fn find_room(&mut self, length: usize, wait: Wait) -> Result<Span> {
         at_most("length of a message", length as u64, self.longest as u64)?;
-        half!(&mut self.way, sender => match wait {
+        half!(&mut self.half, sender => match wait {
             Wait::No => sender
                 .reserve(length as u64)?
                 .ok_or(Error::WouldBlock { object: "bytes of the channel", limit: 0 }),
@@ -182,14 +183,14 @@ impl Sender {
     }
 
     fn flush_with(&mut self, timeout: Option<Duration>) -> Result<()> {
-        half!(&mut self.way, sender => sender.flush(timeout))
+        half!(&mut self.half, sender => sender.flush(timeout))
     }
 
     /// Returns the position of the last message that was sent: the number of bytes of the ring up
     /// to its end. Pass it to [`Sender::delivered`] to learn what has become of this message.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        half!(&self.way, sender => sender.sent())
+        half!(&self.half, sender => sender.sent())
     }
 
     /// Blocks until delivery of all messages up to a position is certain: the peer has received
@@ -221,7 +222,7 @@ impl Sender {
     }
 
     fn delivered_with(&mut self, position: u64, timeout: Option<Duration>) -> Result<()> {
-        half!(&mut self.way, sender => sender.delivered(position, timeout))
+        half!(&mut self.half, sender => sender.delivered(position, timeout))
     }
 
     /// Makes [`Sender::file`] readable once there is space for a message of `length` bytes, or the
@@ -234,7 +235,7 @@ impl Sender {
         at_most("length of a message", length as u64, self.longest as u64)?;
         // This may go past the room that was reserved.
         self.begun = None;
-        half!(&mut self.way, sender => sender.arm(length as u64))
+        half!(&mut self.half, sender => sender.arm(length as u64))
     }
 
     /// Returns this half's file, for `poll(2)`, mio and the like. It may be readable without
@@ -243,7 +244,7 @@ impl Sender {
     /// # Errors
     /// [`Error::System`].
     pub fn file(&mut self) -> Result<BorrowedFd<'_>> {
-        half!(&mut self.way, sender => sender.file())
+        half!(&mut self.half, sender => sender.file())
     }
 
     /// Returns the number of bytes sent and not yet known to be received, plus 8 for each message.
@@ -253,7 +254,7 @@ impl Sender {
     /// # Errors
     /// [`Error::Nonsense`] if the peer has stored an invalid value.
     pub fn bytes_behind(&mut self) -> Result<u64> {
-        half!(&mut self.way, sender => sender.behind())
+        half!(&mut self.half, sender => sender.behind())
     }
 
     /// Closes the channel in this direction: the peer receives all messages, and then `None`.
@@ -277,16 +278,16 @@ impl Sender {
     #[cfg(feature = "tokio")]
     pub(super) fn announce_end(&mut self) {
         self.begun = None;
-        half!(&mut self.way, sender => sender.announce_end());
+        half!(&mut self.half, sender => sender.announce_end());
     }
 
     fn close_with(mut self, timeout: Option<Duration>) -> Result<()> {
-        half!(&mut self.way, sender => sender.close(timeout))
+        half!(&mut self.half, sender => sender.close(timeout))
     }
 
     #[inline(always)]
     fn data(&self, span: Span) -> &[AtomicU8] {
-        half!(&self.way, sender => sender.data(span))
+        half!(&self.half, sender => sender.data(span))
     }
 
     /// Returns how many bytes of a stream are sent as one message: a part of the ring, so that both
@@ -294,11 +295,6 @@ impl Sender {
     pub(super) fn piece(&self) -> usize {
         (self.longest / 2).max(1)
     }
-}
-
-/// Turns the timeout of a call that must not wait into [`Error::WouldBlock`].
-pub(super) fn at_once<T>(object: &'static str, outcome: Result<T>) -> Result<T> {
-    outcome.map_err(|error| if error.is_timed_out() { Error::WouldBlock { object, limit: 0 } } else { error })
 }
 
 /// A byte stream: message boundaries are not preserved.
@@ -362,7 +358,7 @@ impl Room<'_> {
     /// [`Error::PeerLost`], [`Error::System`].
     #[inline]
     pub fn commit(self) -> Result<()> {
-        half!(&mut self.sender.way, sender => sender.commit(self.span))
+        half!(&mut self.sender.half, sender => sender.commit(self.span))
     }
 
     /// Queues the message until [`Sender::flush`] or the next commit, so that several messages
@@ -372,7 +368,7 @@ impl Room<'_> {
     /// [`Error::PeerLost`], [`Error::System`].
     #[inline]
     pub fn put(self) -> Result<()> {
-        half!(&mut self.sender.way, sender => sender.put(self.span));
+        half!(&mut self.sender.half, sender => sender.put(self.span));
         Ok(())
     }
 }

@@ -33,13 +33,13 @@ const SOON: Option<Duration> = Some(Duration::from_millis(20));
 
 /// A connection that the test ends.
 #[derive(Debug)]
-struct Told {
+struct FakeConnection {
     reason: AtomicU32,
     closed_with: Mutex<Option<Vec<u8>>>,
     file: OwnedFd,
 }
 
-impl Told {
+impl FakeConnection {
     fn new() -> Arc<Self> {
         Arc::new(Self { reason: AtomicU32::new(0), closed_with: Mutex::default(), file: event() })
     }
@@ -55,7 +55,7 @@ fn event() -> OwnedFd {
 }
 
 #[derive(Debug)]
-struct Parts(Arc<Told>);
+struct Parts(Arc<FakeConnection>);
 
 impl ConnectionParts for Parts {
     fn state(&self) -> Result<UlnConnectionState> {
@@ -158,8 +158,8 @@ impl Remote for Copies {
 struct Pair {
     sender: Sending<Reached>,
     receiver: Receiving<Reached>,
-    senders: Arc<Told>,
-    receivers: Arc<Told>,
+    senders: Arc<FakeConnection>,
+    receivers: Arc<FakeConnection>,
     senders_area: RingMemory,
     receivers_area: RingMemory,
     is_cut: Arc<AtomicBool>,
@@ -171,11 +171,11 @@ fn memory() -> RingMemory {
     RingMemory::over(Arc::new(Mapping::anonymous(4096 + CAPACITY as usize).unwrap())).unwrap()
 }
 
-fn common() -> (Arc<Common>, Arc<Told>) {
-    let told = Told::new();
-    let parts = Box::new(Parts(told.clone()));
+fn common() -> (Arc<Common>, Arc<FakeConnection>) {
+    let fake = FakeConnection::new();
+    let parts = Box::new(Parts(fake.clone()));
     let connection = Connection::new(parts, &UlnConnectionState::new_zeroed());
-    (Common::new(Watch::over(connection), Vec::new()), told)
+    (Common::new(Watch::over(connection), Vec::new()), fake)
 }
 
 fn pair() -> Pair {

@@ -10,9 +10,9 @@
 //! let mut events = Events::new(card.events(1024)?)?;
 //! events.queue().register(&endpoint, Interest::ALL, 7)?;
 //! loop {
-//!     let event = events.next().await?;
+//!     let event = events.recv().await?;
 //!     assert_eq!(event.token, 7);
-//!     while let Some(message) = endpoint.try_message() {
+//!     while let Some(message) = endpoint.try_recv_message() {
 //!         println!("{:?}", message.from);
 //!     }
 //! }
@@ -57,9 +57,9 @@ impl Events {
     ///
     /// # Errors
     /// The system's errors, if the card is gone.
-    pub async fn next(&mut self) -> io::Result<Event> {
+    pub async fn recv(&mut self) -> io::Result<Event> {
         loop {
-            if let Some(event) = self.queue.next() {
+            if let Some(event) = self.queue.try_recv() {
                 return Ok(event);
             }
             if self.queue.arm()? {

@@ -149,7 +149,7 @@ impl Remote for Half {
             transfers.push(Transfer::write(aperture, at as usize, &self.peer, at, length)?.quiet());
         }
         transfers.push(Transfer::write(aperture, slot, &self.peer, place(word) as u64, 8)?);
-        self.last.set(Some(self.dma.put_wait(&transfers, Some(PATIENCE))?));
+        self.last.set(Some(self.dma.put_chain_timeout(&transfers, PATIENCE)?));
         self.chains.set(chain + 1);
         Ok(())
     }
@@ -183,10 +183,10 @@ impl Remote for Half {
         if let Some(last) = self.last.get() {
             self.dma.is_done(last)?;
         }
-        self.own.endpoint.take_fault().map_or(Ok(()), |fault| Err(fault.into()))
+        self.own.endpoint.try_recv_fault().map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     fn finish(&self, limit: Option<Duration>) -> Result<()> {
-        self.last.get().map_or(Ok(()), |last| self.dma.wait(last, limit))
+        self.last.get().map_or(Ok(()), |last| self.dma.wait_within(last, limit))
     }
 }

@@ -48,9 +48,21 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::Ended`] if the request was refused, the port is not in use, or its owner ended
-    /// without an answer; [`Error::PeerLost`] if the host does not exist; [`Error::TimedOut`],
-    /// [`Error::OutOfRange`], [`Error::System`].
-    pub fn connect(&self, to: Address, told: &[u8], timeout: Option<Duration>) -> Result<Connection> {
+    /// without an answer; [`Error::PeerLost`] if the host does not exist; [`Error::OutOfRange`],
+    /// [`Error::System`].
+    pub fn connect(&self, to: Address, told: &[u8]) -> Result<Connection> {
+        self.connect_within(to, told, None)
+    }
+
+    /// As [`Endpoint::connect`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Endpoint::connect`].
+    pub fn connect_timeout(&self, to: Address, told: &[u8], timeout: Duration) -> Result<Connection> {
+        self.connect_within(to, told, Some(timeout))
+    }
+
+    fn connect_within(&self, to: Address, told: &[u8], timeout: Option<Duration>) -> Result<Connection> {
         let nonce = random_key()?;
         let request = payload(nonce, told)?;
         let core = self.core();
@@ -58,7 +70,7 @@ impl Endpoint {
         let deadline = Deadline::new(timeout);
         loop {
             deadline.check("answer to a request for a connection")?;
-            let message = self.message(deadline.left())?;
+            let message = self.recv_message_within(deadline.left())?;
             let (number, told) = parse(&message);
             if message.from.host != to.host || number != nonce {
                 continue;
@@ -77,16 +89,24 @@ impl Endpoint {
     /// endpoint is for requests.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
-    pub fn accept(&self, timeout: Option<Duration>) -> Result<Request> {
-        self.core().wait_until(MESSAGE, timeout, "request for a connection", || Ok(self.try_accept()))
+    /// [`Error::System`] if the card is gone.
+    pub fn accept(&self) -> Result<Request> {
+        self.core().wait_until(MESSAGE, None, "request for a connection", || Ok(self.try_accept()))
+    }
+
+    /// As [`Endpoint::accept`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Endpoint::accept`].
+    pub fn accept_timeout(&self, timeout: Duration) -> Result<Request> {
+        self.core().wait_until(MESSAGE, Some(timeout), "request for a connection", || Ok(self.try_accept()))
     }
 
     /// Returns the next connection request if there is one, without blocking.
     #[must_use]
     pub fn try_accept(&self) -> Option<Request> {
         loop {
-            let message = self.try_message()?;
+            let message = self.try_recv_message()?;
             if message.kind == MessageKind::Connect {
                 let (nonce, told) = parse(&message);
                 return Some(Request { listener: self.clone(), from: message.from, nonce, told });
@@ -233,7 +253,7 @@ impl Connection {
     fn listen(&self) -> MutexGuard<'_, Heard> {
         let mut heard = self.heard();
         while heard.waiting.len() < WAITING {
-            let Some(message) = self.endpoint.try_message() else { break };
+            let Some(message) = self.endpoint.try_recv_message() else { break };
             self.hear(&mut heard, &message);
         }
         heard
@@ -267,23 +287,35 @@ impl Connection {
 
     /// Takes the peer's next message, if there is one.
     #[must_use]
-    pub fn try_receive(&self) -> Option<[u8; TOLD_SIZE]> {
+    pub fn try_recv(&self) -> Option<[u8; TOLD_SIZE]> {
         self.listen().waiting.pop_front()
     }
 
     /// Takes the peer's next message; blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; the errors of [`Connection::check`].
-    pub fn receive(&self, timeout: Option<Duration>) -> Result<[u8; TOLD_SIZE]> {
+    /// The errors of [`Connection::check`].
+    pub fn recv(&self) -> Result<[u8; TOLD_SIZE]> {
+        self.recv_within(None)
+    }
+
+    /// As [`Connection::recv`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Connection::recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<[u8; TOLD_SIZE]> {
+        self.recv_within(Some(timeout))
+    }
+
+    fn recv_within(&self, timeout: Option<Duration>) -> Result<[u8; TOLD_SIZE]> {
         self.core().wait_until(MESSAGE, timeout, "message of the peer", || {
-            let message = self.try_receive();
+            let message = self.try_recv();
             if message.is_some() {
                 return Ok(message);
             }
             let ended = self.check();
             // A message may have arrived together with the end.
-            self.try_receive().map_or(ended.map(|()| None), |message| Ok(Some(message)))
+            self.try_recv().map_or(ended.map(|()| None), |message| Ok(Some(message)))
         })
     }
 
@@ -302,9 +334,17 @@ impl Connection {
     /// Blocks until the peer ends the connection.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
-    pub fn wait_end(&self, timeout: Option<Duration>) -> Result<PeerEnd> {
-        self.core().wait_until(MESSAGE, timeout, "end of the connection", || Ok(self.end()))
+    /// [`Error::System`] if the card is gone.
+    pub fn wait_end(&self) -> Result<PeerEnd> {
+        self.core().wait_until(MESSAGE, None, "end of the connection", || Ok(self.end()))
+    }
+
+    /// As [`Connection::wait_end`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Connection::wait_end`].
+    pub fn wait_end_timeout(&self, timeout: Duration) -> Result<PeerEnd> {
+        self.core().wait_until(MESSAGE, Some(timeout), "end of the connection", || Ok(self.end()))
     }
 
     /// Fails if the peer has ended the connection.

@@ -31,17 +31,17 @@ impl Dma {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] if the queue is full; [`Error::System`].
-    pub fn put(&self, transfer: &Transfer) -> Result<Requested> {
-        self.put_chain(std::slice::from_ref(transfer))
+    pub fn try_put(&self, transfer: &Transfer) -> Result<Requested> {
+        self.try_put_chain(std::slice::from_ref(transfer))
     }
 
-    /// Queues a chain of requests: if one fails, the rest are skipped
+    /// Queues a chain of requests, if there is room for all: if one fails, the rest are skipped
     /// ([`super::DmaError::Skipped`]). Returns the number of the last request.
     ///
     /// # Errors
-    /// Same as [`Dma::put`]; [`Error::OutOfRange`] if the chain is longer than the queue;
+    /// Same as [`Dma::try_put`]; [`Error::OutOfRange`] if the chain is longer than the queue;
     /// [`Error::Invalid`] if it is empty.
-    pub fn put_chain(&self, transfers: &[Transfer]) -> Result<Requested> {
+    pub fn try_put_chain(&self, transfers: &[Transfer]) -> Result<Requested> {
         let (core, mut queue) = (&self.core, self.core.dma());
         queue.harvest(core.state());
         queue.check_room(transfers.len())?;
@@ -56,12 +56,24 @@ impl Dma {
         Ok(last)
     }
 
-    /// Queues a chain of requests like [`Dma::put_chain`], and blocks until there is room.
+    /// Queues a chain of requests like [`Dma::try_put_chain`]; blocks until there is room.
     ///
     /// # Errors
-    /// Same as [`Dma::put_chain`], except [`Error::WouldBlock`]; [`Error::TimedOut`].
-    pub fn put_wait(&self, transfers: &[Transfer], timeout: Option<Duration>) -> Result<Requested> {
-        self.core.wait_until(DMA, timeout, "room for a DMA request", || match self.put_chain(transfers) {
+    /// Same as [`Dma::try_put_chain`], except [`Error::WouldBlock`].
+    pub fn put_chain(&self, transfers: &[Transfer]) -> Result<Requested> {
+        self.put_chain_within(transfers, None)
+    }
+
+    /// As [`Dma::put_chain`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Dma::put_chain`].
+    pub fn put_chain_timeout(&self, transfers: &[Transfer], timeout: Duration) -> Result<Requested> {
+        self.put_chain_within(transfers, Some(timeout))
+    }
+
+    fn put_chain_within(&self, transfers: &[Transfer], timeout: Option<Duration>) -> Result<Requested> {
+        self.core.wait_until(DMA, timeout, "room for a DMA request", || match self.try_put_chain(transfers) {
             Err(Error::WouldBlock { .. }) => Ok(None),
             other => other.map(Some),
         })
@@ -82,9 +94,20 @@ impl Dma {
     /// polled from time to time.
     ///
     /// # Errors
-    /// [`Error::Dma`] if the request failed; [`Error::TimedOut`]; [`Error::System`] if the card is
-    /// gone.
-    pub fn wait(&self, request: Requested, timeout: Option<Duration>) -> Result<()> {
+    /// [`Error::Dma`] if the request failed; [`Error::System`] if the card is gone.
+    pub fn wait(&self, request: Requested) -> Result<()> {
+        self.wait_within(request, None)
+    }
+
+    /// As [`Dma::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Dma::wait`].
+    pub fn wait_timeout(&self, request: Requested, timeout: Duration) -> Result<()> {
+        self.wait_within(request, Some(timeout))
+    }
+
+    pub(super) fn wait_within(&self, request: Requested, timeout: Option<Duration>) -> Result<()> {
         self.core
             .wait_until(DMA, timeout, "end of a DMA request", || Ok(self.is_done(request)?.then_some(())))
     }

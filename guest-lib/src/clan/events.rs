@@ -232,8 +232,7 @@ impl EventQueue {
     }
 
     /// Takes the next event, if there is one, without a system call.
-    #[allow(clippy::should_implement_trait, reason = "another look may find one after there was none")]
-    pub fn next(&mut self) -> Option<Event> {
+    pub fn try_recv(&mut self) -> Option<Event> {
         if let Some(event) = self.early.pop_front() {
             return Some(event);
         }
@@ -272,10 +271,10 @@ impl EventQueue {
 
     /// Takes the next event, and polls for it for up to `polling` (section 5.3: up to 15 us).
     pub fn poll(&mut self, polling: Duration) -> Option<Event> {
-        poll_until(Some(polling), || self.next())
+        poll_until(Some(polling), || self.try_recv())
     }
 
-    /// Sets how long [`EventQueue::wait`] polls before it sleeps.
+    /// Sets how long [`EventQueue::recv`] polls before it sleeps.
     pub fn set_polling(&mut self, polling: Polling) {
         self.poller.set(polling);
     }
@@ -283,16 +282,28 @@ impl EventQueue {
     /// Takes the next event. Polls for a while, then sleeps.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Event> {
+    /// [`Error::System`] if the card is gone.
+    pub fn recv(&mut self) -> Result<Event> {
+        self.recv_within(None)
+    }
+
+    /// As [`EventQueue::recv`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`EventQueue::recv`].
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Event> {
+        self.recv_within(Some(timeout))
+    }
+
+    fn recv_within(&mut self, timeout: Option<Duration>) -> Result<Event> {
         let deadline = Deadline::new(timeout);
         let poller = self.poller.clone();
-        let asleep = match poller.poll(timeout, || self.next()) {
+        let asleep = match poller.poll(timeout, || self.try_recv()) {
             Ok(event) => return Ok(event),
             Err(asleep) => asleep,
         };
         loop {
-            if let Some(event) = self.next() {
+            if let Some(event) = self.try_recv() {
                 asleep.found();
                 return Ok(event);
             }

@@ -13,7 +13,7 @@
 //! | wait; wait at user level | 3.3 | [`Tripwire::wait`], [`Tripwire::wait_until`] |
 //! | Tripset | 3.3 | [`Tripset`] |
 //! | endpoint | 3.1 | [`Endpoint`] |
-//! | 40-byte out-of-band messages | 3.1 | [`Endpoint::send_message`], [`Endpoint::message`] |
+//! | 40-byte out-of-band messages | 3.1 | [`Endpoint::send_message`], [`Endpoint::recv_message`] |
 //! | connection set-up | 3.1 | [`Endpoint::connect`], [`Endpoint::accept`] |
 //! | connection tear-down, exceptional conditions | 3.1 | [`Connection`] |
 //! | endpoint cache and reuse | 3.1 | [`EndpointCache`] |
@@ -30,7 +30,7 @@
 //! println!("give this to the sender: {}", aperture.descriptor()?);
 //! let mut ready = endpoint.tripwire(&Watch::local(&aperture, 0..8)?)?;
 //! let length =
-//!     ready.wait_until(None, || Ok(Some(aperture.load_u64(0)?).filter(|length| *length != 0)))?;
+//!     ready.wait_until(|| Ok(Some(aperture.load_u64(0)?).filter(|length| *length != 0)))?;
 //! let mut text = vec![0; length.min(4088) as usize];
 //! aperture.read(8, &mut text)?;
 //!

@@ -184,8 +184,20 @@ impl Tripwire {
     /// it fired. Polls for a short time before it sleeps.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<u32> {
+    /// [`Error::System`] if the card is gone.
+    pub fn wait(&mut self) -> Result<u32> {
+        self.wait_within(None)
+    }
+
+    /// As [`Tripwire::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Tripwire::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<u32> {
+        self.wait_within(Some(timeout))
+    }
+
+    fn wait_within(&mut self, timeout: Option<Duration>) -> Result<u32> {
         let core = self.core.clone();
         core.wait_until(self.bit(), timeout, "Tripwire that fires", || {
             Ok(Some(self.clear()).filter(|fired| *fired != 0))
@@ -197,8 +209,24 @@ impl Tripwire {
     /// Tripwire.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; the errors of `look`; [`Error::System`] if the card is gone.
-    pub fn wait_until<T>(
+    /// The errors of `look`; [`Error::System`] if the card is gone.
+    pub fn wait_until<T>(&mut self, look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+        self.wait_until_within(None, look)
+    }
+
+    /// As [`Tripwire::wait_until`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Tripwire::wait_until`].
+    pub fn wait_until_timeout<T>(
+        &mut self,
+        timeout: Duration,
+        look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.wait_until_within(Some(timeout), look)
+    }
+
+    fn wait_until_within<T>(
         &mut self,
         timeout: Option<Duration>,
         mut look: impl FnMut() -> Result<Option<T>>,
@@ -288,8 +316,20 @@ impl Tripset {
     /// that fired.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<usize>> {
+    /// [`Error::System`] if the card is gone.
+    pub fn wait(&mut self) -> Result<Vec<usize>> {
+        self.wait_within(None)
+    }
+
+    /// As [`Tripset::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Tripset::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Vec<usize>> {
+        self.wait_within(Some(timeout))
+    }
+
+    fn wait_within(&mut self, timeout: Option<Duration>) -> Result<Vec<usize>> {
         let core = self.tripwires[0].core.clone();
         let bits = self.tripwires.iter().map(Tripwire::bit).fold(0, |all, bit| all | bit);
         core.wait_until(bits, timeout, "Tripwire of a Tripset that fires", || {

@@ -49,7 +49,7 @@ pub(crate) struct SharedPages {
 pub(crate) trait AnyCard {
     fn host(&self) -> Result<Option<u32>>;
     fn hosts(&self) -> Result<Range<u32>>;
-    fn find(&self, name: &str, timeout: Option<Duration>) -> Result<Found>;
+    fn find_within(&self, name: &str, timeout: Option<Duration>) -> Result<Found>;
     fn listen(&self, name: &str) -> Result<Listener>;
     fn begin_connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Connecting>;
     /// Returns whether express memory is shared with the host.
@@ -68,8 +68,8 @@ impl<A: CardAttachment + ?Sized + 'static> AnyCard for Card<A> {
         self.hosts()
     }
 
-    fn find(&self, name: &str, timeout: Option<Duration>) -> Result<Found> {
-        self.find(name, timeout)
+    fn find_within(&self, name: &str, timeout: Option<Duration>) -> Result<Found> {
+        self.find_within(name, timeout)
     }
 
     fn listen(&self, name: &str) -> Result<Listener> {

@@ -70,6 +70,11 @@ impl Turn {
     }
 }
 
+/// Turns the timeout of a call that must not wait into [`Error::WouldBlock`].
+pub(crate) fn at_once<T>(object: &'static str, outcome: Result<T>) -> Result<T> {
+    outcome.map_err(|error| if error.is_timed_out() { Error::WouldBlock { object, limit: 0 } } else { error })
+}
+
 /// Treats a sleep that ended without news as success.
 pub(crate) fn slept(result: Result<()>) -> Result<()> {
     let quiet =

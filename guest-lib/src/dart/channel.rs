@@ -147,7 +147,7 @@ impl Half {
     /// Takes all records and counts the messages and answers that they report.
     fn take_records(&self) {
         let mut queue = self.queue.borrow_mut();
-        while let Some(record) = queue.next() {
+        while let Some(record) = queue.try_recv() {
             self.written.set(behind(&record, self.written.get(), self.capacity));
             if record.operand() == FENCE {
                 self.fences.set(self.fences.get().wrapping_add(1));
@@ -204,9 +204,8 @@ impl Remote for Half {
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) -> Result<()> {
         self.is_fenced.set(false);
         let (page, longest) = (PAGE as u64, u64::from(DART_LONGEST));
-        let send = |operation, from, to| {
-            self.connection.send_wait(&operation, page + from..page + to, Some(PATIENCE))
-        };
+        let send =
+            |operation, from, to| self.connection.send_timeout(&operation, page + from..page + to, PATIENCE);
         for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
             let head = piece.end.min(piece.start + longest);
             for at in (head..piece.end).step_by(DART_LONGEST as usize) {
@@ -221,7 +220,7 @@ impl Remote for Half {
         self.memory.store(word, value);
         let at = place(word) as u64;
         let store = Operation::write(at).mask(!0b11).tell();
-        self.connection.send_wait(&store, at..at + 8, Some(PATIENCE))
+        self.connection.send_timeout(&store, at..at + 8, PATIENCE)
     }
 
     fn load(&self, word: Word) -> u64 {

@@ -238,13 +238,14 @@ impl Connection {
         self.open.card.set_peer(&mut peer)
     }
 
-    /// Sends a message with these bytes of this end's endpoint, without a system call. The bytes
-    /// must not be changed before the message has left ([`Connection::wait_until_left`]).
+    /// Sends a message with these bytes of this end's endpoint, if fewer than the maximum number of
+    /// messages wait to leave. Makes no system call. The bytes must not be changed before the
+    /// message has left ([`Connection::wait_until_left`]).
     ///
     /// # Errors
     /// [`Error::PastEnd`]; [`Error::OutOfRange`] if there is more data than the operation takes;
     /// [`Error::WouldBlock`] if the maximum number of messages is waiting; [`Error::Broken`].
-    pub fn send(&self, operation: &Operation, data: Range<u64>) -> Result<()> {
+    pub fn try_send(&self, operation: &Operation, data: Range<u64>) -> Result<()> {
         let length = self.check(operation, &data)?;
         let mut sender = self.sender();
         self.check_room(&sender)?;
@@ -255,17 +256,24 @@ impl Connection {
     /// Sends a message; blocks while the maximum number of messages is waiting.
     ///
     /// # Errors
-    /// Same as [`Connection::send`]; [`Error::TimedOut`].
-    pub fn send_wait(
-        &self,
-        operation: &Operation,
-        data: Range<u64>,
-        timeout: Option<Duration>,
-    ) -> Result<()> {
+    /// Same as [`Connection::try_send`], except [`Error::WouldBlock`].
+    pub fn send(&self, operation: &Operation, data: Range<u64>) -> Result<()> {
+        self.send_within(operation, data, None)
+    }
+
+    /// As [`Connection::send`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Connection::send`].
+    pub fn send_timeout(&self, operation: &Operation, data: Range<u64>, timeout: Duration) -> Result<()> {
+        self.send_within(operation, data, Some(timeout))
+    }
+
+    fn send_within(&self, operation: &Operation, data: Range<u64>, timeout: Option<Duration>) -> Result<()> {
         let deadline = Deadline::new(timeout);
         loop {
             let known = self.left();
-            match self.send(operation, data.clone()) {
+            match self.try_send(operation, data.clone()) {
                 Err(Error::WouldBlock { .. }) => self.sleep(known, &deadline)?,
                 result => return result,
             }
@@ -281,7 +289,7 @@ impl Connection {
     /// of this end's endpoint, starting at `scratch`, until it has left.
     ///
     /// # Errors
-    /// Same as [`Connection::send`].
+    /// Same as [`Connection::try_send`].
     pub fn ask(&self, question: &Operation, answer: &Operation, bytes: u32, scratch: u64) -> Result<()> {
         at_most("bytes that are asked for", bytes.into(), DART_LONGEST.into())?;
         let mut sender = self.sender();
@@ -388,8 +396,20 @@ impl Connection {
     /// answer confirms that they were executed.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Broken`], [`Error::System`].
-    pub fn wait_until_left(&self, timeout: Option<Duration>) -> Result<()> {
+    /// [`Error::Broken`], [`Error::System`].
+    pub fn wait_until_left(&self) -> Result<()> {
+        self.wait_until_left_within(None)
+    }
+
+    /// As [`Connection::wait_until_left`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Connection::wait_until_left`].
+    pub fn wait_until_left_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_until_left_within(Some(timeout))
+    }
+
+    fn wait_until_left_within(&self, timeout: Option<Duration>) -> Result<()> {
         let (deadline, sent) = (Deadline::new(timeout), self.sender().sent);
         loop {
             let left = self.left();
@@ -409,8 +429,20 @@ impl Connection {
     /// notified of it, too.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Broken`], [`Error::System`].
-    pub fn wait_for_exception(&self, known: u32, timeout: Option<Duration>) -> Result<u32> {
+    /// [`Error::Broken`], [`Error::System`].
+    pub fn wait_for_exception(&self, known: u32) -> Result<u32> {
+        self.wait_for_exception_within(known, None)
+    }
+
+    /// As [`Connection::wait_for_exception`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Connection::wait_for_exception`].
+    pub fn wait_for_exception_timeout(&self, known: u32, timeout: Duration) -> Result<u32> {
+        self.wait_for_exception_within(known, Some(timeout))
+    }
+
+    fn wait_for_exception_within(&self, known: u32, timeout: Option<Duration>) -> Result<u32> {
         let deadline = Deadline::new(timeout);
         loop {
             let exceptions = self.state(DART_STATE_EXCEPTIONS);

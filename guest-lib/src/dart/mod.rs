@@ -28,7 +28,7 @@
 //! // Fetch and increment register 0 there: the answer creates an event here, with the old value.
 //! let question = Operation::answer(0).first(Step::Increment, Source::Operand, Target::I);
 //! connection.ask(&question, &Operation::registers(7).tell(), 0, 0)?;
-//! println!("it was {:?}", queue.wait(None)?.word(0));
+//! println!("it was {:?}", queue.recv()?.word(0));
 //! # Ok::<(), hamlyn::Error>(())
 //! ```
 

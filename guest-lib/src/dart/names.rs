@@ -1,5 +1,7 @@
 //! Connection set-up by name (section 6.3 of the Hamlyn paper, common to all cards of the family).
 
+use std::time::Duration;
+
 use super::address::Address;
 use super::card::Card;
 use super::connection::{Connection, ConnectionBuilder};
@@ -15,8 +17,32 @@ impl ConnectionBuilder {
     /// Same as [`ConnectionBuilder::open`], [`Connection::connect`] and the card's `connect`;
     /// [`crate::Error::Address`] if the listener's answer is not an address.
     pub fn reach(&self, card: &Card, host: u32, name: &str) -> Result<(Connection, Known)> {
+        self.reach_within(card, host, name, None)
+    }
+
+    /// As [`ConnectionBuilder::reach`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]; those of [`ConnectionBuilder::reach`].
+    pub fn reach_timeout(
+        &self,
+        card: &Card,
+        host: u32,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<(Connection, Known)> {
+        self.reach_within(card, host, name, Some(timeout))
+    }
+
+    fn reach_within(
+        &self,
+        card: &Card,
+        host: u32,
+        name: &str,
+        timeout: Option<Duration>,
+    ) -> Result<(Connection, Known)> {
         let own = self.open(host)?;
-        let known = card.connect(host, name, &own.address()?.to_bytes())?;
+        let known = card.begin_connect(host, name, &own.address()?.to_bytes())?.finish_within(timeout)?;
         own.connect(&Address::from_bytes(known.private())?)?;
         Ok((own, known))
     }

@@ -149,8 +149,7 @@ impl Queue {
     }
 
     /// Takes the next record, if there is one, without a system call.
-    #[allow(clippy::should_implement_trait, reason = "another look may find one after there was none")]
-    pub fn next(&mut self) -> Option<Record> {
+    pub fn try_recv(&mut self) -> Option<Record> {
         if !self.has_next() {
             return None;
         }
@@ -209,10 +208,10 @@ impl Queue {
 
     /// Takes the next record, and polls for it for up to `polling`.
     pub fn poll(&mut self, polling: Duration) -> Option<Record> {
-        poll_until(Some(polling), || self.next())
+        poll_until(Some(polling), || self.try_recv())
     }
 
-    /// Sets how long [`Queue::wait`] polls before it sleeps.
+    /// Sets how long [`Queue::recv`] polls before it sleeps.
     pub fn set_polling(&mut self, polling: Polling) {
         self.poller.set(polling);
     }
@@ -220,16 +219,28 @@ impl Queue {
     /// Takes the next record. Polls for a while, then sleeps.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Record> {
+    /// [`Error::System`] if the card is gone.
+    pub fn recv(&mut self) -> Result<Record> {
+        self.recv_within(None)
+    }
+
+    /// As [`Queue::recv`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Queue::recv`].
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Record> {
+        self.recv_within(Some(timeout))
+    }
+
+    pub(super) fn recv_within(&mut self, timeout: Option<Duration>) -> Result<Record> {
         let deadline = Deadline::new(timeout);
         let poller = self.poller.clone();
-        let asleep = match poller.poll(timeout, || self.next()) {
+        let asleep = match poller.poll(timeout, || self.try_recv()) {
             Ok(record) => return Ok(record),
             Err(asleep) => asleep,
         };
         loop {
-            if let Some(record) = self.next() {
+            if let Some(record) = self.try_recv() {
                 asleep.found();
                 return Ok(record);
             }

@@ -122,7 +122,7 @@ impl Own {
         let (mut mailbox, key) = (card.open_mailbox(records)?, random_key()?);
         mailbox.lock(key);
         // What came before that is for an earlier owner.
-        while mailbox.try_receive().is_some() {}
+        while mailbox.try_recv().is_some() {}
         let offer = Offer { mailbox: mailbox.number().into(), records: records.into(), key: key.into() };
         let memory = Mapping::anonymous(PAGE + capacity as usize);
         let memory = memory.map_err(Error::system("allocate a channel's ring"))?;
@@ -267,7 +267,7 @@ impl Half {
     /// Takes all messages, and reports them if that is due.
     fn take(&self) {
         let counts = &mut *self.counts.borrow_mut();
-        while let Some(message) = counts.mailbox.try_receive() {
+        while let Some(message) = counts.mailbox.try_recv() {
             // Others do not know the key. Their messages came before the mailbox was locked.
             if message.from == self.to && self.apply(counts, &message).is_none() {
                 self.failed.borrow_mut().get_or_insert("a message that is not of this channel");

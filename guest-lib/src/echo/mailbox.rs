@@ -13,7 +13,7 @@ use hamlyn_sys::{Access, Mapping};
 use super::Echo;
 use crate::core::attach::{CardAttachment, file_of};
 use crate::core::device::{Node, nanoseconds};
-use crate::core::waiting::Deadline;
+use crate::core::waiting::{Deadline, slept};
 use crate::error::{Result, at_most};
 
 /// Interval between two checks whether the card still exists.
@@ -160,7 +160,7 @@ impl Mailbox {
     }
 
     /// Returns the next message, if one has arrived.
-    pub fn try_receive(&mut self) -> Option<Message> {
+    pub fn try_recv(&mut self) -> Option<Message> {
         if !self.has_message() {
             return None;
         }
@@ -173,17 +173,29 @@ impl Mailbox {
         Some(Message { from: Address { host, mailbox }, data })
     }
 
-    /// Returns the next message. Blocks until one arrives, for at most `timeout`.
+    /// Returns the next message. Blocks until one arrives.
     ///
     /// # Errors
-    /// [`crate::Error::System`], of kind [`crate::ErrorKind::TimedOut`] or if the card is gone.
-    pub fn receive(&mut self, timeout: Option<Duration>) -> Result<Message> {
+    /// [`crate::Error::System`] if the card is gone.
+    pub fn recv(&mut self) -> Result<Message> {
+        self.recv_within(None)
+    }
+
+    /// As [`Mailbox::recv`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]; those of [`Mailbox::recv`].
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Message> {
+        self.recv_within(Some(timeout))
+    }
+
+    fn recv_within(&mut self, timeout: Option<Duration>) -> Result<Message> {
         let deadline = Deadline::new(timeout);
         loop {
-            if let Some(message) = self.try_receive() {
+            if let Some(message) = self.try_recv() {
                 return Ok(message);
             }
-            self.sleep(deadline.left())?;
+            slept(self.sleep(deadline.check("message")?))?;
         }
     }
 

@@ -6,7 +6,7 @@
 //! let card = Card::open(0)?;
 //! let mut mailbox = card.open_mailbox(64)?;
 //! mailbox.send(Address { host: 1, mailbox: 0 }, b"hello")?;
-//! let answer = mailbox.receive(None)?;
+//! let answer = mailbox.recv()?;
 //! println!("{:?} says {}", answer.from, String::from_utf8_lossy(&answer.data));
 //! # Ok::<(), hamlyn::Error>(())
 //! ```

@@ -385,17 +385,17 @@ impl Listener {
     /// The errors of [`StreamListener::accept`]. You can continue to accept after an error.
     pub async fn accept(&self) -> io::Result<Stream> {
         loop {
-            match self.listener.accept(Some(Duration::ZERO)) {
+            match self.listener.try_accept() {
                 Ok(pair) => return Stream::new(&self.hub, pair),
-                Err(Error::TimedOut { .. }) => {}
+                Err(Error::WouldBlock { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
             let mut readable = self.file.readable().await?;
             // Clear readiness before looking again: a later request makes the file readable again.
             readable.clear_ready();
-            match self.listener.accept(Some(Duration::ZERO)) {
+            match self.listener.try_accept() {
                 Ok(pair) => return Stream::new(&self.hub, pair),
-                Err(Error::TimedOut { .. }) => {}
+                Err(Error::WouldBlock { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }

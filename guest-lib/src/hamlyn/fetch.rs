@@ -116,11 +116,19 @@ impl Fetch {
         self.handle.arm()
     }
 
-    /// Waits for the old value of the word. `None` waits forever.
+    /// Waits for the old value of the word.
     ///
     /// # Errors
-    /// The errors of [`Fetch::value`], and [`Error::TimedOut`].
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<u64> {
-        self.handle.wait_for("answer to a fetch-and-op", timeout, Handle::fetched)
+    /// The errors of [`Fetch::value`].
+    pub fn wait(&self) -> Result<u64> {
+        self.handle.wait_for("answer to a fetch-and-op", None, Handle::fetched)
+    }
+
+    /// As [`Fetch::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Fetch::wait`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<u64> {
+        self.handle.wait_for("answer to a fetch-and-op", Some(timeout), Handle::fetched)
     }
 }

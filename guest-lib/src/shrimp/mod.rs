@@ -30,7 +30,7 @@
 //! let card = Card::open_default()?;
 //! let buffer = card.export(4096, card.hosts()?)?;
 //! println!("give this to the sender: {}", buffer.handle()?);
-//! let length = buffer.wait(0, 0, None)?;
+//! let length = buffer.wait(0, 0)?;
 //! let mut text = vec![0; length.min(4092) as usize];
 //! buffer.read(4, &mut text)?;
 //!

@@ -149,7 +149,7 @@ impl ReceiveBuffer {
     }
 
     /// Blocks while the four bytes at `offset`, a multiple of 4, equal `value`, and returns their
-    /// new value. Polls for a while before it sleeps. Without a timeout, it waits forever.
+    /// new value. Polls for a while before it sleeps.
     ///
     /// Section 4.2: through the page's command page, the process asks the card for an interrupt at
     /// the next arrival there. It sleeps in the driver until then.
@@ -157,9 +157,20 @@ impl ReceiveBuffer {
     /// The loss of the writer is not an arrival: keep a connection, or set a timeout.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::System`] if the
-    /// card is gone.
-    pub fn wait(&self, offset: usize, value: u32, timeout: Option<Duration>) -> Result<u32> {
+    /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::System`] if the card is gone.
+    pub fn wait(&self, offset: usize, value: u32) -> Result<u32> {
+        self.wait_within(offset, value, None)
+    }
+
+    /// As [`ReceiveBuffer::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`ReceiveBuffer::wait`].
+    pub fn wait_timeout(&self, offset: usize, value: u32, timeout: Duration) -> Result<u32> {
+        self.wait_within(offset, value, Some(timeout))
+    }
+
+    pub(super) fn wait_within(&self, offset: usize, value: u32, timeout: Option<Duration>) -> Result<u32> {
         self.check::<u32>(offset)?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let look = || Some(self.load::<u32>(offset)).filter(|now| *now != value);

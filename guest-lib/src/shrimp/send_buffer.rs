@@ -297,9 +297,21 @@ impl SendBuffer {
     /// memory may be changed, and later stores arrive after it.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`MappingError::TakenBack`] or [`MappingError::Lost`] if the bytes were
-    /// discarded, or may have been; [`Error::System`] if the card is gone.
-    pub fn wait_until_sent(&self, timeout: Option<Duration>) -> Result<()> {
+    /// [`MappingError::TakenBack`] or [`MappingError::Lost`] if the bytes were discarded, or may
+    /// have been; [`Error::System`] if the card is gone.
+    pub fn wait_until_sent(&self) -> Result<()> {
+        self.wait_until_sent_within(None)
+    }
+
+    /// As [`SendBuffer::wait_until_sent`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`SendBuffer::wait_until_sent`].
+    pub fn wait_until_sent_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_until_sent_within(Some(timeout))
+    }
+
+    fn wait_until_sent_within(&self, timeout: Option<Duration>) -> Result<()> {
         self.wait_until_read(timeout)?;
         self.check()
     }

@@ -77,9 +77,21 @@ impl Shared {
     ///
     /// # Errors
     /// Same as [`ReceiveBuffer::wait`].
-    pub fn wait(&self, offset: usize, value: u32, timeout: Option<Duration>) -> Result<u32> {
+    pub fn wait(&self, offset: usize, value: u32) -> Result<u32> {
+        self.wait_within(offset, value, None)
+    }
+
+    /// As [`Shared::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Shared::wait`].
+    pub fn wait_timeout(&self, offset: usize, value: u32, timeout: Duration) -> Result<u32> {
+        self.wait_within(offset, value, Some(timeout))
+    }
+
+    fn wait_within(&self, offset: usize, value: u32, timeout: Option<Duration>) -> Result<u32> {
         self.out.settle();
-        self.own.wait(offset, value, timeout)
+        self.own.wait_within(offset, value, timeout)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{End, LENGTH, connect, end, net};
 
 const SCRATCH: u64 = LENGTH as u64 / 2;
 /// No wait is needed: messages are executed as soon as they are sent.
-const NOW: Option<Duration> = Some(Duration::ZERO);
+const NOW: Duration = Duration::ZERO;
 const REGISTER: u8 = 5;
 
 /// Returns one of a card's counters.
@@ -54,7 +54,7 @@ fn two() -> (Vec<Card>, End, End) {
 #[test]
 fn caller_operations_cost_the_documented_messages() {
     let (cards, one, _other) = two();
-    let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(Some(Duration::from_secs(60)));
+    let mut caller = Caller::new(one.connection, one.events, SCRATCH).with_timeout(Duration::from_secs(60));
     let lock = Lock::new(LockRegisters { tickets: 0, turn: 1 });
     let (from, to) = (&cards[0], &cards[1]);
     costs("lock that is free", 1, from, to, || lock.lock(&mut caller).unwrap());
@@ -69,9 +69,9 @@ fn barrier_takes_one_message_each_way() {
     let (cards, one, other) = two();
     let mut barrier = Barrier::new(vec![other.connection], other.events, REGISTER).unwrap();
     let mut member = Member::new(one.connection, one.events, REGISTER);
-    let come = || assert!(member.wait(NOW).unwrap_err().is_timed_out());
+    let come = || assert!(member.wait_timeout(NOW).unwrap_err().is_timed_out());
     costs("arrival at a barrier", 1, &cards[0], &cards[1], come);
-    let release = || assert_eq!(barrier.release(Some(Duration::from_secs(60))).unwrap(), 1);
+    let release = || assert_eq!(barrier.release_timeout(Duration::from_secs(60)).unwrap(), 1);
     costs("release from it", 1, &cards[1], &cards[0], release);
 }
 
@@ -80,8 +80,8 @@ fn a_call_takes_a_message_and_one_back() {
     let (cards, one, other) = two();
     let mut server = Server::new(other.endpoint, vec![other.connection], other.events, 64);
     let mut client = Client::new(one.connection, one.endpoint, one.events, 0, 64);
-    let call = || assert!(client.call(b"question", NOW).unwrap_err().is_timed_out());
+    let call = || assert!(client.call_timeout(b"question", NOW).unwrap_err().is_timed_out());
     costs("call", 1, &cards[0], &cards[1], call);
-    let asked = server.next(Some(Duration::from_secs(60))).unwrap();
+    let asked = server.recv_timeout(Duration::from_secs(60)).unwrap();
     costs("its result", 1, &cards[1], &cards[0], || server.answer(&asked, b"answer").unwrap());
 }

@@ -10,10 +10,10 @@ use hamlyn::{Error, ErrorKind};
 use crate::{End, LENGTH, connect, end, net, pair};
 
 /// Timeout for what does not arrive.
-const MOMENT: Option<Duration> = Some(Duration::from_millis(50));
+const MOMENT: Duration = Duration::from_millis(50);
 /// Timeout for what must arrive.
-const LONG: Option<Duration> = Some(Duration::from_secs(60));
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const LONG: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 const LOG: Log = Log { tail: 8, step: 9, end: 10 };
 const PRIORITY: PriorityRegisters = PriorityRegisters { tail: 1, most: 2, step: 3 };
 const SCRATCH: u64 = LENGTH as u64 / 2;
@@ -40,9 +40,9 @@ fn connection_requires_parts_of_one_open_card() {
 #[test]
 fn fetch_returns_old_and_new_value() {
     let [one, other] = pair();
-    let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
+    let mut caller = Caller::new(one.connection, one.events, SCRATCH).with_timeout(MOMENT);
     // Other records in the caller's queue are not answers.
-    other.connection.send(&Operation::registers(999).tell(), 0..0).unwrap();
+    other.connection.try_send(&Operation::registers(999).tell(), 0..0).unwrap();
     assert_eq!(caller.fetch(3, Step::Add, 5).unwrap(), (0, 5));
     assert_eq!(caller.fetch(3, Step::Increment, 0).unwrap(), (5, 6));
     assert_eq!(caller.fetch(3, Step::Maximum, 4).unwrap(), (6, 6));
@@ -62,7 +62,7 @@ fn reads_return_exactly_the_requested_bytes() {
     other.endpoint.write(0, &pattern).unwrap();
     // At the very end of the other end's memory, after which there is nothing.
     other.endpoint.write(LENGTH - 8, &[9; 8]).unwrap();
-    let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
+    let mut caller = Caller::new(one.connection, one.events, SCRATCH).with_timeout(MOMENT);
     for (from, length) in [(0, 32), (4, 1), (100, 31), (64, 0)] {
         let mut found = vec![0; length];
         caller.read(from, &mut found).unwrap();
@@ -86,7 +86,7 @@ fn reads_return_exactly_the_requested_bytes() {
 #[test]
 fn refused_question_fails_and_next_one_succeeds() {
     let [one, other] = pair();
-    let mut caller = Caller::new(one.connection, one.events, SCRATCH).timeout(MOMENT);
+    let mut caller = Caller::new(one.connection, one.events, SCRATCH).with_timeout(MOMENT);
     for round in 1..4 {
         assert!(matches!(caller.fetch(16, Step::Add, 1), Err(Error::Trap(Trap::Index))));
         assert_eq!(caller.connection().status().traps, round);
@@ -102,7 +102,7 @@ fn refused_question_fails_and_next_one_succeeds() {
 fn apart() -> (Caller, Arc<Connection>, End) {
     let cards = net::cards(2);
     let (one, other) = (end(&cards[0], 1), end(&cards[1], 0));
-    let caller = Caller::new(one.connection.clone(), one.events, SCRATCH).timeout(MOMENT);
+    let caller = Caller::new(one.connection.clone(), one.events, SCRATCH).with_timeout(MOMENT);
     (caller, one.connection, other)
 }
 
@@ -180,7 +180,7 @@ fn a_full_queue_holds_items_back_in_order() {
     loop {
         let at = put % 1024 * 8;
         one.endpoint.write(at as usize, &(put * 3).to_le_bytes()).unwrap();
-        match producer.put(put, at, 8, Some(Duration::from_millis(50))) {
+        match producer.put_timeout(put, at, 8, Duration::from_millis(50)) {
             Ok(()) => put += 1,
             Err(error) => {
                 assert!(error.is_timed_out(), "{error}");
@@ -192,13 +192,13 @@ fn a_full_queue_holds_items_back_in_order() {
     // More than the queue has room for; 64 of them must still be fetched from this end's memory.
     assert!(put > 16 + 64);
     for number in 0..put {
-        let record = other.events.wait(LONG).unwrap();
+        let record = other.events.recv_timeout(LONG).unwrap();
         assert_eq!(record.operand(), number);
         assert_eq!(record.word(0), Some(number * 3));
     }
-    assert!(other.events.next().is_none());
-    producer.put(put, 0, 8, LONG).unwrap();
-    assert_eq!(other.events.wait(LONG).unwrap().operand(), put);
+    assert!(other.events.try_recv().is_none());
+    producer.put_timeout(put, 0, 8, LONG).unwrap();
+    assert_eq!(other.events.recv_timeout(LONG).unwrap().operand(), put);
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn only_most_urgent_entries_cause_events() {
     for priority in [3, 2, 5, 5, 1, 9] {
         one.endpoint.write(0, &[priority as u8; 24]).unwrap();
         urgent.put(&one.endpoint, 0, priority).unwrap();
-        told += u64::from(other.events.next().is_some());
+        told += u64::from(other.events.try_recv().is_some());
     }
     // 3, 5 and 9.
     assert_eq!(told, 3);
@@ -221,7 +221,7 @@ fn only_most_urgent_entries_cause_events() {
     assert_eq!(urgent.put(&one.endpoint, 0, 0).unwrap_err().kind(), ErrorKind::Invalid);
     // The backlog is empty, so any entry causes an event.
     urgent.put(&one.endpoint, 0, 1).unwrap();
-    assert!(other.events.next().is_some());
+    assert!(other.events.try_recv().is_some());
     assert_eq!(backlog.take(&other.endpoint).unwrap().len(), 1);
     assert!(backlog.take(&other.endpoint).unwrap().is_empty());
 }
@@ -231,22 +231,22 @@ fn earlier_refusal_does_not_fail_a_later_question() {
     let [one, mut other] = pair();
     // A log that is full from the beginning.
     LOG.set(&other.connection, 1024, 12, 0).unwrap();
-    let tell = || one.connection.send(&Operation::registers(0).tell(), 0..0).unwrap();
+    let tell = || one.connection.try_send(&Operation::registers(0).tell(), 0..0).unwrap();
     // The other end's queue is full, and one record waits. It is followed by an append that is
     // refused, and by another record that waits for room.
     (0..17).for_each(|_| tell());
     Appender::new(one.connection.clone(), LOG, 12).append(0).unwrap();
     tell();
-    let mut caller = Caller::new(one.connection.clone(), one.events, SCRATCH).timeout(PATIENCE);
+    let mut caller = Caller::new(one.connection.clone(), one.events, SCRATCH).with_timeout(PATIENCE);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            other.events.next().unwrap();
+            other.events.try_recv().unwrap();
             while one.connection.status().traps == 0 {
                 std::thread::yield_now();
             }
             // Time for the caller to see the refusal.
-            std::thread::sleep(MOMENT.unwrap());
-            other.events.next().unwrap();
+            std::thread::sleep(MOMENT);
+            other.events.try_recv().unwrap();
         });
         assert_eq!(caller.fetch(3, Step::Add, 5).unwrap(), (0, 5));
     });

@@ -29,7 +29,7 @@ fn no_participant_leaves_before_all_have_entered() {
                 scope.spawn(move || {
                     for round in 1..=ROUNDS {
                         entered.fetch_add(1, Ordering::SeqCst);
-                        barrier.wait(None).unwrap();
+                        barrier.wait().unwrap();
                         let entered = entered.load(Ordering::SeqCst) as usize;
                         assert!(entered >= count * round as usize, "{entered} in round {round} of {count}");
                         assert!(entered <= count * (round as usize + 1));
@@ -45,23 +45,23 @@ fn no_participant_leaves_before_all_have_entered() {
 fn a_time_out_leaves_the_round_entered() {
     let card = Card::attached(Fake::default().share());
     let mut participants = participants(&card, 3);
-    let now = Some(Duration::ZERO);
+    let now = Duration::ZERO;
     for round in 1..=5 {
         for _ in 0..3 {
-            let error = participants[0].wait(now).unwrap_err();
+            let error = participants[0].wait_timeout(now).unwrap_err();
             assert_eq!(error.to_string(), "no other participants within 0ns");
-            assert!(participants[1].wait(now).unwrap_err().is_timed_out());
+            assert!(participants[1].wait_timeout(now).unwrap_err().is_timed_out());
         }
-        participants[2].wait(now).unwrap();
+        participants[2].wait_timeout(now).unwrap();
         // It is exactly one round ahead now.
-        assert!(participants[2].wait(now).unwrap_err().is_timed_out());
-        participants[1].wait(now).unwrap();
-        participants[0].wait(now).unwrap();
+        assert!(participants[2].wait_timeout(now).unwrap_err().is_timed_out());
+        participants[1].wait_timeout(now).unwrap();
+        participants[0].wait_timeout(now).unwrap();
         assert_eq!(participants[2].rounds(), 2 * round - 1);
-        assert!(participants[0].wait(now).unwrap_err().is_timed_out());
-        participants[1].wait(now).unwrap();
-        participants[0].wait(now).unwrap();
-        participants[2].wait(now).unwrap();
+        assert!(participants[0].wait_timeout(now).unwrap_err().is_timed_out());
+        participants[1].wait_timeout(now).unwrap();
+        participants[0].wait_timeout(now).unwrap();
+        participants[2].wait_timeout(now).unwrap();
         assert!(participants.iter().all(|participant| participant.rounds() == 2 * round));
     }
 }

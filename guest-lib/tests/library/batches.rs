@@ -81,7 +81,7 @@ fn a_batch_larger_than_the_queue_is_divided() {
     fake.hold(false);
     let all = terminus.send_batch(&requests).unwrap();
     assert_eq!(all.iter().map(|handle| handle.context()).max(), Some(1199));
-    all.iter().for_each(|handle| handle.wait(None).unwrap());
+    all.iter().for_each(|handle| handle.wait().unwrap());
     let mut came = Vec::new();
     while queue.try_recv_many(&mut came, 256).unwrap_or(1) > 0 {}
     assert_eq!(words(&came)[came.len() - 200..], (0..200).collect::<Vec<u32>>());

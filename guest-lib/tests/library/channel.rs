@@ -189,7 +189,7 @@ fn malformed_requests_do_not_end_a_listener() {
         let asked = here.begin_connect(OTHER, "name", &[&head[..], &address].concat()).unwrap();
         let none = listener.accept_timeout(Duration::from_millis(20)).map(drop).unwrap_err();
         assert!(none.is_timed_out(), "{none}");
-        assert!(asked.finish(Some(PATIENCE)).is_err());
+        assert!(asked.finish_timeout(PATIENCE).is_err());
     }
 }
 

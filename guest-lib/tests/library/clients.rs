@@ -10,7 +10,7 @@ use hamlyn::{Card, Error, ErrorKind, Manager, PeerLoss, Polling};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Watchdog timeout, which is never reached.
-const WATCHDOG: Option<Duration> = Some(Duration::from_secs(60));
+const WATCHDOG: Duration = Duration::from_secs(60);
 
 fn manager() -> (Fake, Manager) {
     let fake = Fake::default();
@@ -34,7 +34,7 @@ fn one_manager_serves_a_thousand_streams() {
         sender.flush().unwrap();
     }
     for (client, (_, receiver)) in (0_u32..).zip(&ends) {
-        assert_eq!(receiver.try_receive().unwrap().unwrap().to_vec(), client.to_le_bytes());
+        assert_eq!(receiver.try_recv().unwrap().unwrap().to_vec(), client.to_le_bytes());
     }
 }
 
@@ -43,7 +43,7 @@ fn io_errors_of_a_stream_keep_their_kind() {
     let (_fake, manager) = manager();
     let mut receiver = StreamReceiver::create(&manager).unwrap();
     let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
-    sender.set_timeout(Some(Duration::from_millis(1)));
+    sender.set_write_timeout(Some(Duration::from_millis(1)));
     let all = sender.write_all(&[7; 1 << 20]).unwrap_err();
     assert_eq!(all.kind(), IoKind::TimedOut);
     receiver.peer_lost(PeerLoss::Host);
@@ -76,7 +76,7 @@ fn any_queue_wakes_a_sleeper() {
     let sender = DatagramSender::new(&manager);
     for place in places.iter().rev() {
         std::thread::scope(|scope| {
-            let received = scope.spawn(|| place.receive(WATCHDOG).unwrap().to_vec());
+            let received = scope.spawn(|| place.recv_timeout(WATCHDOG).unwrap().to_vec());
             let _ = sender.send(&place.ticket().unwrap(), b"go", 0, None).unwrap();
             assert_eq!(received.join().unwrap(), b"go");
         });
@@ -94,7 +94,7 @@ fn sleepers_see_messages_dispatched_by_other_threads() {
             let (tickets, sender) = (&tickets, &sender);
             scope.spawn(move || {
                 for _ in 0..200 {
-                    place.receive(WATCHDOG).unwrap();
+                    place.recv_timeout(WATCHDOG).unwrap();
                     place.rearm();
                     let _ = sender.send(&tickets[(number + 1) % tickets.len()], b"go", 0, None).unwrap();
                 }
@@ -139,22 +139,22 @@ fn waker_wakes_a_sleeping_thread() {
         );
     };
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| place.receive(WATCHDOG).map(|_| ()).unwrap_err());
+        let sleeper = scope.spawn(|| place.recv_timeout(WATCHDOG).map(|_| ()).unwrap_err());
         waker.wake();
         woken(sleeper.join().unwrap());
     });
     // It also wakes a thread that is about to sleep.
     waker.wake();
     waker.wake();
-    woken(place.receive(WATCHDOG).map(|_| ()).unwrap_err());
+    woken(place.recv_timeout(WATCHDOG).map(|_| ()).unwrap_err());
     waker.wake();
-    manager.wait(WATCHDOG).unwrap();
-    let soon = Some(Duration::from_millis(1));
-    assert_eq!(manager.wait(soon).unwrap_err().kind(), ErrorKind::TimedOut);
+    manager.wait_timeout(WATCHDOG).unwrap();
+    let soon = Duration::from_millis(1);
+    assert_eq!(manager.wait_timeout(soon).unwrap_err().kind(), ErrorKind::TimedOut);
     // A message that has arrived comes first.
     let _ = DatagramSender::new(&manager).send(&place.ticket().unwrap(), b"go", 0, None).unwrap();
     waker.wake();
-    assert_eq!(place.receive(WATCHDOG).unwrap().to_vec(), b"go");
+    assert_eq!(place.recv_timeout(WATCHDOG).unwrap().to_vec(), b"go");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn stream_wait_ends_when_another_thread_loses_peer() {
     let (_fake, manager) = manager();
     let receiver = StreamReceiver::create(&manager).unwrap();
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| receiver.receive(WATCHDOG).map(|_| ()).unwrap_err());
+        let sleeper = scope.spawn(|| receiver.recv_timeout(WATCHDOG).map(|_| ()).unwrap_err());
         receiver.peer_lost(PeerLoss::Process);
         assert_eq!(sleeper.join().unwrap().kind(), ErrorKind::PeerLost);
     });
@@ -208,11 +208,11 @@ fn failed_send_gives_the_buffer_back() {
     fake.hold(true);
     let buffer = manager.allocate(1000).unwrap();
     let sent = sender.send_buffer(&place.ticket().unwrap(), buffer, 0, None).unwrap();
-    let soon = Some(Duration::from_millis(1));
-    let failed = sent.wait(soon).unwrap_err();
+    let soon = Duration::from_millis(1);
+    let failed = sent.wait_timeout(soon).unwrap_err();
     assert!(failed.error.is_timed_out());
     fake.hold(false);
-    assert_eq!(failed.back.wait(None).unwrap().len(), 1000);
+    assert_eq!(failed.back.wait().unwrap().len(), 1000);
 }
 
 #[test]
@@ -225,12 +225,11 @@ fn full_stream_returns_the_buffer_and_stops_sending() {
     let failed = sender.try_send_buffer(buffer).unwrap_err();
     assert!(failed.error.is_would_block());
     assert_eq!(sender.accepted(), 0);
-    sender.set_timeout(Some(Duration::from_millis(1)));
-    let mut failed = sender.send_buffer(failed.back).unwrap_err();
+    let mut failed = sender.send_buffer_timeout(failed.back, Duration::from_millis(1)).unwrap_err();
     assert!(failed.error.is_timed_out());
     assert_eq!(sender.accepted(), 15 * 16 * 1024);
     failed.back.write(0, b"it is mine again").unwrap();
-    let number = receiver.receive(None).unwrap().unwrap().number();
+    let number = receiver.recv().unwrap().unwrap().number();
     receiver.release(number).unwrap();
     let little = manager.allocate(1).unwrap();
     drop(sender.try_send_buffer(little).unwrap());
@@ -263,7 +262,7 @@ fn ready_returns_tokens_of_objects_with_news() {
     for _ in 0..4 {
         stream.send(b"x").unwrap();
         stream.flush().unwrap();
-        let number = receiver.receive(WATCHDOG).unwrap().unwrap().number();
+        let number = receiver.recv_timeout(WATCHDOG).unwrap().unwrap().number();
         receiver.release(number).unwrap();
     }
     manager.poll_all().unwrap();
@@ -284,7 +283,7 @@ fn receiver_is_ready_once_it_can_return_tickets() {
     stream.set_token(2);
     stream.send(b"x").unwrap();
     stream.flush().unwrap();
-    let number = receiver.receive(WATCHDOG).unwrap().unwrap().number();
+    let number = receiver.recv_timeout(WATCHDOG).unwrap().unwrap().number();
     let _ = (manager.ready(), manager.arm().unwrap());
 
     // The work queue is full, so the sender cannot be notified.
@@ -297,7 +296,7 @@ fn receiver_is_ready_once_it_can_return_tickets() {
     fake.hold(false);
     assert!(manager.arm().unwrap());
     assert_eq!(manager.ready(), [1]);
-    assert!(receiver.try_receive().unwrap_err().is_would_block());
+    assert!(receiver.try_recv().unwrap_err().is_would_block());
     manager.poll_all().unwrap();
     assert!(manager.ready().contains(&2), "the sender has been told");
     assert_eq!(stream.try_send(b"z").unwrap(), 1);
@@ -309,22 +308,25 @@ fn exact_read_is_complete_or_fails() {
     let (_fake, manager) = manager();
     let mut receiver = StreamReceiver::create(&manager).unwrap();
     let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
-    let soon = Some(Duration::from_millis(1));
+    let soon = Duration::from_millis(1);
     for part in [b"abc", b"def", b"ghi"] {
         sender.send(part).unwrap();
         sender.flush().unwrap();
     }
     let mut four = [0; 4];
-    assert_eq!((receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap(), &four), (4, b"abcd"));
-    assert_eq!((receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap(), &four), (4, b"efgh"));
-    assert_eq!((receiver.read_exact_or_end(&mut four, soon).unwrap(), four[0]), (1, b'i'));
-    assert!(receiver.read_exact_or_end(&mut four, soon).unwrap_err().is_timed_out());
+    assert_eq!((receiver.read_exact_or_end_timeout(&mut four, WATCHDOG).unwrap(), &four), (4, b"abcd"));
+    assert_eq!((receiver.read_exact_or_end_timeout(&mut four, WATCHDOG).unwrap(), &four), (4, b"efgh"));
+    assert_eq!((receiver.read_exact_or_end_timeout(&mut four, soon).unwrap(), four[0]), (1, b'i'));
+    assert!(receiver.read_exact_or_end_timeout(&mut four, soon).unwrap_err().is_timed_out());
     sender.send(b"j").unwrap();
     sender.flush().unwrap();
     drop(sender);
     // A loss after some bytes is reported by the next call, and is not taken for the end.
-    assert_eq!(receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap(), 1);
-    assert_eq!(receiver.read_exact_or_end(&mut four, WATCHDOG).unwrap_err().kind(), ErrorKind::PeerLost);
+    assert_eq!(receiver.read_exact_or_end_timeout(&mut four, WATCHDOG).unwrap(), 1);
+    assert_eq!(
+        receiver.read_exact_or_end_timeout(&mut four, WATCHDOG).unwrap_err().kind(),
+        ErrorKind::PeerLost
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use hamlyn::{Card, Error, FetchOp, Handle, Manager, Message, Slot, Terminus, Tic
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Watchdog timeout, which is never reached.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The token of the stream's sender.
 const TOKEN: u64 = 77;
 
@@ -50,7 +50,7 @@ fn request_wait_sleeps_once_and_is_woken() {
     let (fake, terminus, _slot, ticket) = bench();
     let handles = [send(&terminus, &ticket).unwrap(), send(&terminus, &ticket).unwrap()];
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| handles[1].wait(PATIENCE));
+        let waiting = scope.spawn(|| handles[1].wait_timeout(PATIENCE));
         until_asleep(&fake, 1);
         fake.take(1);
         assert!(!waiting.is_finished(), "it is the second that is waited for");
@@ -67,10 +67,10 @@ fn all_waits_for_the_card_sleep() {
     let fetch = terminus.fetch(&ticket, 0, FetchOp::Add(1)).unwrap();
     let last = fill_up(&terminus, &ticket);
     std::thread::scope(|scope| {
-        let mut waiting = vec![scope.spawn(|| fetch.wait(PATIENCE).map(drop))];
-        waiting.push(scope.spawn(|| terminus.finish(PATIENCE)));
-        waiting.push(scope.spawn(|| terminus.wait_progress(PATIENCE)));
-        waiting.push(scope.spawn(|| terminus.wait_completed(last, PATIENCE)));
+        let mut waiting = vec![scope.spawn(|| fetch.wait_timeout(PATIENCE).map(drop))];
+        waiting.push(scope.spawn(|| terminus.finish_timeout(PATIENCE)));
+        waiting.push(scope.spawn(|| terminus.wait_progress_timeout(PATIENCE)));
+        waiting.push(scope.spawn(|| terminus.wait_completed_timeout(last, PATIENCE)));
         waiting.push(scope.spawn(|| terminus.send(&Message::to(&ticket), b"in the end").map(drop)));
         until_asleep(&fake, 5);
         fake.hold(false);
@@ -90,11 +90,11 @@ fn a_timeout_gives_the_buffer_back() {
     let (mut to, _from) = ends(&manager);
     fake.hold(true);
     let sent = to.send_buffer(manager.allocate(10).unwrap()).unwrap();
-    let failed = sent.wait(Some(Duration::from_millis(1))).unwrap_err();
+    let failed = sent.wait_timeout(Duration::from_millis(1)).unwrap_err();
     assert!(failed.error.is_timed_out() && fake.sleeps() > 0);
     let sent = failed.back.reclaim().unwrap_err();
     fake.hold(false);
-    assert_eq!(sent.wait(PATIENCE).unwrap().len(), 10);
+    assert_eq!(sent.wait_timeout(PATIENCE).unwrap().len(), 10);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn tag_in_flight_is_not_reused() {
     assert_ne!(other.tag(), tag, "the card looks at the tag when it sends");
     fake.hold(false);
     // The buffer is gone, so the card refuses it.
-    sent.wait(PATIENCE).unwrap_err();
+    sent.wait_timeout(PATIENCE).unwrap_err();
     assert_eq!(terminus.create_send_buffer(4096).unwrap().tag(), tag);
 }
 
@@ -137,8 +137,8 @@ fn wait_polls_with_an_older_driver() {
     let handle = send(&terminus, &ticket).unwrap();
     assert!(matches!(handle.arm(), Err(Error::Unsupported(_))));
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| handle.wait(PATIENCE));
-        assert!(handle.wait(Some(Duration::from_millis(1))).unwrap_err().is_timed_out());
+        let waiting = scope.spawn(|| handle.wait_timeout(PATIENCE));
+        assert!(handle.wait_timeout(Duration::from_millis(1)).unwrap_err().is_timed_out());
         fake.hold(false);
         waiting.join().unwrap().unwrap();
     });
@@ -192,7 +192,7 @@ fn event_loop_sleeps_until_card_has_room() {
     manager.poll_all().unwrap();
     let _ = manager.ready();
     sleep(&manager);
-    assert!(receiver.try_receive().unwrap().is_some());
+    assert!(receiver.try_recv().unwrap().is_some());
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn receiver_with_unsent_tickets_is_reported_ready() {
     (0..130).for_each(|_| assert_eq!(sender.try_send(&[7; 10]).unwrap(), 10));
     fake.hold(true);
     send_all(&mut sender);
-    (0..130).for_each(|_| assert!(receiver.try_receive().unwrap().is_some()));
+    (0..130).for_each(|_| assert!(receiver.try_recv().unwrap().is_some()));
     receiver.release(129).unwrap();
     let _ = manager.ready();
     sleep(&manager);
@@ -241,5 +241,5 @@ fn stream_send_sleeps_until_the_card_has_room() {
         fake.hold(false);
         sending.join().unwrap().unwrap();
     });
-    assert!(receiver.receive(PATIENCE).unwrap().is_some());
+    assert!(receiver.recv_timeout(PATIENCE).unwrap().is_some());
 }

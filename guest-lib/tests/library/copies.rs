@@ -14,7 +14,7 @@ use hamlyn::protocol::stream::{StreamReceiver, StreamSender};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Card, Manager};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Message lengths in bytes: short messages go by direct I/O, long ones cannot.
 const SHORT: usize = 256;
 const LONG: usize = 1024;
@@ -66,11 +66,11 @@ fn datagram_copies_match_the_table() {
     let ticket = receiver.ticket().unwrap();
     let buffer = manager.lend(vec![6_u8; LONG]).unwrap();
     let bytes = copies(SHORT, || drop(sender.send(&ticket, &[6; SHORT], 0, None).unwrap()));
-    let _ = receiver.receive(PATIENCE).unwrap();
+    let _ = receiver.recv_timeout(PATIENCE).unwrap();
     receiver.rearm();
     let from = copies(LONG, || drop(sender.send_from(&ticket, &buffer, 0..LONG, 0, None).unwrap()));
-    let in_place = copies(LONG, || look(receiver.receive(PATIENCE).unwrap().cells()));
-    let read = copies(LONG, || receiver.receive(PATIENCE).unwrap().read(0, &mut [0; LONG]).unwrap());
+    let in_place = copies(LONG, || look(receiver.recv_timeout(PATIENCE).unwrap().cells()));
+    let read = copies(LONG, || receiver.recv_timeout(PATIENCE).unwrap().read(0, &mut [0; LONG]).unwrap());
     assert_eq!([bytes, from, in_place, read], row("datagram")[..]);
 }
 
@@ -86,10 +86,10 @@ fn stream_copies_match_the_table() {
         sender.flush().unwrap();
     });
     let from = copies(LONG, || drop(sender.send_from(&buffer, 0..LONG).unwrap()));
-    let in_place = copies(LONG, || look(receiver.receive(PATIENCE).unwrap().unwrap().cells()));
+    let in_place = copies(LONG, || look(receiver.recv_timeout(PATIENCE).unwrap().unwrap().cells()));
     receiver.release(0).unwrap();
     let read = copies(LONG, || {
-        receiver.read_exact_or_end(&mut [0; LONG], PATIENCE).unwrap();
+        receiver.read_exact_or_end_timeout(&mut [0; LONG], PATIENCE).unwrap();
     });
     assert_eq!([bytes, from, in_place, read], row("stream")[..]);
 }

@@ -7,7 +7,7 @@ use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::{Card, Error, ErrorKind, Manager, Message, Polling, Ticket};
 use proptest::prelude::*;
 
-const SOON: Option<Duration> = Some(Duration::from_millis(1));
+const SOON: Duration = Duration::from_millis(1);
 
 fn manager() -> (Fake, Manager) {
     let fake = Fake::default();
@@ -22,10 +22,10 @@ fn datagram_carries_its_offset_and_reply_ticket() {
         (DatagramReceiver::create(&manager, 100).unwrap(), DatagramReceiver::create(&manager, 8).unwrap());
     let sender = DatagramSender::new(&manager);
     let _ = sender.send(&question.ticket().unwrap(), b"what?", 95, Some(&answer.ticket().unwrap())).unwrap();
-    let got = question.receive(None).unwrap();
+    let got = question.recv().unwrap();
     assert_eq!((got.offset(), got.to_vec().as_slice()), (95, b"what?".as_slice()));
     let _ = sender.send(&got.reply().unwrap(), b"so", 0, None).unwrap();
-    let got = answer.receive(None).unwrap();
+    let got = answer.recv().unwrap();
     assert_eq!((got.to_vec().as_slice(), got.reply()), (b"so".as_slice(), None));
     let mut two = [0; 1];
     got.read(1, &mut two).unwrap();
@@ -43,13 +43,13 @@ fn receiver_takes_one_message_until_rearmed() {
         let _ = sender.send(&ticket, message, 0, None).unwrap();
     }
     assert!(!receiver.is_ready());
-    assert_eq!(receiver.try_receive().unwrap().to_vec(), b"one");
-    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"one", "the same until it is re-armed");
+    assert_eq!(receiver.try_recv().unwrap().to_vec(), b"one");
+    assert_eq!(receiver.recv().unwrap().to_vec(), b"one", "the same until it is re-armed");
     receiver.rearm();
     assert!(receiver.is_ready());
-    assert!(receiver.try_receive().unwrap_err().is_would_block(), "the second was refused");
+    assert!(receiver.try_recv().unwrap_err().is_would_block(), "the second was refused");
     let _ = sender.send(&ticket, b"three", 0, None).unwrap();
-    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"three");
+    assert_eq!(receiver.recv().unwrap().to_vec(), b"three");
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn a_group_shares_a_slot_and_nothing_else() {
     for (ticket, message) in tickets.iter().zip([b"a", b"b", b"c"]) {
         let _ = sender.send(ticket, message, 0, None).unwrap();
     }
-    assert_eq!(group[0].receive(None).unwrap().to_vec(), b"a");
-    assert_eq!(group[1].receive(None).unwrap().to_vec(), b"b");
-    assert!(group[2].receive(SOON).unwrap_err().is_timed_out(), "its ticket is void");
+    assert_eq!(group[0].recv().unwrap().to_vec(), b"a");
+    assert_eq!(group[1].recv().unwrap().to_vec(), b"b");
+    assert!(group[2].recv_timeout(SOON).unwrap_err().is_timed_out(), "its ticket is void");
     let again = group[2].ticket().unwrap();
     let _ = sender.send(&again, b"c", 0, None).unwrap();
-    assert_eq!(group[2].receive(None).unwrap().to_vec(), b"c");
+    assert_eq!(group[2].recv().unwrap().to_vec(), b"c");
 }
 
 #[test]
@@ -81,12 +81,12 @@ fn silent_message_blocks_a_receiver_until_revoke() {
     let mut receiver = DatagramReceiver::create(&manager, 8).unwrap();
     let ticket = receiver.ticket().unwrap();
     let _ = manager.terminus().send(&Message::to(&ticket).silent(), b"quiet").unwrap();
-    assert!(!receiver.is_ready() && receiver.try_receive().unwrap_err().is_would_block());
+    assert!(!receiver.is_ready() && receiver.try_recv().unwrap_err().is_would_block());
     receiver.revoke().unwrap();
     assert!(receiver.is_ready());
     let ticket = receiver.ticket().unwrap();
     let _ = DatagramSender::new(&manager).send(&ticket, b"loud", 0, None).unwrap();
-    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"loud");
+    assert_eq!(receiver.recv().unwrap().to_vec(), b"loud");
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn a_buffer_comes_back_once_it_is_sent() {
     let sent = sent.reclaim().expect_err("the card has not sent it");
     assert!(!sent.is_complete().unwrap());
     fake.hold(false);
-    let mut buffer = sent.wait(None).unwrap();
+    let mut buffer = sent.wait().unwrap();
     buffer.write(4990, b"and change").unwrap();
-    assert_eq!(receiver.receive(None).unwrap().to_vec()[4990..], *b"0123456789");
+    assert_eq!(receiver.recv().unwrap().to_vec()[4990..], *b"0123456789");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn dropped_buffer_is_not_reused_before_send_completes() {
     others.iter_mut().for_each(|other| other.write(0, &[8; 1000]).unwrap());
     drop(others);
     fake.hold(false);
-    assert_eq!(receiver.receive(None).unwrap().to_vec(), [7; 1000]);
+    assert_eq!(receiver.recv().unwrap().to_vec(), [7; 1000]);
 }
 
 proptest! {
@@ -153,13 +153,13 @@ fn malformed_datagram_is_reported() {
     let mut lie = b"HDG1\x05\0\0\0\x04\0\0\0".to_vec();
     for metadata in [b"".as_slice(), b"HDG1\xff\xff\xff\xff\xff\xff\xff\xff", &lie.clone()] {
         let _ = manager.terminus().send(&Message::to(&ticket).metadata(metadata), b"").unwrap();
-        assert!(matches!(receiver.receive(None), Err(Error::Malformed(_))), "{metadata:?}");
+        assert!(matches!(receiver.recv(), Err(Error::Malformed(_))), "{metadata:?}");
         receiver.rearm();
     }
     lie[8] = 3;
     lie.resize(52, 1);
     let _ = manager.terminus().send(&Message::to(&ticket).metadata(&lie), b"").unwrap();
-    let error = receiver.try_receive().unwrap_err().to_string();
+    let error = receiver.try_recv().unwrap_err().to_string();
     assert_eq!(error, "the peer sent a datagram with a reply ticket that cannot be read");
 }
 
@@ -174,7 +174,7 @@ fn manager_adds_queues_and_reuses_free_entries() {
         for receiver in group.iter().chain([&other]) {
             let _ = sender.send(&receiver.ticket().unwrap(), b"x", 0, None).unwrap();
         }
-        assert_eq!(other.receive(None).unwrap().to_vec(), b"x");
+        assert_eq!(other.recv().unwrap().to_vec(), b"x");
         // Messages that were not received do not count against later receivers.
         group.clear();
     }
@@ -197,7 +197,7 @@ fn waiting_receiver_dispatches_messages_of_others() {
                 let place = tickets.iter().position(|ticket| *ticket == own).unwrap();
                 let sender = DatagramSender::new(manager);
                 for _ in 0..500 {
-                    receiver.receive(None).unwrap();
+                    receiver.recv().unwrap();
                     receiver.rearm();
                     let _ = sender.send(&tickets[(place + 1) % tickets.len()], b"go", 0, None).unwrap();
                 }
@@ -212,9 +212,9 @@ fn receivers_have_the_message_after_manager_wait() {
     let (_fake, manager) = manager();
     let receiver = DatagramReceiver::create(&manager, 8).unwrap();
     let _ = DatagramSender::new(&manager).send(&receiver.ticket().unwrap(), b"go", 0, None).unwrap();
-    manager.wait(None).unwrap();
-    assert_eq!(receiver.try_receive().unwrap().to_vec(), b"go");
-    assert!(manager.wait(SOON).unwrap_err().is_timed_out());
+    manager.wait().unwrap();
+    assert_eq!(receiver.try_recv().unwrap().to_vec(), b"go");
+    assert!(manager.wait_timeout(SOON).unwrap_err().is_timed_out());
     assert!(!manager.poll().unwrap());
 }
 
@@ -225,12 +225,12 @@ fn wait_returns_for_messages_dispatched_between_receivers() {
     let sender = DatagramSender::new(&manager);
     // The first receiver has nothing. Then a message for it arrives, which the second finds in the
     // queue.
-    assert!(receivers[0].try_receive().unwrap_err().is_would_block());
+    assert!(receivers[0].try_recv().unwrap_err().is_would_block());
     let _ = sender.send(&receivers[0].ticket().unwrap(), b"go", 0, None).unwrap();
-    assert!(receivers[1].try_receive().unwrap_err().is_would_block());
-    manager.wait(SOON).unwrap();
-    assert_eq!(receivers[0].try_receive().unwrap().to_vec(), b"go");
-    assert!(manager.wait(SOON).unwrap_err().is_timed_out());
+    assert!(receivers[1].try_recv().unwrap_err().is_would_block());
+    manager.wait_timeout(SOON).unwrap();
+    assert_eq!(receivers[0].try_recv().unwrap().to_vec(), b"go");
+    assert!(manager.wait_timeout(SOON).unwrap_err().is_timed_out());
 }
 
 #[test]
@@ -243,17 +243,17 @@ fn message_found_without_notification_arrives_once() {
     fake.babble(4);
     // The first message's notification is overwritten, the second's is still there.
     let _ = sender.send(&receivers[1].ticket().unwrap(), b"second", 0, None).unwrap();
-    assert!(matches!(receivers[1].try_receive(), Err(Error::Overrun { .. })));
+    assert!(matches!(receivers[1].try_recv(), Err(Error::Overrun { .. })));
     for (receiver, message) in receivers.iter_mut().zip([&b"first"[..], b"second"]) {
-        assert_eq!(receiver.try_receive().unwrap().to_vec(), message);
+        assert_eq!(receiver.try_recv().unwrap().to_vec(), message);
         receiver.rearm();
     }
     for receiver in &receivers {
-        assert!(receiver.try_receive().unwrap_err().is_would_block());
+        assert!(receiver.try_recv().unwrap_err().is_would_block());
     }
     // The next message is still found.
     let _ = sender.send(&receivers[1].ticket().unwrap(), b"third", 0, None).unwrap();
-    assert_eq!(receivers[1].try_receive().unwrap().to_vec(), b"third");
+    assert_eq!(receivers[1].try_recv().unwrap().to_vec(), b"third");
 }
 
 /// Sends three packets of a message, the last of which completes it. The fake card sends each
@@ -274,11 +274,11 @@ fn revoked_sender_leaves_no_packet_count() {
     let _ = manager.terminus().send(&Message::to(&mallory).delta(u32::MAX - 1), b"MMMMMMMMMMMM").unwrap();
     let _ = DatagramSender::new(&manager).send(&mallory, b"whole", 0, None).unwrap();
     receiver.revoke().unwrap();
-    assert_eq!(receiver.try_receive().unwrap().to_vec(), b"whole", "it waits");
+    assert_eq!(receiver.try_recv().unwrap().to_vec(), b"whole", "it waits");
     let honest = receiver.ticket().unwrap();
     receiver.rearm();
     three_packets(&manager, &honest);
-    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"aaaabbbbcccc");
+    assert_eq!(receiver.recv().unwrap().to_vec(), b"aaaabbbbcccc");
 }
 
 #[test]
@@ -290,19 +290,19 @@ fn new_key_shows_no_bytes_of_the_old() {
         let ticket = receiver.ticket().unwrap();
         let _ = sender.send(&ticket, b"first holder", 0, Some(&ticket)).unwrap();
         if !waits {
-            receiver.receive(None).unwrap();
+            receiver.recv().unwrap();
             receiver.rearm();
         }
         receiver.revoke().unwrap();
         if waits {
-            assert_eq!(receiver.try_receive().unwrap().to_vec(), b"first holder");
+            assert_eq!(receiver.try_recv().unwrap().to_vec(), b"first holder");
             receiver.rearm();
         }
         // The sender announces twelve bytes, and sends two.
         let second = receiver.ticket().unwrap();
         let message = Message::to(&second).metadata(b"HDG1\0\0\0\0\x0c\0\0\0");
         let _ = manager.terminus().send(&message, b"me").unwrap();
-        let got = receiver.receive(None).unwrap();
+        let got = receiver.recv().unwrap();
         assert_eq!((got.to_vec(), got.reply()), (b"me\0\0\0\0\0\0\0\0\0\0".to_vec(), None), "{waits}");
     }
 }
@@ -313,21 +313,21 @@ fn receiver_reports_a_partially_lost_message() {
     let mut receiver = DatagramReceiver::create(&manager, 12).unwrap();
     receiver.set_stall_timeout(Duration::ZERO);
     let ticket = receiver.ticket().unwrap();
-    assert!(!receiver.is_partial() && receiver.try_receive().unwrap_err().is_would_block());
+    assert!(!receiver.is_partial() && receiver.try_recv().unwrap_err().is_would_block());
     for reset in [DatagramReceiver::forget, DatagramReceiver::revoke] {
         let ticket = receiver.ticket().unwrap();
         let _ = manager.terminus().send(&Message::to(&ticket).delta(1), b"half").unwrap();
         assert!(receiver.is_partial());
-        for told in [receiver.try_receive().unwrap_err(), receiver.receive(None).unwrap_err()] {
+        for told in [receiver.try_recv().unwrap_err(), receiver.recv().unwrap_err()] {
             assert_eq!(told.kind(), ErrorKind::Incomplete);
             assert_eq!(told.to_string(), "a datagram is incomplete: nothing more of it has come for 0ns");
         }
         reset(&mut receiver).unwrap();
-        assert!(!receiver.is_partial() && receiver.try_receive().unwrap_err().is_would_block());
+        assert!(!receiver.is_partial() && receiver.try_recv().unwrap_err().is_would_block());
     }
     assert_ne!(receiver.ticket().unwrap(), ticket);
     three_packets(&manager, &receiver.ticket().unwrap());
-    assert_eq!(receiver.receive(None).unwrap().to_vec(), b"aaaabbbbcccc");
+    assert_eq!(receiver.recv().unwrap().to_vec(), b"aaaabbbbcccc");
 }
 
 #[test]
@@ -337,8 +337,8 @@ fn message_in_progress_is_not_reported_lost() {
     receiver.set_stall_timeout(Duration::from_secs(3600));
     let ticket = receiver.ticket().unwrap();
     let _ = manager.terminus().send(&Message::to(&ticket).delta(1), b"half").unwrap();
-    assert!(receiver.try_receive().unwrap_err().is_would_block());
-    assert!(receiver.receive(SOON).unwrap_err().is_timed_out());
+    assert!(receiver.try_recv().unwrap_err().is_would_block());
+    assert!(receiver.recv_timeout(SOON).unwrap_err().is_timed_out());
 }
 
 #[test]

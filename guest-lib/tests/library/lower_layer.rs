@@ -68,7 +68,7 @@ fn silent_messages_cause_no_notification() {
     let slot = card.slot(&area).queue(&queue).create().unwrap();
     let ticket = slot.fast_ticket().unwrap();
     let terminus = card.create_terminus().unwrap();
-    terminus.send(&Message::to(&ticket).silent(), b"quiet").unwrap().wait(None).unwrap();
+    terminus.send(&Message::to(&ticket).silent(), b"quiet").unwrap().wait().unwrap();
     let mut back = [0; 5];
     slot.read(0, &mut back).unwrap();
     assert_eq!((back, queue.try_recv().unwrap()), (*b"quiet", None));
@@ -87,7 +87,7 @@ fn full_queue_waits_and_rings_a_sleeping_card() {
     assert!(full.is_would_block());
     assert_eq!(full.to_string(), "all 63 work-queue entries are in use");
     assert!(handles.iter().all(|handle| !handle.is_complete().unwrap()));
-    assert!(handles[0].wait(Some(Duration::ZERO)).unwrap_err().is_timed_out());
+    assert!(handles[0].wait_timeout(Duration::ZERO).unwrap_err().is_timed_out());
     assert_eq!(fake.rings(), 63);
     fake.hold(false);
     assert!(handles.iter().all(|handle| handle.is_complete().unwrap()));
@@ -115,7 +115,7 @@ fn a_send_buffer_in_flight_cannot_be_changed() {
     let busy = one.write(1000, &[3; 100]).unwrap_err();
     assert!(matches!(busy, Error::InFlight { tag: 0, request: 1, offset: 96, end: 1096 }), "{busy}");
     fake.hold(false);
-    handle.wait(None).unwrap();
+    handle.wait().unwrap();
     one.write(1000, &[3; 100]).unwrap();
     let mut back = vec![0; 3001];
     slot.read(0, &mut back).unwrap();
@@ -141,7 +141,7 @@ fn small_pieces_use_direct_io_large_ones_dma() {
     let dma = terminus.send_dma(&Message::to(&ticket).offset(2000), buffer.piece(500, 1).unwrap()).unwrap();
     assert!(buffer.write(500, &[3]).is_err());
     fake.hold(false);
-    dma.wait(None).unwrap();
+    dma.wait().unwrap();
     let mut back = [0; 2001];
     slot.read(0, &mut back).unwrap();
     assert_eq!((back[0], back[447], back[448], back[1000], back[1448], back[2000]), (1, 1, 0, 2, 1, 1));
@@ -183,7 +183,7 @@ fn refusal_is_reported_only_by_its_handle() {
             assert!(handle.is_complete().unwrap(), "{number}");
             continue;
         }
-        let refused = handle.wait(None).unwrap_err();
+        let refused = handle.wait().unwrap_err();
         assert!(matches!(refused, Error::Refused { reason: Some(Statistic::RefusedTag), .. }), "{refused}");
         assert_eq!(refused.to_string(), format!("the card refused request {}: refused_tag", number + 1));
     }
@@ -437,15 +437,15 @@ fn fetch_and_op_result_is_kept_until_read() {
     fake.hold(true);
     let handles = steps.map(|(step, _)| terminus.fetch(&ticket, 8, step).unwrap());
     assert_eq!(handles[0].value().unwrap(), None);
-    assert!(handles[0].wait(Some(Duration::ZERO)).unwrap_err().is_timed_out());
+    assert!(handles[0].wait_timeout(Duration::ZERO).unwrap_err().is_timed_out());
     fake.hold(false);
     for _ in 0..500 {
         let _ = terminus.fetch(&ticket, 8, FetchOp::Add(1)).unwrap();
     }
     for (handle, (_, found)) in handles.iter().zip(steps) {
-        assert_eq!((handle.value().unwrap(), handle.wait(None).unwrap()), (Some(found), found));
+        assert_eq!((handle.value().unwrap(), handle.wait().unwrap()), (Some(found), found));
     }
-    assert_eq!(terminus.fetch(&ticket, 8, FetchOp::Add(0)).unwrap().wait(None).unwrap(), 501);
+    assert_eq!(terminus.fetch(&ticket, 8, FetchOp::Add(0)).unwrap().wait().unwrap(), 501);
 }
 
 #[test]
@@ -455,7 +455,7 @@ fn refused_fetch_and_op_reports_the_refusal() {
     let closed = card.slot(&area).create().unwrap();
     let ticket = closed.fast_ticket().unwrap();
     let terminus = card.create_terminus().unwrap();
-    let refused = terminus.fetch(&ticket, 8, FetchOp::Add(1)).unwrap().wait(None).unwrap_err();
+    let refused = terminus.fetch(&ticket, 8, FetchOp::Add(1)).unwrap().wait().unwrap_err();
     assert!(
         matches!(refused, Error::Refused { reason: Some(Statistic::RefusedByDestination), .. }),
         "{refused}"

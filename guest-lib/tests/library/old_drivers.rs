@@ -147,7 +147,7 @@ fn messages_go_through_every_driver() {
         let handle = terminus.send(&Message::to(&slot.fast_ticket().unwrap()), b"as ever").unwrap();
         std::thread::scope(|scope| {
             // A waiter that cannot be woken polls from time to time.
-            let waiting = scope.spawn(|| handle.wait(None));
+            let waiting = scope.spawn(|| handle.wait());
             fake.hold(false);
             waiting.join().unwrap().unwrap();
         });
@@ -170,11 +170,11 @@ fn only_missing_driver_features_are_refused() {
         assert_eq!(unsupported(card.begin_connect(1, "name", b"").err()), !connects, "{capabilities}");
         if !connects {
             assert!(unsupported(card.listen("name").err()));
-            assert!(unsupported(card.connect_any(0..2, "name", b"", None).err()));
+            assert!(unsupported(card.connect_any(0..2, "name", b"").err()));
         }
         if !asks {
             assert!(unsupported(card.ask(1, "name").err()), "{capabilities}");
-            assert!(unsupported(card.find("name", None).err()), "{capabilities}");
+            assert!(unsupported(card.find("name").err()), "{capabilities}");
         }
     }
 }
@@ -190,7 +190,7 @@ fn connect_any_works_without_the_ask_call() {
                 }
                 fake.answer(1, 0);
             });
-            card.connect_any(0..2, "store", b"", None).unwrap()
+            card.connect_any(0..2, "store", b"").unwrap()
         });
         assert_eq!(connection.host(), 1, "{capabilities}");
     }

@@ -10,7 +10,7 @@ use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 use hamlyn::protocol::tagged_write::{TagReceiver, TagSender};
 use hamlyn::{Card, Error, Manager, Message, Source};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn at(fake: &Fake) -> (Card, Manager) {
     let card = Card::attached(fake.share());
@@ -33,13 +33,13 @@ fn datagrams_pass_between_application_buffers() {
     let buffer = manager.lend(text.clone()).unwrap();
     let ticket = places[1].ticket().unwrap();
     let sender = DatagramSender::new(&manager);
-    sender.send_from(&ticket, &buffer, 500..1500, 7, None).unwrap().wait(PATIENCE).unwrap();
-    let came = places[1].receive(PATIENCE).unwrap();
+    sender.send_from(&ticket, &buffer, 500..1500, 7, None).unwrap().wait_timeout(PATIENCE).unwrap();
+    let came = places[1].recv_timeout(PATIENCE).unwrap();
     assert_eq!(came.as_ptr() as usize, address + 1500 + 7, "where the application said");
     assert_eq!(loads(came.cells()), text[500..]);
     places[1].rearm();
-    let again = sender.send_buffer(&ticket, buffer, 0, None).unwrap().wait(PATIENCE).unwrap();
-    assert_eq!(places[1].receive(PATIENCE).unwrap().len(), 1500);
+    let again = sender.send_buffer(&ticket, buffer, 0, None).unwrap().wait_timeout(PATIENCE).unwrap();
+    assert_eq!(places[1].recv_timeout(PATIENCE).unwrap().len(), 1500);
     // Lent memory comes back with its original type.
     let sent: Vec<u8> = again.take_back().unwrap();
     assert_eq!(sent, text);
@@ -63,12 +63,12 @@ fn streams_and_tags_arrive_in_application_memory() {
     let buffer = manager.lend(vec![5_u8; 5000]).unwrap();
     assert_eq!(sender.try_send_from(&buffer, 0..5000).unwrap(), 3000, "one ticket is kept for the end");
     for number in 0..3 {
-        let record = receiver.receive(PATIENCE).unwrap().unwrap();
+        let record = receiver.recv_timeout(PATIENCE).unwrap().unwrap();
         assert_eq!((record.number(), loads(record.cells())), (number, vec![5; 1000]));
     }
     receiver.release(2).unwrap();
-    sender.send_from(&buffer, 3000..5000).unwrap().unwrap().wait(PATIENCE).unwrap();
-    assert_eq!(receiver.receive(PATIENCE).unwrap().unwrap().len(), 1000);
+    sender.send_from(&buffer, 3000..5000).unwrap().unwrap().wait_timeout(PATIENCE).unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().unwrap().len(), 1000);
     assert!(sender.send_from(&buffer, 4999..5001).is_err());
     drop((receiver, sender));
     let back: Box<[u8]> = area.take_back().unwrap();
@@ -78,8 +78,12 @@ fn streams_and_tags_arrive_in_application_memory() {
     let area = card.lend([9_u8; 600]).unwrap();
     let mut receiver = TagReceiver::create_in(&card, &area, 8).unwrap();
     let sender = TagSender::new(manager.terminus().clone());
-    sender.send_from(&receiver.ticket().unwrap(), &buffer, 0..500, 100, 7).unwrap().wait(PATIENCE).unwrap();
-    assert_eq!(receiver.recv_timeout(PATIENCE.unwrap()).unwrap(), 7);
+    sender
+        .send_from(&receiver.ticket().unwrap(), &buffer, 0..500, 100, 7)
+        .unwrap()
+        .wait_timeout(PATIENCE)
+        .unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), 7);
     assert_eq!(loads(receiver.cells(99, 3).unwrap()), [9, 5, 5]);
     drop(receiver);
     assert_eq!(area.take_back::<[u8; 600]>().unwrap()[99..101], [9, 5]);
@@ -100,12 +104,12 @@ fn memory_in_flight_cannot_be_changed_or_reclaimed() {
     buffer.cells(1000, 1000).unwrap()[0].store(2, Ordering::Relaxed);
     let refused = buffer.take_back::<Vec<u8>>().unwrap_err();
     assert!(matches!(refused.error, Error::InFlight { .. }));
-    assert!(refused.back.wait_idle(Some(Duration::ZERO)).unwrap_err().is_timed_out());
+    assert!(refused.back.wait_idle_timeout(Duration::ZERO).unwrap_err().is_timed_out());
     // A dropped buffer is still sent, from memory that stays allocated.
     drop(refused.back);
     fake.hold(false);
-    handle.wait(PATIENCE).unwrap();
-    assert_eq!(place.receive(PATIENCE).unwrap().to_vec(), [1; 1000]);
+    handle.wait_timeout(PATIENCE).unwrap();
+    assert_eq!(place.recv_timeout(PATIENCE).unwrap().to_vec(), [1; 1000]);
     // Its tag is free again afterwards: all eight can be lent.
     let all: Vec<_> = (0..8).map(|_| manager.lend(vec![0_u8; 64]).unwrap()).collect();
     let failed = manager.lend(vec![3_u8; 64]).unwrap_err();
@@ -127,9 +131,9 @@ fn a_buffer_goes_to_several_peers() {
         }
     });
     for place in &places {
-        assert_eq!(place.receive(PATIENCE).unwrap().to_vec(), [8; 1000]);
+        assert_eq!(place.recv_timeout(PATIENCE).unwrap().to_vec(), [8; 1000]);
     }
-    buffer.wait_idle(PATIENCE).unwrap();
+    buffer.wait_idle_timeout(PATIENCE).unwrap();
     let back: Vec<u8> = Arc::into_inner(buffer).unwrap().take_back().unwrap();
     assert_eq!(back, [8; 1000]);
 }
@@ -160,7 +164,7 @@ fn slot_and_send_buffer_use_application_memory() {
     let buffer = terminus.lend(*b"from here").unwrap();
     let ticket = slot.fast_ticket().unwrap();
     let piece = Source::Gather(&[buffer.piece(5, 4).unwrap()]);
-    terminus.send(&Message::to(&ticket), piece).unwrap().wait(PATIENCE).unwrap();
+    terminus.send(&Message::to(&ticket), piece).unwrap().wait_timeout(PATIENCE).unwrap();
     assert_eq!(&buffer.take_back::<[u8; 9]>().unwrap(), b"from here");
     drop(slot);
     assert_eq!(&area.take_back::<Vec<u8>>().unwrap()[50..54], b"here");

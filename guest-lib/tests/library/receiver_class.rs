@@ -7,7 +7,7 @@ use crate::fake::Fake;
 use hamlyn::protocol::datagram::{DatagramReceiver, DatagramSender};
 use hamlyn::{Arrived, Card, EndPoint, Error, Manager, Message, Ready, ReceiverClass};
 
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Records arrivals: the entry, and the first byte of its metadata.
 #[derive(Debug)]
@@ -56,13 +56,13 @@ fn custom_class_receives_beside_library_classes() {
     send(&manager, &log, 2, 0xff);
     DatagramSender::new(&manager).send(&place.ticket().unwrap(), b"other", 0, None).unwrap();
     send(&manager, &log, 0, 5);
-    assert_eq!(place.receive(PATIENCE).unwrap().to_vec(), b"other");
+    assert_eq!(place.recv_timeout(PATIENCE).unwrap().to_vec(), b"other");
     let both = || Ok(Some(log.came.lock().unwrap().clone()).filter(|came| came.len() == 2));
-    assert_eq!(manager.receive("two messages", PATIENCE, both).unwrap(), [(2, 0xff), (0, 5)]);
+    assert_eq!(manager.wait_until_timeout("two messages", PATIENCE, both).unwrap(), [(2, 0xff), (0, 5)]);
     let mut bytes = [0; 4];
     log.end_point.area().read(log.end_point.start(2), &mut bytes).unwrap();
     assert_eq!((&bytes, manager.ready(), manager.unclaimed()), (b"data", vec![77], 0));
-    let none = manager.receive::<()>("a third", Some(Duration::ZERO), || Ok(None)).unwrap_err();
+    let none = manager.wait_until_timeout::<()>("a third", Duration::ZERO, || Ok(None)).unwrap_err();
     assert_eq!(none.to_string(), "no a third within 0ns");
 }
 
@@ -114,7 +114,7 @@ fn library_receiver_ignores_foreign_entries() {
     log.end_point.slot().metadata(8).unwrap().set_receive_class(guess);
     send(&manager, &log, 8, 1);
     assert_eq!((manager.poll_all().unwrap(), manager.unclaimed()), (1, 0));
-    assert!(place.try_receive().unwrap_err().is_would_block());
+    assert!(place.try_recv().unwrap_err().is_would_block());
 }
 
 #[test]

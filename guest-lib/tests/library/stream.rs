@@ -8,7 +8,7 @@ use hamlyn::protocol::stream::{StreamOptions, StreamReceiver, StreamSender};
 use hamlyn::{Card, Error, Manager, Message, PeerLoss, Seed};
 use proptest::prelude::*;
 
-const SOON: Option<Duration> = Some(Duration::from_millis(1));
+const SOON: Duration = Duration::from_millis(1);
 const SMALL: StreamOptions = StreamOptions { record_size: 10, records: 4, max_records: 4 };
 
 fn manager() -> (Fake, Manager) {
@@ -27,7 +27,7 @@ fn ends(options: StreamOptions) -> (Fake, StreamSender, StreamReceiver) {
 /// Receives the next record and releases it.
 fn next(receiver: &mut StreamReceiver) -> Option<Vec<u8>> {
     let (number, bytes) = {
-        let record = receiver.receive(SOON).unwrap()?;
+        let record = receiver.recv_timeout(SOON).unwrap()?;
         (record.number(), record.to_vec())
     };
     receiver.release(number).unwrap();
@@ -39,15 +39,15 @@ fn small_sends_coalesce_and_full_records_leave() {
     let (_fake, mut sender, mut receiver) = ends(SMALL);
     sender.send(b"abc").unwrap();
     sender.send(b"def").unwrap();
-    assert!(receiver.try_receive().unwrap_err().is_would_block());
+    assert!(receiver.try_recv().unwrap_err().is_would_block());
     sender.flush().unwrap();
     sender.flush().unwrap();
     assert_eq!(next(&mut receiver).unwrap(), b"abcdef");
     sender.send(b"0123456789abc").unwrap();
     assert_eq!(next(&mut receiver).unwrap(), b"0123456789");
-    assert!(receiver.receive(SOON).unwrap_err().is_timed_out());
+    assert!(receiver.recv_timeout(SOON).unwrap_err().is_timed_out());
     assert_eq!(sender.accepted(), 19);
-    sender.close(None).unwrap();
+    sender.close().unwrap();
     assert_eq!(next(&mut receiver).unwrap(), b"abc");
     assert_eq!(next(&mut receiver), None);
     assert_eq!(next(&mut receiver), None);
@@ -63,11 +63,11 @@ fn buffer_is_sent_after_coalesced_bytes() {
     let mut buffer = manager.allocate(bytes.len()).unwrap();
     buffer.write(0, &bytes).unwrap();
     sender.send(b"before").unwrap();
-    let buffer = sender.send_buffer(buffer).unwrap().wait(None).unwrap();
+    let buffer = sender.send_buffer(buffer).unwrap().wait().unwrap();
     assert_eq!(buffer.len(), 10_000);
     let empty = manager.allocate(0).unwrap();
-    sender.send_buffer(empty).unwrap().wait(None).unwrap();
-    sender.close(None).unwrap();
+    sender.send_buffer(empty).unwrap().wait().unwrap();
+    sender.close().unwrap();
     assert_eq!(next(&mut receiver).unwrap(), b"before");
     let mut got = Vec::new();
     while let Some(record) = next(&mut receiver) {
@@ -83,10 +83,9 @@ fn sender_without_tickets_waits_for_a_release() {
     assert_eq!(sender.try_send(&[1; 100]).unwrap(), 40);
     let error = sender.try_send(b"x").unwrap_err();
     assert_eq!(error.to_string(), "all 4 tickets of the stream are in use");
-    sender.set_timeout(SOON);
-    assert!(sender.send(b"x").unwrap_err().is_timed_out());
+    assert!(sender.send_timeout(b"x", SOON).unwrap_err().is_timed_out());
     // A received record is not yet released.
-    let numbers: Vec<u64> = (0..3).map(|_| receiver.receive(SOON).unwrap().unwrap().number()).collect();
+    let numbers: Vec<u64> = (0..3).map(|_| receiver.recv_timeout(SOON).unwrap().unwrap().number()).collect();
     assert_eq!(numbers, [0, 1, 2]);
     assert!(sender.try_send(b"x").unwrap_err().is_would_block());
     let error = receiver.release(3).unwrap_err();
@@ -95,8 +94,8 @@ fn sender_without_tickets_waits_for_a_release() {
     receiver.release(0).unwrap();
     assert!(receiver.record(1).is_none());
     assert_eq!(receiver.record(2).unwrap().to_vec(), [1; 10]);
-    sender.send(b"x").unwrap();
-    sender.close(None).unwrap();
+    sender.send_timeout(b"x", SOON).unwrap();
+    sender.close().unwrap();
     receiver.release(2).unwrap();
     assert_eq!(next(&mut receiver).unwrap(), [1; 10]);
     assert_eq!(next(&mut receiver).unwrap(), b"x");
@@ -109,14 +108,13 @@ fn receiver_holding_all_records_gets_more_buffers() {
     let slots = fake.open().2;
     let mut numbers = Vec::new();
     for byte in 0..13 {
-        sender.set_timeout(SOON);
-        sender.send(&[byte; 10]).unwrap();
-        numbers.push(receiver.receive(SOON).unwrap().unwrap().number());
-        let _ = receiver.try_receive();
+        sender.send_timeout(&[byte; 10], SOON).unwrap();
+        numbers.push(receiver.recv_timeout(SOON).unwrap().unwrap().number());
+        let _ = receiver.try_recv();
     }
     assert_eq!(fake.open().2, slots + 2, "4, 8, 14 buffers");
-    sender.send(&[13; 10]).unwrap();
-    assert!(sender.flush().unwrap_err().is_timed_out(), "no more than 14, and one is kept");
+    sender.send_timeout(&[13; 10], SOON).unwrap();
+    assert!(sender.flush_timeout(SOON).unwrap_err().is_timed_out(), "no more than 14, and one is kept");
     for (byte, number) in numbers.iter().enumerate() {
         assert_eq!(receiver.record(*number).unwrap().to_vec(), [byte as u8; 10]);
     }
@@ -134,8 +132,8 @@ fn dropping_either_end_is_reported_to_the_peer() {
     sender.send(b"0123456789unflushed").unwrap();
     drop(sender);
     assert_eq!(next(&mut receiver).unwrap(), b"0123456789");
-    assert!(matches!(receiver.try_receive(), Err(Error::PeerLost(PeerLoss::Abandoned))), "once");
-    assert!(receiver.receive(SOON).unwrap().is_none());
+    assert!(matches!(receiver.try_recv(), Err(Error::PeerLost(PeerLoss::Abandoned))), "once");
+    assert!(receiver.recv_timeout(SOON).unwrap().is_none());
 
     let (_fake, mut sender, mut receiver) = ends(SMALL);
     sender.send(b"0123456789").unwrap();
@@ -143,7 +141,7 @@ fn dropping_either_end_is_reported_to_the_peer() {
     drop(receiver);
     let error = sender.send(&[0; 100]).unwrap_err();
     assert_eq!(error.to_string(), "the peer is lost: it dropped its end without closing it");
-    assert!(matches!(sender.close(None), Err(Error::PeerLost(PeerLoss::Abandoned))));
+    assert!(matches!(sender.close(), Err(Error::PeerLost(PeerLoss::Abandoned))));
 }
 
 #[test]
@@ -166,20 +164,20 @@ fn try_close_succeeds_once_everything_is_sent() {
 fn records_before_a_peer_loss_are_received() {
     let (_fake, mut sender, mut receiver) = ends(SMALL);
     sender.send(&[1; 20]).unwrap();
-    receiver.try_receive().unwrap();
+    receiver.try_recv().unwrap();
     receiver.peer_lost(PeerLoss::Host);
     sender.send(&[1; 10]).unwrap();
     assert_eq!(next(&mut receiver).unwrap(), [1; 10]);
-    assert!(matches!(receiver.receive(None), Err(Error::PeerLost(PeerLoss::Host))));
-    assert!(receiver.receive(None).unwrap().is_none());
+    assert!(matches!(receiver.recv(), Err(Error::PeerLost(PeerLoss::Host))));
+    assert!(receiver.recv().unwrap().is_none());
     sender.peer_lost(PeerLoss::Link);
     assert!(matches!(sender.try_send(b"x"), Err(Error::PeerLost(PeerLoss::Link))));
 
     let (_fake, sender, receiver) = ends(SMALL);
-    sender.close(None).unwrap();
-    receiver.try_receive().unwrap();
+    sender.close().unwrap();
+    receiver.try_recv().unwrap();
     receiver.peer_lost(PeerLoss::Process);
-    assert!(receiver.receive(None).unwrap().is_none(), "it had closed before");
+    assert!(receiver.recv().unwrap().is_none(), "it had closed before");
 }
 
 #[test]
@@ -193,9 +191,9 @@ fn invalid_record_ends_the_stream() {
         let receiver = StreamReceiver::create_with(&manager, SMALL).unwrap();
         let ticket = receiver.make_seed().unwrap().tickets().next().unwrap();
         let _ = manager.terminus().send(&Message::to(&ticket).metadata(metadata), b"").unwrap();
-        let lost = receiver.receive(SOON);
+        let lost = receiver.recv_timeout(SOON);
         assert!(matches!(lost, Err(Error::PeerLost(PeerLoss::Violation(_)))), "{metadata:?}: {lost:?}");
-        assert!(receiver.receive(SOON).unwrap().is_none());
+        assert!(receiver.recv_timeout(SOON).unwrap().is_none());
     }
 }
 
@@ -210,9 +208,8 @@ fn forged_seed_does_no_harm() {
     let stale = receiver.make_seed().unwrap();
     drop(receiver);
     let mut sender = StreamSender::from_seed(&manager, &stale).unwrap();
-    sender.set_timeout(SOON);
-    assert!(sender.send(&[0; 100]).unwrap_err().is_timed_out());
-    sender.close(None).unwrap();
+    assert!(sender.send_timeout(&[0; 100], SOON).unwrap_err().is_timed_out());
+    sender.close().unwrap();
 }
 
 #[test]
@@ -223,7 +220,7 @@ fn bytes_come_by_io_read_and_write() {
             for line in 0..1000 {
                 writeln!(sender, "line {line}").unwrap();
             }
-            sender.close(None).unwrap();
+            sender.close().unwrap();
         });
         let mut text = String::new();
         receiver.read_to_string(&mut text).unwrap();
@@ -276,7 +273,6 @@ proptest! {
         let options = StreamOptions { record_size, records, max_records: records + more };
         let mut receiver = StreamReceiver::create_with(&manager, options).unwrap();
         let mut sender = StreamSender::from_seed(&manager, &receiver.make_seed().unwrap()).unwrap();
-        sender.set_timeout(Some(Duration::ZERO));
         let (mut got, mut held) = (0_u64, Vec::<(u64, u64, usize)>::new());
         for step in steps {
             match step {
@@ -292,7 +288,7 @@ proptest! {
                     if sender.try_flush().is_ok() {
                         let mut buffer = manager.allocate(length).unwrap();
                         buffer.write(0, &bytes(sender.accepted(), length)).unwrap();
-                        if let Err(error) = sender.send_buffer(buffer) {
+                        if let Err(error) = sender.send_buffer_timeout(buffer, Duration::ZERO) {
                             prop_assert!(error.error.is_timed_out(), "{error}");
                         }
                     }
@@ -300,7 +296,7 @@ proptest! {
                 Step::Land(choice) => {
                     fake.land(choice);
                 }
-                Step::Receive => match receiver.try_receive() {
+                Step::Receive => match receiver.try_recv() {
                     Ok(record) => {
                         let record = record.unwrap();
                         prop_assert_eq!(record.to_vec(), bytes(got, record.len()));
@@ -327,11 +323,11 @@ proptest! {
             prop_assert!(choice < 10_000, "it does not come to an end: {got} of {accepted}");
             if let Some(open) = &mut sender {
                 if open.try_flush().is_ok() {
-                    sender.take().unwrap().close(None).unwrap();
+                    sender.take().unwrap().close().unwrap();
                 }
             }
             fake.land(choice * 7);
-            let number = match receiver.try_receive() {
+            let number = match receiver.try_recv() {
                 Ok(None) => break,
                 Ok(Some(record)) => {
                     prop_assert_eq!(record.to_vec(), bytes(got, record.len()));

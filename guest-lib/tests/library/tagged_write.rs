@@ -96,7 +96,7 @@ fn a_message_fits_in_a_packet() {
     let ticket = receiver.ticket().unwrap();
     let terminus = sender.terminus();
     let buffer = terminus.create_send_buffer(2048).unwrap();
-    sender.send(&ticket, buffer.piece(0, 1024).unwrap(), 0, 1).unwrap().wait(None).unwrap();
+    sender.send(&ticket, buffer.piece(0, 1024).unwrap(), 0, 1).unwrap().wait().unwrap();
     let error = sender.send(&ticket, buffer.piece(0, 1025).unwrap(), 0, 1).unwrap_err();
     assert_eq!(error.to_string(), "fast-mode message length 1025 is out of range (limit 1024)");
     let area = card.create_area(64).unwrap();

@@ -55,7 +55,7 @@ use crate::storm::storm;
 use crate::tripwires::Tripwires;
 
 /// Timeout of every wait.
-pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(card: Card) -> Outcome {
     let mut desk = Desk {
@@ -209,9 +209,9 @@ impl Desk {
                 let transfer = Transfer::read(local, 0, &there, 0, local.len())?;
                 self.transfer(endpoint, &transfer, count.parse()?)
             }
-            ["fault", endpoint] => {
-                Ok(json!({ "fault": get(&self.endpoints, endpoint)?.fault(PATIENCE)?.to_string() }))
-            }
+            ["fault", endpoint] => Ok(
+                json!({ "fault": get(&self.endpoints, endpoint)?.recv_fault_timeout(PATIENCE)?.to_string() }),
+            ),
             _ => Err(format!("what is {words:?}?").into()),
         }
     }
@@ -229,9 +229,9 @@ impl Desk {
         let dma = get(&self.endpoints, endpoint)?.dma();
         let mut last = None;
         for _ in 0..count {
-            last = Some(dma.put_wait(std::slice::from_ref(transfer), PATIENCE)?);
+            last = Some(dma.put_chain_timeout(std::slice::from_ref(transfer), PATIENCE)?);
         }
-        last.map_or(Ok(()), |last| dma.wait(last, PATIENCE))?;
+        last.map_or(Ok(()), |last| dma.wait_timeout(last, PATIENCE))?;
         Ok(json!({ "done": count }))
     }
 
@@ -257,7 +257,7 @@ impl Desk {
                 Ok(json!({ "sent": sent, "refused": refused.to_string() }))
             }
             ["message", endpoint] => {
-                let message = get(&self.endpoints, endpoint)?.message(PATIENCE)?;
+                let message = get(&self.endpoints, endpoint)?.recv_message_timeout(PATIENCE)?;
                 let text = String::from_utf8_lossy(&message.data).trim_end_matches('\0').to_owned();
                 Ok(
                     json!({ "from": message.from.to_string(), "kind": format!("{:?}", message.kind), "text": text }),
@@ -269,16 +269,16 @@ impl Desk {
                 let told = told
                     .parse()
                     .map_or(told.as_bytes().to_vec(), |told: Descriptor| told.to_bytes().to_vec());
-                let made = get(&self.endpoints, endpoint)?.connect(to.parse()?, &told, PATIENCE)?;
+                let made = get(&self.endpoints, endpoint)?.connect_timeout(to.parse()?, &told, PATIENCE)?;
                 Ok(self.keep(made))
             }
             ["accept", listener, own] => {
-                let request = get(&self.endpoints, listener)?.accept(PATIENCE)?;
+                let request = get(&self.endpoints, listener)?.accept_timeout(PATIENCE)?;
                 let made = request.accept(get(&self.endpoints, own)?, b"welcome")?;
                 Ok(self.keep(made))
             }
             ["end", connection] => {
-                let end = get(&self.connections, connection)?.wait_end(PATIENCE)?;
+                let end = get(&self.connections, connection)?.wait_end_timeout(PATIENCE)?;
                 let ended = if end == PeerEnd::Gone { "gone" } else { "closed" };
                 Ok(json!({ "ended": ended }))
             }
@@ -312,7 +312,7 @@ impl Desk {
                 Ok(json!({ "readable": poll(&mut files, Some(&moment))? != 0 }))
             }
             _ => {
-                let event = events.wait(PATIENCE)?;
+                let event = events.recv_timeout(PATIENCE)?;
                 Ok(json!({ "what": format!("{:?}", event.what), "token": event.token }))
             }
         }

@@ -24,7 +24,8 @@ impl Names {
                 Ok(json!({ "listening": name }))
             }
             ["admit", name, text] => {
-                let request = self.listeners.get(name).ok_or("that is not listened to")?.request(PATIENCE)?;
+                let request =
+                    self.listeners.get(name).ok_or("that is not listened to")?.request_timeout(PATIENCE)?;
                 let (host, private) = (request.host(), text_of(request.private()));
                 let made = request.accept(text.as_bytes())?;
                 Ok(json!({ "admitted": self.keep(made), "host": host, "private": private }))
@@ -39,7 +40,7 @@ impl Names {
             },
             ["over", number] => {
                 let made = self.connections.get(number.parse::<usize>()?).ok_or("no such connection")?;
-                Ok(json!({ "over": made.wait_end(PATIENCE)?.reason.name() }))
+                Ok(json!({ "over": made.wait_end_timeout(PATIENCE)?.reason.name() }))
             }
             _ => Err(format!("what is {words:?}?").into()),
         }

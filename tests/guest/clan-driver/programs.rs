@@ -52,7 +52,9 @@ fn sleeping(card: &Card, port: u32) -> Outcome<Endpoint> {
 
 fn accept(card: &Card, listener: &Endpoint) -> Outcome<Arc<End>> {
     let own = card.aperture(LENGTH, Rights::Write)?;
-    Ok(Arc::new(End::accept(listener.accept(PATIENCE)?, &sleeping(card, 0)?, own, PATIENCE)?))
+    Ok(Arc::new(
+        End::accept(listener.accept_timeout(PATIENCE)?, &sleeping(card, 0)?, own)?.with_timeout(PATIENCE),
+    ))
 }
 
 /// Returns the number of messages for which the early Tripwire fired before the rest had arrived.
@@ -64,10 +66,10 @@ fn receive_early(end: &Arc<End>) -> Outcome<usize> {
     tell(end)?;
     let (mut bytes, mut early) = (vec![0; LENGTH], 0);
     for length in MESSAGES {
-        receiver.early().ok_or("there is no early Tripwire")?.wait(PATIENCE)?;
-        early += usize::from(receiver.try_wait()?.is_none());
+        receiver.early().ok_or("there is no early Tripwire")?.wait_timeout(PATIENCE)?;
+        early += usize::from(receiver.try_recv()?.is_none());
         tell(end)?;
-        let received = receiver.receive(&mut bytes)?;
+        let received = receiver.recv_into(&mut bytes)?;
         check(length, &bytes[..received])?;
         if received != length {
             return Err(format!("{received} bytes, not {length}").into());
@@ -112,11 +114,11 @@ fn receive_stream(end: &Arc<End>) -> Outcome<usize> {
 pub(crate) fn send(card: &Card, host: u32) -> Outcome {
     let end = connect(card, host)?;
     let mut sender = transfer::Sender::new(&end)?;
-    end.connection().receive(PATIENCE)?;
+    end.connection().recv_timeout(PATIENCE)?;
     for length in MESSAGES {
         let free = sender.wait()?;
         free.write(0, &pattern(length, length))?;
-        end.connection().receive(PATIENCE)?;
+        end.connection().recv_timeout(PATIENCE)?;
         free.send(length)?;
     }
     drop(sender);
@@ -126,7 +128,7 @@ pub(crate) fn send(card: &Card, host: u32) -> Outcome {
     let mut sender = headed::Sender::new(&end, HEADER)?;
     for length in [0, 100, 3000] {
         let body = sender.send_header(&pattern(length, HEADER))?;
-        end.connection().receive(PATIENCE)?;
+        end.connection().recv_timeout(PATIENCE)?;
         body.send(&pattern(length, length))?;
     }
     drop(sender);
@@ -142,5 +144,8 @@ pub(crate) fn send(card: &Card, host: u32) -> Outcome {
 
 fn connect(card: &Card, host: u32) -> Outcome<Arc<End>> {
     let own = card.aperture(LENGTH, Rights::Write)?;
-    Ok(Arc::new(End::connect(&sleeping(card, 0)?, own, Address { host, port: PORT }, PATIENCE)?))
+    Ok(Arc::new(
+        End::connect_timeout(&sleeping(card, 0)?, own, Address { host, port: PORT }, PATIENCE)?
+            .with_timeout(PATIENCE),
+    ))
 }

@@ -17,8 +17,8 @@ pub(crate) fn storm<T>(dma: &Dma, window: &Window, own: &Aperture) -> Outcome<T>
         for store in 0..STORES {
             window.store_u64(store as usize * 8 % (length / 8 * 8), round)?;
         }
-        let _ = dma.put(&write);
-        let _ = dma.put(&read);
+        let _ = dma.try_put(&write);
+        let _ = dma.try_put(&read);
         let _ = window.load_u64(0);
     }
     Err("it has no end".into())

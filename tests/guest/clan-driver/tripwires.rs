@@ -30,7 +30,7 @@ impl Tripwires {
                 let watch = Watch::remote(&descriptor.parse()?, from.parse()?..to.parse()?)?;
                 self.watch(get(endpoints, endpoint)?, watch, how)
             }
-            ["tripped", number] => Ok(json!({ "fired": self.get(number)?.wait(PATIENCE)? })),
+            ["tripped", number] => Ok(json!({ "fired": self.get(number)?.wait_timeout(PATIENCE)? })),
             ["count", number] => Ok(json!({ "count": self.get(number)?.count() })),
             ["enable", number] => {
                 self.get(number)?.enable()?;

@@ -57,7 +57,7 @@ pub(crate) fn run(card: &Card, host: u32, own: u64) -> Outcome {
         queues.push(queue);
     }
     let [answers, _, _, released, results]: [Queue; 5] = queues.try_into().map_err(|_| "five queues")?;
-    let caller = Caller::new(parts[0].connection.clone(), answers, SCRATCH).timeout(PATIENCE);
+    let caller = Caller::new(parts[0].connection.clone(), answers, SCRATCH).with_timeout(PATIENCE);
     let member = Member::new(parts[3].connection.clone(), released, BARRIER);
     let place = own * SIZE;
     let client = Client::new(parts[4].connection.clone(), parts[4].endpoint.clone(), results, place, SIZE);
@@ -87,7 +87,7 @@ impl Calling {
             ["meet", rounds] => {
                 let mut last = 0;
                 for _ in 0..rounds.parse()? {
-                    last = self.member.wait(PATIENCE)?;
+                    last = self.member.wait_timeout(PATIENCE)?;
                 }
                 Ok(json!({ "round": last }))
             }
@@ -137,9 +137,9 @@ impl Calling {
             let more = u64::from_le_bytes(bytes) + 1;
             self.parts[0].endpoint.write(0, &more.to_le_bytes())?;
             // Deselected words stay unchanged.
-            self.parts[0].connection.send(&Operation::write(0).mask(0b1111_1100), 0..8)?;
+            self.parts[0].connection.try_send(&Operation::write(0).mask(0b1111_1100), 0..8)?;
             lock.unlock(&self.caller)?;
-            self.parts[0].connection.wait_until_left(PATIENCE)?;
+            self.parts[0].connection.wait_until_left_timeout(PATIENCE)?;
         }
         self.settle()?;
         Ok(json!({ "added": count }))
@@ -172,7 +172,7 @@ impl Calling {
         for number in 0..count {
             let at = 256 + number % 16 * u64::from(ENTRY);
             if number % 16 == 0 {
-                self.parts[0].connection.wait_until_left(PATIENCE)?;
+                self.parts[0].connection.wait_until_left_timeout(PATIENCE)?;
             }
             self.parts[0].endpoint.write(at as usize, &(self.own * 1000 + number).to_le_bytes())?;
             appender.append(at)?;
@@ -192,7 +192,7 @@ impl Calling {
         let (part, place) = (&self.parts[0], 200_000 + self.own * 300_000);
         let pattern: Vec<u8> = (0..20_000_u32).map(|byte| (byte * 7 / 8) as u8).collect();
         part.endpoint.write(place as usize, &pattern)?;
-        part.connection.send(&Operation::write_multiple(place), place..place + 20_000)?;
+        part.connection.try_send(&Operation::write_multiple(place), place..place + 20_000)?;
         let to = place + 100_000;
         let pieces = (0..100).map(|n| Piece { from: place + n * 200, to: to + (99 - n) * 200, length: 200 });
         self.caller.gather(&pieces.collect::<Vec<_>>())?;
@@ -207,10 +207,10 @@ impl Calling {
         for number in 0..count {
             let at = number % 32 * 8;
             if number % 32 == 0 {
-                part.connection.wait_until_left(PATIENCE)?;
+                part.connection.wait_until_left_timeout(PATIENCE)?;
             }
             part.endpoint.write(at as usize, &(number * 3).to_le_bytes())?;
-            producer.put(number, at, 8, PATIENCE)?;
+            producer.put_timeout(number, at, 8, PATIENCE)?;
         }
         Ok(json!({ "put": count }))
     }
@@ -220,7 +220,7 @@ impl Calling {
         let urgent = Urgent::new(part.connection.clone(), URGENT);
         for priority in priorities {
             urgent.put(&part.endpoint, 0, priority.parse()?)?;
-            part.connection.wait_until_left(PATIENCE)?;
+            part.connection.wait_until_left_timeout(PATIENCE)?;
         }
         // The question uses another connection, but is sent after what has left the card.
         self.settle()?;
@@ -230,7 +230,7 @@ impl Calling {
     fn call(&mut self, count: u64) -> Outcome<Value> {
         for number in 0..count {
             let arguments: Vec<u8> = (0..number % SIZE).map(|byte| (byte * number) as u8).collect();
-            let result = self.client.call(&arguments, PATIENCE)?;
+            let result = self.client.call_timeout(&arguments, PATIENCE)?;
             if !result.iter().eq(arguments.iter().rev()) {
                 return Err(format!("call {number} has another's result").into());
             }

@@ -49,7 +49,7 @@ use crate::common::{Outcome, fill_pattern, find_difference, print};
 use crate::pages::{frames, pages};
 
 /// Timeout of every wait.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Time within which nothing may arrive.
 const MOMENT: Duration = Duration::from_millis(300);
 
@@ -208,18 +208,18 @@ impl Desk {
     fn obey_about_queues(&mut self, words: &[&str]) -> Outcome<Value> {
         let queue = self.queues.get_mut(&words[1].parse()?).ok_or("there is no such queue")?;
         match *words {
-            ["record", _] => Ok(record(&queue.wait(PATIENCE)?)),
+            ["record", _] => Ok(record(&queue.recv_timeout(PATIENCE)?)),
             ["records", _, count] => {
                 let count: u64 = count.parse()?;
                 for number in 0..count {
-                    let found = queue.wait(PATIENCE)?.operand();
+                    let found = queue.recv_timeout(PATIENCE)?.operand();
                     if found != number {
                         return Err(format!("record {number} is {found}").into());
                     }
                 }
                 Ok(json!({ "in_order": count }))
             }
-            _ => Ok(match queue.wait(Some(MOMENT)) {
+            _ => Ok(match queue.recv_timeout(MOMENT) {
                 Ok(found) => record(&found),
                 Err(_) => json!({ "silent": true }),
             }),
@@ -302,20 +302,24 @@ impl Desk {
                 Ok(json!({ "connected": true }))
             }
             ["send", _, what, offset, length] => {
-                connection.send_wait(&operation(what)?, data(offset, length)?, PATIENCE)?;
+                connection.send_timeout(&operation(what)?, data(offset, length)?, PATIENCE)?;
                 Ok(json!({ "sent": true }))
             }
             ["burst", _, what, offset, length, count] => {
                 let count: u32 = count.parse()?;
                 for _ in 0..count {
-                    connection.send_wait(&operation(what)?, data(offset, length)?, PATIENCE)?;
+                    connection.send_timeout(&operation(what)?, data(offset, length)?, PATIENCE)?;
                 }
                 Ok(json!({ "sent": count }))
             }
             ["storm", _] => {
                 print(&json!({ "storming": true }))?;
                 for place in (0..32).cycle().map(|page| page * 4096) {
-                    connection.send_wait(&Operation::write_multiple(place), place..place + 4000, PATIENCE)?;
+                    connection.send_timeout(
+                        &Operation::write_multiple(place),
+                        place..place + 4000,
+                        PATIENCE,
+                    )?;
                     let answer = Operation::write_multiple(place + (1 << 17));
                     match connection.ask(&Operation::read_multiple(place), &answer, 4000, 1 << 18) {
                         Err(hamlyn::Error::WouldBlock { .. }) => {}
@@ -334,7 +338,7 @@ impl Desk {
                 Ok(json!({ "asked": true }))
             }
             ["left", _] => {
-                connection.wait_until_left(PATIENCE)?;
+                connection.wait_until_left_timeout(PATIENCE)?;
                 Ok(json!({ "left": true }))
             }
             ["register", _, number] => Ok(json!({ "value": connection.register(number.parse()?)? })),

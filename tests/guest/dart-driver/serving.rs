@@ -36,7 +36,7 @@ const URGENT_START: u64 = 1 << 19;
 pub(crate) const BARRIER: u8 = 14;
 /// Bytes of each client's place for arguments.
 pub(crate) const SIZE: u64 = 1024;
-pub(crate) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const MOMENT: Duration = Duration::from_secs(2);
 
 struct Part {
@@ -114,7 +114,7 @@ impl Serving<'_> {
             // Each client also has its own registers, from 16 on. The window contains more
             // registers than those shared by all clients.
             let builder = self.card.connection(&part.endpoint, &part.bank).events(events);
-            let (connection, known) = builder.admit(part.listener.request(PATIENCE)?)?;
+            let (connection, known) = builder.admit(part.listener.request_timeout(PATIENCE)?)?;
             part.clients.push(Arc::new(connection));
             self.known.push(known);
         }
@@ -137,7 +137,7 @@ impl Serving<'_> {
         let events = self.parts[1].events.as_mut().ok_or("a program has them")?;
         let mut next = BTreeMap::new();
         for _ in 0..count {
-            let record = events.wait(PATIENCE)?;
+            let record = events.recv_timeout(PATIENCE)?;
             let own = next.entry(record.connection).or_insert(0);
             if record.operand() != *own || record.word(0) != Some(*own * 3) {
                 return Err(format!("item {} of {}, not {own}", record.operand(), record.connection).into());
@@ -149,8 +149,8 @@ impl Serving<'_> {
 
     fn urgent(&mut self) -> Outcome<Value> {
         let (backlog, events) = self.backlog.as_mut().ok_or("there is no backlog")?;
-        let event = events.wait(Some(MOMENT)).is_ok();
-        while events.next().is_some() {}
+        let event = events.recv_timeout(MOMENT).is_ok();
+        while events.try_recv().is_some() {}
         let taken = backlog.take(&self.parts[2].endpoint)?;
         let taken: Vec<u64> = taken.into_iter().map(|(priority, _)| priority).collect();
         Ok(json!({ "event": event, "taken": taken }))
@@ -166,7 +166,7 @@ impl Serving<'_> {
         // The members may join now.
         print(&json!({ "open": true }))?;
         for _ in 0..rounds {
-            last = barrier.release(PATIENCE)?;
+            last = barrier.release_timeout(PATIENCE)?;
         }
         Ok(json!({ "round": last }))
     }
@@ -179,7 +179,7 @@ impl Serving<'_> {
         }
         let server = self.server.as_mut().ok_or("there is no server")?;
         for _ in 0..count {
-            let call = server.next(PATIENCE)?;
+            let call = server.recv_timeout(PATIENCE)?;
             let result: Vec<u8> = call.arguments.iter().rev().copied().collect();
             server.answer(&call, &result)?;
         }

@@ -133,9 +133,9 @@ fn message_after_unanswered_fetch_is_sent() -> Result<()> {
         let terminus = card.create_terminus()?;
         let fetch = terminus.fetch(&gone, 0, FetchOp::Add(1))?;
         let message = terminus.send(&Message::to(&slot.ticket(0)?), b"behind")?;
-        let long = Some(Duration::from_secs(60));
-        ensure!(fetch.wait(long).is_err_and(|error| !error.is_timed_out()), "it is given up");
-        message.wait(long)?;
+        let long = Duration::from_secs(60);
+        ensure!(fetch.wait_timeout(long).is_err_and(|error| !error.is_timed_out()), "it is given up");
+        message.wait_timeout(long)?;
         let mut arrived = [0; 6];
         while arrived != *b"behind" {
             area.read(0, &mut arrived)?;
@@ -192,7 +192,7 @@ fn held_card_does_not_block_other_cards_messages() -> Result<()> {
     let lab = Lab::builder().vms(0).spare_cards(3).switch_args(["--stall-timeout", "0"]);
     let lab = lab.card_args(["--handshake", "0"]).start()?;
     let [a, b, c] = [open(&lab, 0)?, open(&lab, 1)?, open(&lab, 2)?];
-    let (size, long) = (4000, Some(Duration::from_secs(60)));
+    let (size, long) = (4000, Duration::from_secs(60));
     let ((slot_b, queue_b), (slot_c, queue_c)) = (place_for_many(&b, size)?, place_for_many(&c, size)?);
     let (to_b, to_c) = (a.create_terminus()?, a.create_terminus()?);
     let (ticket_b, ticket_c) = (slot_b.fast_ticket()?, slot_c.fast_ticket()?);
@@ -201,7 +201,7 @@ fn held_card_does_not_block_other_cards_messages() -> Result<()> {
     let buffer = to_b.create_send_buffer(size)?;
     let taken = fill(&lab, &to_b, &ticket_b, &buffer, 0)?;
     for number in 0..300 {
-        to_c.send(&Message::to(&ticket_c).word(number), b"past it")?.wait(long)?;
+        to_c.send(&Message::to(&ticket_c).word(number), b"past it")?.wait_timeout(long)?;
     }
     all_arrive(&queue_c, 300)?;
     ensure!(queue_b.try_recv()?.is_none(), "the card stands still, and yet takes messages");
@@ -212,12 +212,12 @@ fn held_card_does_not_block_other_cards_messages() -> Result<()> {
     // woken afterwards.
     let file = to_b.file()?;
     ensure!(!to_b.arm_room()? && !readable(file.as_fd(), Duration::ZERO)?, "room that there is not");
-    ensure!(to_b.wait_progress(Some(Duration::from_millis(10))).is_err_and(|error| error.is_timed_out()));
+    ensure!(to_b.wait_progress_timeout(Duration::from_millis(10)).is_err_and(|error| error.is_timed_out()));
     let (sender, ticket) = (to_b.clone(), ticket_b);
     let sending = std::thread::spawn(move || sender.send(&Message::to(&ticket).word(taken), b"the last"));
     drop(held);
     ensure!(readable(file.as_fd(), Duration::from_secs(60))? && to_b.arm_room()?, "room is not reported");
-    sending.join().map_err(|_| anyhow::anyhow!("the sender panicked"))??.wait(long)?;
+    sending.join().map_err(|_| anyhow::anyhow!("the sender panicked"))??.wait_timeout(long)?;
     all_arrive(&queue_b, taken + 1)
 }
 
@@ -236,7 +236,7 @@ fn file_becomes_readable_for_tags_and_requests() -> Result<()> {
     );
     ensure!(readable(receiver.file()?.as_fd(), long)? && receiver.arm()?, "the tag is not reported");
     ensure!(receiver.try_recv()? == Some(1) && !receiver.arm()?, "there was one");
-    sender.send(&ticket, b"second", 0, 2)?.wait(Some(long))?;
+    sender.send(&ticket, b"second", 0, 2)?.wait_timeout(long)?;
     ensure!(receiver.arm()? || readable(receiver.file()?.as_fd(), long)?, "the second tag is not reported");
     ensure!(receiver.try_recv_tag(3)?.is_none() && receiver.arm()?, "it was put aside, and not taken");
     Ok(())

@@ -9,7 +9,7 @@ use hamlyn::channel::{Channel, Listener, Options};
 use super::card::uln_card;
 use super::receiver::uln_receiver;
 use super::sender::uln_sender;
-use crate::call::{Failure, at_once, timeout, unused};
+use crate::call::{Failure, at_once, timeout, unused, waited};
 use crate::exported::{Out, exported};
 use crate::polling::polling;
 
@@ -66,11 +66,8 @@ fn uln_accept(
     receiver: Out<Box<uln_receiver>>,
     timeout_ms: c_int,
 ) {
-    let accepted = match timeout(timeout_ms) {
-        None => listener.listener.accept(),
-        Some(limit) => listener.listener.accept_timeout(limit),
-    };
-    store_both((sender, receiver), at_once(timeout_ms, accepted)?, listener.polling)
+    let accepted = waited!(timeout_ms, listener.listener => accept / accept_timeout())?;
+    store_both((sender, receiver), accepted, listener.polling)
 }
 
 /// Opens a channel to a name on a host, and stores both ends. The options may be NULL. Fails with

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use hamlyn::channel::Sender;
 
-use crate::call::{at_once, timeout, waits};
+use crate::call::{waited, waits};
 use crate::exported::{Out, exported};
 use crate::memory::bytes;
 
@@ -32,11 +32,7 @@ fn uln_longest(sender: &uln_sender) {
 /// -ENETDOWN (this host's link) or -ECONNABORTED (this host's card was reset).
 fn uln_send(sender: &mut uln_sender, data: *const c_void, length: usize, timeout_ms: c_int) {
     let data = bytes(data, length, "data")?;
-    match waits(timeout_ms) {
-        None => sender.0.try_send(data)?,
-        Some(None) => sender.0.send(data)?,
-        Some(Some(limit)) => sender.0.send_timeout(data, limit)?,
-    }
+    waited!(timeout_ms, sender.0 => try_send / send / send_timeout(data))?
 }
 
 /// Reserves room for a message of `length` bytes, and stores its address. Build the message there,
@@ -63,11 +59,7 @@ fn uln_put(sender: &mut uln_sender) {
 /// Sends all messages that were put. Waits while the card has no room for them; after a timeout
 /// they stay put.
 fn uln_flush(sender: &mut uln_sender, timeout_ms: c_int) {
-    match waits(timeout_ms) {
-        None => sender.0.try_flush()?,
-        Some(None) => sender.0.flush()?,
-        Some(Some(limit)) => sender.0.flush_timeout(limit)?,
-    }
+    waited!(timeout_ms, sender.0 => try_flush / flush / flush_timeout())?
 }
 
 /// Stores the position of the last message that was sent, for uln_delivered: the number of bytes of
@@ -81,11 +73,7 @@ fn uln_sent(sender: &uln_sender, position: Out<u64>) {
 /// with -ECONNRESET if it dropped its receiver before. Fails with -EINVAL for a position beyond
 /// that of uln_sent.
 fn uln_delivered(sender: &mut uln_sender, position: u64, timeout_ms: c_int) {
-    match waits(timeout_ms) {
-        None => sender.0.try_delivered(position)?,
-        Some(None) => sender.0.delivered(position)?,
-        Some(Some(limit)) => sender.0.delivered_timeout(position, limit)?,
-    }
+    waited!(timeout_ms, sender.0 => try_delivered / delivered / delivered_timeout(position))?
 }
 
 /// Stores the number of bytes sent and not known to be received, plus 8 for each message. If it
@@ -97,11 +85,7 @@ fn uln_bytes_behind(sender: &mut uln_sender, behind: Out<u64>) {
 /// Closes the channel in this direction: the peer receives everything sent, and then the end. Waits
 /// until delivery is certain. The sender is destroyed even if this fails.
 fn uln_close(sender: Box<uln_sender>, timeout_ms: c_int) {
-    let closed = match timeout(timeout_ms) {
-        None => sender.0.close(),
-        Some(limit) => sender.0.close_timeout(limit),
-    };
-    at_once(timeout_ms, closed)?
+    waited!(timeout_ms, sender.0 => close / close_timeout())?
 }
 
 /// Returns the sender's file, for poll(2), epoll(7) and the like. It is readable once there is room

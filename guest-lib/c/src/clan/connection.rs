@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use hamlyn::clan::{Connection, PeerEnd, Request};
 
 use super::endpoint::{clan_address, clan_endpoint};
-use crate::call::{at_once, timeout};
+use crate::call::waited;
 use crate::exported::{Out, exported};
 use crate::memory::bytes;
 
@@ -74,12 +74,12 @@ fn clan_connect(
     let address = address.into();
     let told = bytes(data, length, "data")?;
     connection
-        .store(clan_connection(at_once(timeout_ms, endpoint.0.connect(address, told, timeout(timeout_ms)))?))
+        .store(clan_connection(waited!(timeout_ms, endpoint.0 => connect / connect_timeout(address, told))?))
 }
 
 /// Stores the next request for a connection. Skips other messages: this endpoint is for requests.
 fn clan_receive_request(endpoint: &clan_endpoint, request: Out<Box<clan_request>>, timeout_ms: c_int) {
-    request.store(clan_request(at_once(timeout_ms, endpoint.0.accept(timeout(timeout_ms)))?))
+    request.store(clan_request(waited!(timeout_ms, endpoint.0 => accept / accept_timeout())?))
 }
 
 /// Stores the requester's address and the data that it passed.
@@ -124,7 +124,7 @@ fn clan_connection_send(connection: &clan_connection, data: *const c_void, lengt
 /// Takes the peer's next message: its bytes, followed by zeros. After the last message, fails with
 /// -ECONNRESET if the peer has ended.
 fn clan_connection_receive(connection: &clan_connection, data: Out<[u8; CLAN_TOLD_SIZE]>, timeout_ms: c_int) {
-    data.store(at_once(timeout_ms, connection.0.receive(timeout(timeout_ms)))?)
+    data.store(waited!(timeout_ms, connection.0 => recv / recv_timeout())?)
 }
 
 /// Returns the number of clan_connection_send messages that the peer had no room for.
@@ -134,7 +134,7 @@ fn clan_connection_undelivered(connection: &clan_connection) {
 
 /// Waits until the peer has ended, and stores how.
 fn clan_connection_end(connection: &clan_connection, end: Out<clan_peer_end>, timeout_ms: c_int) {
-    end.store(at_once(timeout_ms, connection.0.wait_end(timeout(timeout_ms)))?)
+    end.store(waited!(timeout_ms, connection.0 => wait_end / wait_end_timeout())?)
 }
 
 /// Closes a connection, and passes up to CLAN_TOLD_SIZE bytes to the peer, ordered after all stores

@@ -7,7 +7,7 @@ use hamlyn::clan::{Requested, Transfer};
 use super::aperture::clan_aperture;
 use super::descriptor::clan_descriptor;
 use super::endpoint::clan_endpoint;
-use crate::call::{Failure, at_once, timeout, unused, wait};
+use crate::call::{Failure, unused, waited};
 use crate::exported::{Out, exported};
 use crate::memory::items;
 
@@ -75,9 +75,7 @@ fn clan_dma_put(
     let transfers = items(transfers, count, "transfers")?;
     let transfers: Vec<_> = transfers.iter().map(clan_transfer::read).collect::<Result<_, _>>()?;
     let dma = endpoint.0.dma();
-    let put = || dma.put_chain(&transfers);
-    let last = wait(timeout_ms, put, |limit| dma.put_wait(&transfers, limit))?;
-    request.store(last.0)
+    request.store(waited!(timeout_ms, dma => try_put_chain / put_chain / put_chain_timeout(&transfers))?.0)
 }
 
 /// Returns 1 if a request is complete, else 0. Fails if the request has failed: with -EPERM if the
@@ -90,7 +88,7 @@ fn clan_dma_is_done(endpoint: &clan_endpoint, request: u64) {
 /// Waits until a request is complete. Fails like clan_dma_is_done.
 fn clan_dma_wait(endpoint: &clan_endpoint, request: u64, timeout_ms: c_int) {
     let dma = endpoint.0.dma();
-    at_once(timeout_ms, dma.wait(Requested(request), timeout(timeout_ms)))?
+    waited!(timeout_ms, dma => wait / wait_timeout(Requested(request)))?
 }
 
 /// Returns the number of requests of an endpoint that were enqueued and are not complete.

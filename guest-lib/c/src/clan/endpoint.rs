@@ -7,7 +7,7 @@ use hamlyn::Polling;
 use hamlyn::clan::{Address, Endpoint, EndpointBuilder, Fault, FaultReason};
 
 use super::card::clan_card;
-use crate::call::{Failure, at_once, timeout, unused};
+use crate::call::{Failure, unused, waited};
 use crate::exported::{Out, exported};
 
 /// For clan_endpoint_options.tripwires: no Tripwires. 0 selects the maximum instead.
@@ -152,7 +152,7 @@ fn clan_endpoint_set_polling(endpoint: &clan_endpoint, polling_us: u32) {
 
 /// Takes the last fault, if there was one since the last call of this function.
 fn clan_endpoint_fault(endpoint: &clan_endpoint, fault: Out<clan_fault>, timeout_ms: c_int) {
-    let found = at_once(timeout_ms, endpoint.0.fault(timeout(timeout_ms)))?;
+    let found = waited!(timeout_ms, endpoint.0 => recv_fault / recv_fault_timeout())?;
     let Fault { offset, host, aperture, .. } = found;
     fault.store(clan_fault { offset, reason: reason(&found.reason), host, aperture, reserved: [0; 3] })
 }

@@ -9,7 +9,7 @@ use hamlyn::clan::{Event, EventQueue, Interest, What};
 use super::card::clan_card;
 use super::endpoint::clan_endpoint;
 use super::tripwire::clan_tripwire;
-use crate::call::{Failure, at_once, timeout};
+use crate::call::{Failure, waited};
 use crate::exported::{Out, exported};
 
 /// A Tripwire has fired.
@@ -113,7 +113,7 @@ fn clan_events_unregister_tripwire(events: &mut clan_events, tripwire: &mut clan
 
 /// Takes the next event.
 fn clan_events_next(events: &mut clan_events, event: Out<clan_event>, timeout_ms: c_int) {
-    event.store(at_once(timeout_ms, events.0.wait(timeout(timeout_ms)))?)
+    event.store(waited!(timeout_ms, events.0 => recv / recv_timeout())?)
 }
 
 /// Takes the next event. Polls for up to `polling_us` microseconds (section 5.3: up to 15), and

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use hamlyn::clan::{Message, MessageKind};
 
 use super::endpoint::{clan_address, clan_endpoint};
-use crate::call::{at_once, timeout};
+use crate::call::waited;
 use crate::exported::{Out, exported};
 use crate::memory::bytes;
 
@@ -53,7 +53,7 @@ fn clan_send_message(endpoint: &clan_endpoint, address: &clan_address, data: *co
 /// Takes the next message. Makes no system call if one is available. If the endpoint has a
 /// connection, that connection gets its messages.
 fn clan_receive_message(endpoint: &clan_endpoint, message: Out<clan_message>, timeout_ms: c_int) {
-    let Message { from, kind, data, .. } = at_once(timeout_ms, endpoint.0.message(timeout(timeout_ms)))?;
+    let Message { from, kind, data, .. } = waited!(timeout_ms, endpoint.0 => recv_message / recv_message_timeout())?;
     message.store(clan_message { from: from.into(), kind: number(kind), reserved: [0; 3], data })
 }
 }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use hamlyn::clan::{Tripset, Tripwire};
 
 use super::tripwire::clan_tripwire;
-use crate::call::{Failure, at_once, timeout};
+use crate::call::{Failure, waited};
 use crate::exported::{Out, exported};
 use crate::memory::boxes;
 
@@ -28,7 +28,7 @@ fn clan_tripset_destroy(tripset: Box<clan_tripset>);
 /// Waits until a Tripwire has fired since it was last cleared, and stores which have fired: bit p
 /// stands for the Tripwire at position p. Clears these Tripwires.
 fn clan_tripset_wait(tripset: &mut clan_tripset, fired: Out<u32>, timeout_ms: c_int) {
-    let positions = at_once(timeout_ms, tripset.0.wait(timeout(timeout_ms)))?;
+    let positions = waited!(timeout_ms, tripset.0 => wait / wait_timeout())?;
     fired.store(positions.into_iter().fold(0_u32, |word, position| word | 1 << position))
 }
 

@@ -8,7 +8,7 @@ use hamlyn::clan::{Tripwire, Watch};
 use super::aperture::clan_aperture;
 use super::descriptor::clan_descriptor;
 use super::endpoint::clan_endpoint;
-use crate::call::{Failure, at_once, timeout, unused};
+use crate::call::{Failure, unused, waited};
 use crate::exported::{Out, exported};
 
 /// A Tripwire fires on writes. This is the default if neither this nor CLAN_WATCH_READS is set.
@@ -139,6 +139,6 @@ fn clan_tripwire_clear(tripwire: &mut clan_tripwire) {
 /// Waits until a Tripwire has fired since it was last cleared, clears it, and returns how often it
 /// had fired. Polls for a moment before it sleeps.
 fn clan_tripwire_wait(tripwire: &mut clan_tripwire, timeout_ms: c_int) {
-    at_once(timeout_ms, tripwire.0.wait(timeout(timeout_ms)))?
+    waited!(timeout_ms, tripwire.0 => wait / wait_timeout())?
 }
 }

@@ -11,7 +11,7 @@ use super::card::dart_card;
 use super::endpoint::dart_endpoint;
 use super::operation::dart_operation;
 use super::queue::dart_queue;
-use crate::call::{Failure, at_once, timeout, unused, wait};
+use crate::call::{Failure, unused, waited};
 use crate::exported::{Out, exported};
 use crate::memory::items;
 
@@ -162,8 +162,7 @@ fn dart_send(
 ) {
     let operation = operation.read()?;
     let data = offset..end_of(offset, length)?;
-    let send = || connection.0.send(&operation, data.clone());
-    wait(timeout_ms, send, |limit| connection.0.send_wait(&operation, data.clone(), limit))?;
+    waited!(timeout_ms, connection.0 => try_send / send / send_timeout(&operation, data))?;
 }
 
 /// Sends a question. The data that was read, or register i, comes back as the data of a message
@@ -188,12 +187,12 @@ fn dart_ask(
 /// Waits until all messages sent so far have left: their data may then be changed. Only an answer
 /// confirms that they were executed.
 fn dart_wait_until_left(connection: &dart_connection, timeout_ms: c_int) {
-    at_once(timeout_ms, connection.0.wait_until_left(timeout(timeout_ms)))?
+    waited!(timeout_ms, connection.0 => wait_until_left / wait_until_left_timeout())?
 }
 
 /// Waits until `exceptions` of dart_connection_status differs from `known`.
 fn dart_wait_for_exception(connection: &dart_connection, known: u32, timeout_ms: c_int) {
-    at_once(timeout_ms, connection.0.wait_for_exception(known, timeout(timeout_ms))).map(|_| 0)?
+    waited!(timeout_ms, connection.0 => wait_for_exception / wait_for_exception_timeout(known)).map(|_| 0)?
 }
 
 /// Stores the current value of register `number` of a connection's window in `value`.

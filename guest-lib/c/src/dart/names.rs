@@ -3,6 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use hamlyn::CONNECT_TIMEOUT;
+
 use super::card::dart_card;
 use super::connection::{dart_connection, dart_connection_options};
 use crate::connection::{uln_connecting, uln_connection, uln_name_listener, uln_request};
@@ -74,7 +76,7 @@ fn dart_reach(
     known: Out<Box<uln_connection>>,
 ) {
     let builder = options.builder(card)?;
-    let (made, watched) = builder.reach(&card.0, host, name)?;
+    let (made, watched) = builder.reach_timeout(&card.0, host, name, CONNECT_TIMEOUT)?;
     known.store(uln_connection(watched));
     connection.store(dart_connection(Arc::new(made)))
 }

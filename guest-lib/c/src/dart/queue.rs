@@ -9,7 +9,7 @@ use hamlyn::dart::{Queue, Record, Urgency, What};
 
 use super::card::dart_card;
 use super::trap::trap_number;
-use crate::call::{Failure, at_once, timeout};
+use crate::call::{Failure, waited};
 use crate::exported::{Out, exported};
 
 /// Number of 8-byte words in a block, which is the data in a message's first cell.
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn dart_queue_data(
 exported! {
 /// Takes the next record. Makes no system call if one is available.
 fn dart_queue_next(queue: &mut dart_queue, record: Out<dart_record>, timeout_ms: c_int) {
-    record.store(at_once(timeout_ms, queue.0.wait(timeout(timeout_ms)))?)
+    record.store(waited!(timeout_ms, queue.0 => recv / recv_timeout())?)
 }
 
 /// Takes the next record. Polls for up to `polling_us` microseconds, and does not sleep. Fails with

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::send_buffer::shrimp_send_buffer;
-use crate::call::{at_once, timeout};
+use crate::call::waited;
 use crate::exported::exported;
 
 exported! {
@@ -20,7 +20,7 @@ fn shrimp_send(buffer: &shrimp_send_buffer, offset: usize, length: usize) {
 /// withdrawn, or its host is lost.
 fn shrimp_wait_until_sent(buffer: &shrimp_send_buffer, timeout_ms: c_int) {
     let buffer = buffer.mapping();
-    at_once(timeout_ms, buffer.wait_until_sent(timeout(timeout_ms)))?
+    waited!(timeout_ms, buffer => wait_until_sent / wait_until_sent_timeout())?
 }
 
 /// Returns 1 if the card's engine for deliberate updates is idle, else 0. All processes of the

@@ -6,7 +6,7 @@ use hamlyn::shrimp::{OwnMemory, ReceiveBuffer};
 
 use super::card::shrimp_card;
 use super::handle::shrimp_handle;
-use crate::call::{at_once, given, timeout};
+use crate::call::{given, waited};
 use crate::exported::{Out, exported};
 use crate::memory::lent;
 
@@ -77,6 +77,6 @@ exported! {
 /// Sleeps while the 4 bytes at `offset`, a multiple of 4, equal `value`, then stores their new
 /// value. The loss of the writer does not end the wait: keep a connection, or set a timeout.
 fn shrimp_wait(buffer: &shrimp_receive_buffer, offset: usize, value: u32, now: Out<u32>, timeout_ms: c_int) {
-    now.store(at_once(timeout_ms, buffer.0.wait(offset, value, timeout(timeout_ms)))?)
+    now.store(waited!(timeout_ms, buffer.0 => wait / wait_timeout(offset, value))?)
 }
 }

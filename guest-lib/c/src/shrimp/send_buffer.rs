@@ -7,7 +7,7 @@ use hamlyn::shrimp::{MappingState, Mode, OwnMemory, SendBuffer, Shared};
 use super::card::shrimp_card;
 use super::handle::shrimp_handle;
 use super::receive_buffer::shrimp_receive_buffer;
-use crate::call::{Failure, at_once, given, timeout};
+use crate::call::{Failure, given, waited};
 use crate::exported::{Out, exported};
 use crate::memory::{bytes, bytes_mut, lent};
 
@@ -189,7 +189,7 @@ fn shrimp_wait_shared(
     let Kind::Shared(shared) = &buffer.0 else {
         return Err(Failure::argument("nothing arrives in a send buffer that is not shared"));
     };
-    now.store(at_once(timeout_ms, shared.wait(offset, value, timeout(timeout_ms)))?)
+    now.store(waited!(timeout_ms, shared => wait / wait_timeout(offset, value))?)
 }
 
 /// Stores the addresses of a send buffer. The address for stores may change after shrimp_set_mode.

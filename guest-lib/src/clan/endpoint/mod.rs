@@ -181,21 +181,33 @@ impl Endpoint {
 
     /// Takes the next message, if there is one, without a system call.
     #[must_use]
-    pub fn try_message(&self) -> Option<Message> {
+    pub fn try_recv_message(&self) -> Option<Message> {
         self.0.try_message()
     }
 
     /// Takes the next message; blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
-    pub fn message(&self, timeout: Option<Duration>) -> Result<Message> {
+    /// [`Error::System`] if the card is gone.
+    pub fn recv_message(&self) -> Result<Message> {
+        self.recv_message_within(None)
+    }
+
+    /// As [`Endpoint::recv_message`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Endpoint::recv_message`].
+    pub fn recv_message_timeout(&self, timeout: Duration) -> Result<Message> {
+        self.recv_message_within(Some(timeout))
+    }
+
+    pub(super) fn recv_message_within(&self, timeout: Option<Duration>) -> Result<Message> {
         self.0.wait_until(MESSAGE, timeout, "message", || Ok(self.0.try_message()))
     }
 
     /// Returns the last fault, if there was one since the last call.
     #[must_use]
-    pub fn take_fault(&self) -> Option<Fault> {
+    pub fn try_recv_fault(&self) -> Option<Fault> {
         self.0.take_fault()
     }
 
@@ -208,9 +220,17 @@ impl Endpoint {
     /// Blocks until a fault occurs and returns it.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::System`] if the card is gone.
-    pub fn fault(&self, timeout: Option<Duration>) -> Result<Fault> {
-        self.0.wait_until(FAULT, timeout, "fault", || Ok(self.0.take_fault()))
+    /// [`Error::System`] if the card is gone.
+    pub fn recv_fault(&self) -> Result<Fault> {
+        self.0.wait_until(FAULT, None, "fault", || Ok(self.0.take_fault()))
+    }
+
+    /// As [`Endpoint::recv_fault`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Endpoint::recv_fault`].
+    pub fn recv_fault_timeout(&self, timeout: Duration) -> Result<Fault> {
+        self.0.wait_until(FAULT, Some(timeout), "fault", || Ok(self.0.take_fault()))
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {

@@ -29,22 +29,41 @@ pub struct End {
 
 impl End {
     /// Requests a connection, sends the descriptor of `own`, which the peer may write to, and maps
-    /// the peer's memory. Waits for the peer, now or later, fail after `timeout`. With `None` they
-    /// last until the peer is gone.
+    /// the peer's memory. Blocks until the peer answers.
     ///
     /// # Errors
     /// Same as [`Endpoint::connect`] and [`Endpoint::map`]; [`Error::Descriptor`] or
     /// [`Error::Malformed`] if the peer's data is not a valid descriptor; [`Error::OutOfRange`] if
     /// its memory is over 8 MiB.
-    pub fn connect(
+    pub fn connect(endpoint: &Endpoint, own: Aperture, to: Address) -> Result<Self> {
+        let connection = endpoint.connect(to, &own.descriptor()?.to_bytes())?;
+        Self::connected(endpoint, own, connection)
+    }
+
+    /// As [`End::connect`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`End::connect`].
+    pub fn connect_timeout(
         endpoint: &Endpoint,
         own: Aperture,
         to: Address,
-        timeout: Option<Duration>,
+        timeout: Duration,
     ) -> Result<Self> {
-        let connection = endpoint.connect(to, &own.descriptor()?.to_bytes(), timeout)?;
+        let connection = endpoint.connect_timeout(to, &own.descriptor()?.to_bytes(), timeout)?;
+        Self::connected(endpoint, own, connection)
+    }
+
+    fn connected(endpoint: &Endpoint, own: Aperture, connection: Connection) -> Result<Self> {
         let out = map(endpoint, connection.told(), connection.peer())?;
-        Self::new(connection, own, out, timeout)
+        Self::new(connection, own, out)
+    }
+
+    /// Limits each later wait for the peer: it fails with [`Error::TimedOut`] after `timeout`. By
+    /// default a wait lasts until the peer is gone.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// Accepts a request of [`End::connect`] on `endpoint`, or refuses it on failure.
@@ -57,34 +76,23 @@ impl End {
     /// Same as [`Request::accept`] and [`Endpoint::map`]; [`Error::Descriptor`] or
     /// [`Error::Malformed`] if the peer's data is not a valid descriptor; [`Error::OutOfRange`] if
     /// its memory is larger than allowed.
-    pub fn accept(
-        request: Request,
-        endpoint: &Endpoint,
-        own: Aperture,
-        timeout: Option<Duration>,
-    ) -> Result<Self> {
+    pub fn accept(request: Request, endpoint: &Endpoint, own: Aperture) -> Result<Self> {
         let most = own.len().max(MAPPED);
-        Self::accept_up_to(request, endpoint, own, most, timeout)
+        Self::accept_up_to(request, endpoint, own, most)
     }
 
     /// Accepts a request like [`End::accept`], if the peer's memory has at most `most` bytes.
     ///
     /// # Errors
     /// Same as [`End::accept`].
-    pub fn accept_up_to(
-        request: Request,
-        endpoint: &Endpoint,
-        own: Aperture,
-        most: usize,
-        timeout: Option<Duration>,
-    ) -> Result<Self> {
+    pub fn accept_up_to(request: Request, endpoint: &Endpoint, own: Aperture, most: usize) -> Result<Self> {
         let mapped = request.descriptor().and_then(|descriptor| {
             at_most("length of the asker's aperture", descriptor.len(), most as u64)?;
             inside("asker's aperture", 0, DATA as u64, descriptor.len())?;
             endpoint.map(&descriptor, 0, descriptor.len() as usize)
         });
         match mapped {
-            Ok(out) => Self::new(request.accept(endpoint, &own.descriptor()?.to_bytes())?, own, out, timeout),
+            Ok(out) => Self::new(request.accept(endpoint, &own.descriptor()?.to_bytes())?, own, out),
             Err(error) => {
                 // If the refusal cannot be sent either, the requester's host is lost.
                 let _ = request.refuse(b"its memory cannot be mapped");
@@ -97,15 +105,10 @@ impl End {
     ///
     /// # Errors
     /// [`Error::PastEnd`] if there is no room for the control words.
-    pub fn new(
-        connection: Connection,
-        own: Aperture,
-        out: Window,
-        timeout: Option<Duration>,
-    ) -> Result<Self> {
+    pub fn new(connection: Connection, own: Aperture, out: Window) -> Result<Self> {
         inside("aperture", 0, DATA as u64, own.len() as u64)?;
         inside("window", 0, DATA as u64, out.len() as u64)?;
-        Ok(Self { out, own, connection, timeout })
+        Ok(Self { out, own, connection, timeout: None })
     }
 
     /// Returns the memory that the peer stores to.

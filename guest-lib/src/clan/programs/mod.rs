@@ -50,7 +50,7 @@
 //! let card = Card::open_default()?;
 //! let (endpoint, own) = (card.endpoint()?, card.aperture(4096, Rights::Write)?);
 //! let other = std::env::args().nth(1).unwrap_or_default().parse()?;
-//! let end = Arc::new(End::connect(&endpoint, own, other, None)?);
+//! let end = Arc::new(End::connect(&endpoint, own, other)?);
 //! let mut sender = transfer::Sender::new(&end)?;
 //! sender.send(b"hello")?;
 //! # Ok::<(), hamlyn::Error>(())

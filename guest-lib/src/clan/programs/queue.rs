@@ -252,7 +252,7 @@ impl DmaProducer {
         let bytes = Transfer::write(from, offset, to, (place + HEAD) as u64, length)?;
         let head = Transfer::write(staged, at, to, place as u64, HEAD)?;
         let counter = Transfer::write(staged, at + HEAD, to, LAZY_WRITE_I as u64, 8)?;
-        let requested = dma.put_wait(&[bytes.quiet(), head.quiet(), counter], None)?;
+        let requested = dma.put_chain(&[bytes.quiet(), head.quiet(), counter])?;
         producer.write_i = next;
         Ok(requested)
     }

@@ -145,7 +145,7 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if its length, as stored by the client, exceeds the buffer.
-    pub fn try_wait(&mut self) -> Result<Option<Call<'_>>> {
+    pub fn try_recv(&mut self) -> Result<Option<Call<'_>>> {
         self.tripwire.clear();
         match self.end.rx_ready(self.end.own_room())? {
             Some(length) => self.take(length).map(Some),
@@ -156,9 +156,9 @@ impl Server {
     /// Blocks until the next call arrives.
     ///
     /// # Errors
-    /// Same as [`Server::try_wait`]; [`Error::TimedOut`]; if the client is gone,
+    /// Same as [`Server::try_recv`]; [`Error::TimedOut`]; if the client is gone,
     /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
-    pub fn wait(&mut self) -> Result<Call<'_>> {
+    pub fn recv(&mut self) -> Result<Call<'_>> {
         let (end, room) = (&self.end, self.end.own_room());
         let length = end.wait_until(self.tripwire.bit(), "call", || end.rx_ready(room))?;
         self.take(length)

@@ -88,9 +88,9 @@ impl Sender {
             let end = &free.sender.end;
             let transfer = Transfer::write(from, offset, end.out().descriptor(), DATA as u64, length)?;
             let dma = end.connection().endpoint().dma();
-            let requested = dma.put_wait(&[transfer], None)?;
+            let requested = dma.put_chain(&[transfer])?;
             // A store would overtake bytes that are still queued.
-            dma.wait(requested, None)?;
+            dma.wait(requested)?;
         }
         free.send(length)
     }
@@ -173,7 +173,7 @@ impl Receiver {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if its length, as stored by the sender, exceeds the buffer.
-    pub fn try_wait(&mut self) -> Result<Option<Message<'_>>> {
+    pub fn try_recv(&mut self) -> Result<Option<Message<'_>>> {
         self.tripwire.clear();
         let length = self.end.rx_ready(self.capacity())?;
         Ok(length.map(|length| Message { receiver: self, length }))
@@ -185,7 +185,7 @@ impl Receiver {
     /// [`Error::TimedOut`]; [`Error::OutOfRange`] if its length, as stored by the sender, exceeds
     /// the buffer; if the sender is gone, [`Error::PeerLost`] or [`Error::Ended`];
     /// [`Error::Fault`].
-    pub fn wait(&mut self) -> Result<Message<'_>> {
+    pub fn recv(&mut self) -> Result<Message<'_>> {
         let (end, capacity) = (&self.end, self.capacity());
         let early = self.early.as_mut();
         let bits = self.tripwire.bit() | early.as_ref().map_or(0, |early| early.bit());
@@ -198,9 +198,9 @@ impl Receiver {
     /// message that does not fit is kept.
     ///
     /// # Errors
-    /// Same as [`Receiver::wait`]; [`Error::PastEnd`] if the message does not fit.
-    pub fn receive(&mut self, to: &mut [u8]) -> Result<usize> {
-        let message = self.wait()?;
+    /// Same as [`Receiver::recv`]; [`Error::PastEnd`] if the message does not fit.
+    pub fn recv_into(&mut self, to: &mut [u8]) -> Result<usize> {
+        let message = self.recv()?;
         let length = message.len();
         let limit = to.len() as u64;
         let Some(to) = to.get_mut(..length) else {

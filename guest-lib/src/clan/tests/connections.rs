@@ -16,23 +16,23 @@ fn both_sides_exchange_data_and_see_end() {
     let to = listener.address().unwrap();
     std::thread::scope(|scope| {
         let served = scope.spawn(|| {
-            let request = listener.accept(PATIENCE).unwrap();
+            let request = listener.accept_timeout(PATIENCE).unwrap();
             assert_eq!(&request.told()[..5], b"hello");
             let own = two.endpoint().unwrap();
             let connection = request.accept(&own, b"welcome").unwrap();
             connection.send(b"one more thing").unwrap();
-            assert_eq!(connection.wait_end(PATIENCE).unwrap(), PeerEnd::Closed(told(b"bye")));
-            let again = listener.accept(PATIENCE).unwrap().accept(&own, b"again").unwrap();
+            assert_eq!(connection.wait_end_timeout(PATIENCE).unwrap(), PeerEnd::Closed(told(b"bye")));
+            let again = listener.accept_timeout(PATIENCE).unwrap().accept(&own, b"again").unwrap();
             // Ends without a close message.
             drop((again, own));
         });
-        let connection = client.connect(to, b"hello", PATIENCE).unwrap();
+        let connection = client.connect_timeout(to, b"hello", PATIENCE).unwrap();
         assert_eq!((connection.told(), connection.peer().host), (&told(b"welcome"), 1));
-        assert_eq!(connection.receive(PATIENCE).unwrap(), told(b"one more thing"));
+        assert_eq!(connection.recv_timeout(PATIENCE).unwrap(), told(b"one more thing"));
         assert!(connection.end().is_none());
         connection.close(b"bye").unwrap();
-        let connection = client.connect(to, b"", PATIENCE).unwrap();
-        assert_eq!(connection.wait_end(PATIENCE).unwrap(), PeerEnd::Gone);
+        let connection = client.connect_timeout(to, b"", PATIENCE).unwrap();
+        assert_eq!(connection.wait_end_timeout(PATIENCE).unwrap(), PeerEnd::Gone);
         assert_eq!(connection.check().unwrap_err().kind(), ErrorKind::PeerLost);
         connection.close(b"").unwrap();
         served.join().unwrap();
@@ -54,13 +54,13 @@ fn last_message_is_received_before_end() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let own = two.endpoint().unwrap();
-                let connection = listener.accept(PATIENCE).unwrap().accept(&own, b"").unwrap();
+                let connection = listener.accept_timeout(PATIENCE).unwrap().accept(&own, b"").unwrap();
                 connection.send(b"the last word").unwrap();
                 connection.close(b"bye").unwrap();
             });
-            let connection = client.connect(to, b"", PATIENCE).unwrap();
-            assert_eq!(connection.receive(PATIENCE).unwrap(), told(b"the last word"));
-            assert_eq!(connection.receive(PATIENCE).unwrap_err().kind(), ErrorKind::PeerLost);
+            let connection = client.connect_timeout(to, b"", PATIENCE).unwrap();
+            assert_eq!(connection.recv_timeout(PATIENCE).unwrap(), told(b"the last word"));
+            assert_eq!(connection.recv_timeout(PATIENCE).unwrap_err().kind(), ErrorKind::PeerLost);
         });
     }
 }
@@ -71,20 +71,20 @@ fn refusal_has_reason_and_unused_port_is_reported() {
     let (client, listener) = (one.endpoint().unwrap(), two.endpoint().unwrap());
     let to = listener.address().unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| listener.accept(PATIENCE).unwrap().refuse(b"we are full").unwrap());
-        match client.connect(to, b"", PATIENCE) {
+        scope.spawn(|| listener.accept_timeout(PATIENCE).unwrap().refuse(b"we are full").unwrap());
+        match client.connect_timeout(to, b"", PATIENCE) {
             Err(Error::Ended(end)) => {
                 assert_eq!((end.reason, &end.private[..]), (EndReason::Rejected, &b"we are full"[..]));
             }
             other => panic!("{other:?}"),
         }
     });
-    match client.connect(Address { host: 1, port: 9 }, b"", PATIENCE) {
+    match client.connect_timeout(Address { host: 1, port: 9 }, b"", PATIENCE) {
         Err(Error::Ended(end)) => assert_eq!(end.reason, EndReason::NoName),
         other => panic!("{other:?}"),
     }
-    assert!(client.connect(to, b"", HASTE).is_err_and(|error| error.is_timed_out()));
-    assert!(client.connect(to, &[0; 33], HASTE).is_err());
+    assert!(client.connect_timeout(to, b"", HASTE).is_err_and(|error| error.is_timed_out()));
+    assert!(client.connect_timeout(to, &[0; 33], HASTE).is_err());
 }
 
 #[test]
@@ -96,18 +96,18 @@ fn third_party_cannot_answer_or_end_connection() {
     for kind in [MessageKind::Accept, MessageKind::Refuse, MessageKind::Close, MessageKind::Data] {
         stranger.send_message(here, kind, &[1; MESSAGE_SIZE]).unwrap();
     }
-    assert!(client.connect(there, b"", HASTE).is_err_and(|error| error.is_timed_out()));
+    assert!(client.connect_timeout(there, b"", HASTE).is_err_and(|error| error.is_timed_out()));
     std::thread::scope(|scope| {
         // The previous request is still pending, too.
         let accepted = scope.spawn(|| {
-            drop(server.accept(PATIENCE).unwrap());
-            server.accept(PATIENCE).unwrap().accept(&two.endpoint().unwrap(), b"").unwrap()
+            drop(server.accept_timeout(PATIENCE).unwrap());
+            server.accept_timeout(PATIENCE).unwrap().accept(&two.endpoint().unwrap(), b"").unwrap()
         });
-        let connection = client.connect(there, b"", PATIENCE).unwrap();
+        let connection = client.connect_timeout(there, b"", PATIENCE).unwrap();
         let _other_end = accepted.join().unwrap();
         stranger.send_message(here, MessageKind::Close, &[1; MESSAGE_SIZE]).unwrap();
         stranger.send_message(here, MessageKind::Data, &[1; MESSAGE_SIZE]).unwrap();
-        assert!(connection.try_receive().is_none() && connection.end().is_none());
+        assert!(connection.try_recv().is_none() && connection.end().is_none());
         connection.send(b"still here").unwrap();
     });
 }
@@ -117,9 +117,9 @@ fn is_refused_by(endpoint: &Endpoint, card: &Card, host: u32) {
     let own = card.aperture(8, Rights::None).unwrap();
     let nothing = Descriptor::new(host, 999, 1, 8, Rights::ReadWrite);
     let dma = endpoint.dma();
-    let written = dma.put(&Transfer::write(&own, 0, &nothing, 0, 8).unwrap()).unwrap();
-    dma.wait(written, PATIENCE).unwrap();
-    assert_eq!(endpoint.fault(PATIENCE).unwrap().host, host);
+    let written = dma.try_put(&Transfer::write(&own, 0, &nothing, 0, 8).unwrap()).unwrap();
+    dma.wait_timeout(written, PATIENCE).unwrap();
+    assert_eq!(endpoint.recv_fault_timeout(PATIENCE).unwrap().host, host);
 }
 
 #[test]
@@ -130,11 +130,12 @@ fn faults_of_other_hosts_do_not_end_connection() {
     // A host that the endpoint communicated with before the connection.
     is_refused_by(&client, &one, 2);
     std::thread::scope(|scope| {
-        let accepted =
-            scope.spawn(|| listener.accept(PATIENCE).unwrap().accept(&two.endpoint().unwrap(), b"").unwrap());
-        let connection = client.connect(to, b"", PATIENCE).unwrap();
+        let accepted = scope.spawn(|| {
+            listener.accept_timeout(PATIENCE).unwrap().accept(&two.endpoint().unwrap(), b"").unwrap()
+        });
+        let connection = client.connect_timeout(to, b"", PATIENCE).unwrap();
         let _other_end = accepted.join().unwrap();
-        let wait = || connection.wait_until::<()>(0, HASTE, "end", || Ok(None)).unwrap_err();
+        let wait = || connection.wait_until::<()>(0, Some(HASTE), "end", || Ok(None)).unwrap_err();
         assert!(wait().is_timed_out());
         is_refused_by(&client, &one, 2);
         assert!(wait().is_timed_out(), "what a stranger refuses");
@@ -152,10 +153,10 @@ fn peer_lost_during_setup_is_reported() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let own = two.endpoint().unwrap();
-            drop(listener.accept(PATIENCE).unwrap().accept(&own, b"").unwrap());
+            drop(listener.accept_timeout(PATIENCE).unwrap().accept(&own, b"").unwrap());
         });
-        let connection = client.connect(to, b"", PATIENCE).unwrap();
-        assert_eq!(connection.wait_end(PATIENCE).unwrap(), PeerEnd::Gone);
+        let connection = client.connect_timeout(to, b"", PATIENCE).unwrap();
+        assert_eq!(connection.wait_end_timeout(PATIENCE).unwrap(), PeerEnd::Gone);
     });
 }
 
@@ -169,7 +170,7 @@ fn cached_aperture_is_reused_only_for_same_peer() {
     cache.give(5, kit);
     let kit = cache.take(5).unwrap();
     assert_eq!((kit.endpoint.number(), kit.aperture.number()), (endpoint, aperture));
-    assert!(kit.endpoint.try_message().is_none(), "what was for its last user is thrown away");
+    assert!(kit.endpoint.try_recv_message().is_none(), "what was for its last user is thrown away");
     cache.give(5, kit);
     let kit = cache.take(6).unwrap();
     assert_eq!(kit.endpoint.number(), endpoint);

@@ -98,15 +98,18 @@ fn messages_are_taken_in_order() {
     let there = to.address().unwrap();
     for round in 0..100_u8 {
         from.send_message(there, MessageKind::Data, &[round; 3]).unwrap();
-        let message = to.message(PATIENCE).unwrap();
+        let message = to.recv_message_timeout(PATIENCE).unwrap();
         assert_eq!((message.from, message.kind), (from.address().unwrap(), MessageKind::Data));
         assert_eq!((&message.data[..3], &message.data[3..]), (&[round; 3][..], &[0; 37][..]));
     }
-    assert!(to.try_message().is_none() && to.message(HASTE).is_err_and(|error| error.is_timed_out()));
+    assert!(
+        to.try_recv_message().is_none()
+            && to.recv_message_timeout(HASTE).is_err_and(|error| error.is_timed_out())
+    );
     assert!(from.send_message(there, MessageKind::Data, &[0; 41]).is_err());
     let nobody = Address { host: 1, port: 78 };
     from.send_message(nobody, MessageKind::Data, b"lost").unwrap();
-    let told = from.message(PATIENCE).unwrap();
+    let told = from.recv_message_timeout(PATIENCE).unwrap();
     assert_eq!((told.kind, told.from, &told.data[..4]), (MessageKind::Undelivered, nobody, &b"lost"[..]));
     let far = from.send_message(Address { host: 99, port: 1 }, MessageKind::Data, &[]).unwrap_err();
     assert_eq!(far.kind(), ErrorKind::PeerLost);
@@ -129,17 +132,17 @@ fn transfers_work_both_ways_and_in_order() {
         (one.endpoint_builder().requests(16).open().unwrap(), one.aperture(10_000, Rights::None).unwrap());
     let (dma, there) = (endpoint.dma(), far.descriptor().unwrap());
     own.write(0, &[5; 9000]).unwrap();
-    let written = dma.put(&Transfer::write(&own, 0, &there, 100, 9000).unwrap()).unwrap();
-    dma.wait(written, PATIENCE).unwrap();
+    let written = dma.try_put(&Transfer::write(&own, 0, &there, 100, 9000).unwrap()).unwrap();
+    dma.wait_timeout(written, PATIENCE).unwrap();
     assert_eq!((far.load_u8(99).unwrap(), far.load_u8(100).unwrap(), far.load_u8(9099).unwrap()), (0, 5, 5));
     far.write(0, b"back").unwrap();
     // More requests than the queue has room for.
     let mut last = None;
     for round in 0..100 {
         let read = Transfer::read(&own, round, &there, 0, 4).unwrap();
-        last = Some(dma.put_wait(&[read.quiet()], PATIENCE).unwrap());
+        last = Some(dma.put_chain_timeout(&[read.quiet()], PATIENCE).unwrap());
     }
-    dma.wait(last.unwrap(), PATIENCE).unwrap();
+    dma.wait_timeout(last.unwrap(), PATIENCE).unwrap();
     let mut bytes = [0; 4];
     own.read(99, &mut bytes).unwrap();
     assert_eq!((&bytes, dma.in_flight()), (b"back", 0));
@@ -153,8 +156,8 @@ fn driver_is_called_only_for_drivers_dma() {
     let endpoint = one.endpoint_builder().drivers_dma(true).open().unwrap();
     let own = one.aperture(64, Rights::ReadWrite).unwrap();
     let transfer = Transfer::write(&own, 0, &own.descriptor().unwrap(), 8, 8).unwrap();
-    let put = endpoint.dma().put(&transfer).unwrap();
-    endpoint.dma().wait(put, PATIENCE).unwrap();
+    let put = endpoint.dma().try_put(&transfer).unwrap();
+    endpoint.dma().wait_timeout(put, PATIENCE).unwrap();
     assert_eq!(net.kicks.load(Ordering::Relaxed), 1);
 }
 
@@ -167,27 +170,27 @@ fn failed_request_has_reason_and_ends_chain() {
     let dma = endpoint.dma();
     let bad = Transfer::read(&own, 0, &forged, 0, 8).unwrap();
     let chain = [bad.clone(), Transfer::read(&own, 8, &own.descriptor().unwrap(), 0, 8).unwrap()];
-    let skipped = dma.put_chain(&chain).unwrap();
-    let refused = dma.wait(skipped, PATIENCE).unwrap_err();
+    let skipped = dma.try_put_chain(&chain).unwrap();
+    let refused = dma.wait_timeout(skipped, PATIENCE).unwrap_err();
     assert!(matches!(refused, Error::Dma(DmaError::Skipped)), "{refused}");
-    let alone = dma.put(&bad).unwrap();
-    assert!(matches!(dma.wait(alone, PATIENCE), Err(Error::Dma(DmaError::Refused))));
+    let alone = dma.try_put(&bad).unwrap();
+    assert!(matches!(dma.wait_timeout(alone, PATIENCE), Err(Error::Dma(DmaError::Refused))));
     // A write is complete when it has left this host: its fault follows.
-    let write = dma.put(&Transfer::write(&own, 0, &forged, 16, 8).unwrap()).unwrap();
-    dma.wait(write, PATIENCE).unwrap();
-    let fault = endpoint.fault(PATIENCE).unwrap();
+    let write = dma.try_put(&Transfer::write(&own, 0, &forged, 16, 8).unwrap()).unwrap();
+    dma.wait_timeout(write, PATIENCE).unwrap();
+    let fault = endpoint.recv_fault_timeout(PATIENCE).unwrap();
     assert_eq!((fault.reason, fault.host, fault.offset), (FaultReason::Refused, 1, 16));
-    assert!(endpoint.take_fault().is_none() && endpoint.faults() == 1);
+    assert!(endpoint.try_recv_fault().is_none() && endpoint.faults() == 1);
     // A load's fault counts, even if another fault follows before the owner checks.
     let other = Descriptor::new(1, far.aperture() + 7, 1, 64, Rights::ReadWrite);
-    dma.put(&Transfer::write(&own, 0, &other, 0, 8).unwrap()).unwrap();
-    endpoint.fault(PATIENCE).unwrap();
+    dma.try_put(&Transfer::write(&own, 0, &other, 0, 8).unwrap()).unwrap();
+    endpoint.recv_fault_timeout(PATIENCE).unwrap();
     assert!(endpoint.core().fault_since(0).is_some() && endpoint.core().fault_since(2).is_none());
     assert!(Transfer::write(&own, 60, &far, 0, 8).is_err() && Transfer::write(&own, 0, &far, 60, 8).is_err());
     assert!(
         Transfer::write(&own, 0, &far, u64::MAX, 8).is_err() && Transfer::write(&own, 0, &far, 0, 0).is_err()
     );
-    assert!(dma.put_chain(&[]).is_err() && dma.put_chain(&vec![bad; 65]).is_err());
+    assert!(dma.try_put_chain(&[]).is_err() && dma.try_put_chain(&vec![bad; 65]).is_err());
 }
 
 #[test]
@@ -197,7 +200,7 @@ fn aperture_stays_open_until_request_is_done() {
     let endpoint = one.endpoint().unwrap();
     let (from, to) = (one.aperture(64, Rights::None).unwrap(), one.aperture(64, Rights::Write).unwrap());
     let put =
-        endpoint.dma().put(&Transfer::write(&from, 0, &to.descriptor().unwrap(), 0, 8).unwrap()).unwrap();
+        endpoint.dma().try_put(&Transfer::write(&from, 0, &to.descriptor().unwrap(), 0, 8).unwrap()).unwrap();
     drop(from);
     assert_eq!(net.open_objects()[0], 2, "the card may still read it");
     net.step();

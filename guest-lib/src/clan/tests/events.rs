@@ -13,20 +13,25 @@ fn events_have_token_of_their_source() {
     let mut tripwire = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();
     events.register(&endpoint, Interest::ALL, 7).unwrap();
     events.register_tripwire(&mut tripwire, 8).unwrap();
-    assert!(events.next().is_none() && events.wait(HASTE).is_err_and(|error| error.is_timed_out()));
+    assert!(
+        events.try_recv().is_none() && events.recv_timeout(HASTE).is_err_and(|error| error.is_timed_out())
+    );
     aperture.store_u64(0, 1).unwrap();
-    assert_eq!(events.wait(PATIENCE).unwrap(), Event { token: 8, what: What::Tripwire(tripwire.number()) });
+    assert_eq!(
+        events.recv_timeout(PATIENCE).unwrap(),
+        Event { token: 8, what: What::Tripwire(tripwire.number()) }
+    );
     endpoint.send_message(endpoint.address().unwrap(), MessageKind::Data, b"x").unwrap();
-    assert_eq!(events.wait(PATIENCE).unwrap(), Event { token: 7, what: What::Message });
+    assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event { token: 7, what: What::Message });
     let put = Transfer::write(&aperture, 0, &aperture.descriptor().unwrap(), 32, 8).unwrap();
-    endpoint.dma().put(&put).unwrap();
-    assert_eq!(events.wait(PATIENCE).unwrap(), Event { token: 7, what: What::Dma });
+    endpoint.dma().try_put(&put).unwrap();
+    assert_eq!(events.recv_timeout(PATIENCE).unwrap(), Event { token: 7, what: What::Dma });
     events.unregister_tripwire(&mut tripwire).unwrap();
     aperture.store_u64(0, 2).unwrap();
-    assert!(tripwire.wait(PATIENCE).is_ok() && events.next().is_none());
+    assert!(tripwire.wait_timeout(PATIENCE).is_ok() && events.try_recv().is_none());
     events.unregister(&endpoint).unwrap();
-    endpoint.dma().put(&put.quiet()).unwrap();
-    assert!(events.wait(HASTE).is_err());
+    endpoint.dma().try_put(&put.quiet()).unwrap();
+    assert!(events.recv_timeout(HASTE).is_err());
     assert!(matches!(events.register_tripwire(&mut tripwire, 8), Ok(())));
 }
 
@@ -42,10 +47,11 @@ fn earlier_events_are_delivered_too() {
     events.register(&endpoint, Interest { messages: true, ..Interest::default() }, 7).unwrap();
     events.register_tripwire(&mut tripwire, 8).unwrap();
     assert!(events.arm().unwrap());
-    let mut tokens = [events.wait(PATIENCE).unwrap().token, events.wait(PATIENCE).unwrap().token];
+    let mut tokens =
+        [events.recv_timeout(PATIENCE).unwrap().token, events.recv_timeout(PATIENCE).unwrap().token];
     tokens.sort_unstable();
     assert_eq!(tokens, [7, 8]);
-    assert!(events.next().is_none());
+    assert!(events.try_recv().is_none());
 }
 
 #[test]
@@ -58,9 +64,9 @@ fn source_has_one_pending_event() {
         for _ in 0..3 {
             endpoint.send_message(endpoint.address().unwrap(), MessageKind::Data, b"x").unwrap();
         }
-        assert_eq!(events.next(), Some(Event { token: 7, what: What::Message }), "round {round}");
-        assert_eq!(events.next(), None);
-        assert_eq!(std::iter::from_fn(|| endpoint.try_message()).count(), 3);
+        assert_eq!(events.try_recv(), Some(Event { token: 7, what: What::Message }), "round {round}");
+        assert_eq!(events.try_recv(), None);
+        assert_eq!(std::iter::from_fn(|| endpoint.try_recv_message()).count(), 3);
     }
 }
 
@@ -75,7 +81,7 @@ fn closed_or_unregistered_sources_have_no_events() {
         endpoint.send_message(endpoint.address().unwrap(), MessageKind::Data, b"x").unwrap();
     }
     drop(first);
-    assert_eq!(events.next(), None);
+    assert_eq!(events.try_recv(), None);
     assert!(events.register(&two.endpoint().unwrap(), Interest::ALL, 3).is_err(), "another open card's");
     assert!(one.events(15).is_err() && one.events(24).is_err() && one.events(1 << 17).is_err());
 }

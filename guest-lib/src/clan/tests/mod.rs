@@ -9,6 +9,6 @@ mod tripwires;
 use std::time::Duration;
 
 /// Timeout for events that must occur.
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Timeout for events that must not occur.
-const HASTE: Option<Duration> = Some(Duration::from_millis(5));
+const HASTE: Duration = Duration::from_millis(5);

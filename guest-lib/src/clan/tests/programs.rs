@@ -17,10 +17,10 @@ fn ends(one: &Card, two: &Card, length: usize) -> [Arc<End>; 2] {
     let to = listener.address().unwrap();
     std::thread::scope(|scope| {
         let accepted = scope.spawn(|| {
-            let request = listener.accept(PATIENCE).unwrap();
-            End::accept(request, &two.endpoint().unwrap(), other, PATIENCE).unwrap()
+            let request = listener.accept_timeout(PATIENCE).unwrap();
+            End::accept(request, &two.endpoint().unwrap(), other).unwrap().with_timeout(PATIENCE)
         });
-        let end = End::connect(&client, own, to, PATIENCE).unwrap();
+        let end = End::connect_timeout(&client, own, to, PATIENCE).unwrap().with_timeout(PATIENCE);
         [Arc::new(end), Arc::new(accepted.join().unwrap())]
     })
 }
@@ -34,12 +34,12 @@ fn messages_are_transferred_one_at_a_time() {
     receiver.set_early().unwrap();
     let most = sender.capacity();
     assert_eq!((most, receiver.capacity()), (960, 960));
-    assert!(receiver.try_wait().unwrap().is_none());
+    assert!(receiver.try_recv().unwrap().is_none());
     std::thread::scope(|scope| {
         scope.spawn(|| (0..=most).for_each(|length| sender.send(&vec![length as u8; length]).unwrap()));
         let mut bytes = vec![0; most];
         for length in 0..=most {
-            assert_eq!(receiver.receive(&mut bytes).unwrap(), length);
+            assert_eq!(receiver.recv_into(&mut bytes).unwrap(), length);
             assert!(bytes[..length].iter().all(|byte| *byte == length as u8), "{length}");
         }
     });
@@ -49,13 +49,13 @@ fn messages_are_transferred_one_at_a_time() {
     from.write(0, &[3; 960]).unwrap();
     sender.send_from(&from, 1, 900).unwrap();
     assert!(!sender.is_ready());
-    let message = receiver.wait().unwrap();
+    let message = receiver.recv().unwrap();
     let mut last = [0; 2];
     message.read(898, &mut last).unwrap();
     assert!(message.len() == 900 && last == [3; 2] && message.read(899, &mut last).is_err());
     message.keep();
-    assert!(receiver.receive(&mut [0; 899]).is_err(), "it does not fit, and stays");
-    drop(receiver.wait().unwrap());
+    assert!(receiver.recv_into(&mut [0; 899]).is_err(), "it does not fit, and stays");
+    drop(receiver.recv().unwrap());
     sender.wait().unwrap();
 }
 
@@ -67,8 +67,8 @@ fn invalid_lengths_and_indexes_are_refused() {
     for length in [962, u64::MAX] {
         here.out().store_u64(0, length).unwrap();
         let told = format!("length of a message in rx_ready {} is out of range (limit 960)", length - 1);
-        assert_eq!(receiver.wait().unwrap_err().to_string(), told);
-        assert!(receiver.receive(&mut [0; 2000]).is_err());
+        assert_eq!(receiver.recv().unwrap_err().to_string(), told);
+        assert!(receiver.recv_into(&mut [0; 2000]).is_err());
     }
     let (mut consumer, mut producer) =
         (queue::Consumer::new(&there, 48).unwrap(), queue::Producer::new(&there, 48).unwrap());
@@ -108,9 +108,9 @@ fn requester_with_bad_memory_is_refused() {
         std::thread::scope(|scope| {
             let accepted = scope.spawn(|| {
                 let own = two.aperture(1024, Rights::Write).unwrap();
-                End::accept(listener.accept(PATIENCE).unwrap(), &served, own, PATIENCE)
+                End::accept(listener.accept_timeout(PATIENCE).unwrap(), &served, own)
             });
-            match client.connect(to, &told, PATIENCE) {
+            match client.connect_timeout(to, &told, PATIENCE) {
                 Err(Error::Ended(end)) => {
                     let why = &b"its memory cannot be mapped"[..];
                     assert_eq!((end.reason, &end.private[..]), (EndReason::Rejected, why));
@@ -131,7 +131,7 @@ fn calls_are_answered() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..200 {
-                let call = server.wait().unwrap();
+                let call = server.recv().unwrap();
                 let mut request = vec![0; call.len()];
                 call.read(0, &mut request).unwrap();
                 request.reverse();
@@ -147,12 +147,12 @@ fn calls_are_answered() {
     assert!(client.call(&[0; 193], &mut []).is_err() && client.try_reply(&mut []).unwrap().is_none());
     client.begin(b"now").unwrap();
     assert!(client.begin(b"and again").is_err(), "one at a time");
-    server.wait().unwrap().reply(b"later").unwrap();
+    server.recv().unwrap().reply(b"later").unwrap();
     let mut short = [0; 2];
     assert_eq!((client.try_reply(&mut short).unwrap(), &short), (Some(5), b"la"));
     assert_eq!(client.reply(&mut short).unwrap_err().kind(), ErrorKind::Invalid, "no reply is to come");
     client.begin(b"again").unwrap();
-    server.wait().unwrap().reply(b"yes").unwrap();
+    server.recv().unwrap().reply(b"yes").unwrap();
     assert_eq!((client.reply(&mut short).unwrap(), &short), (3, b"ye"));
 }
 
@@ -163,7 +163,7 @@ fn dropped_call_is_answered_later_and_once() {
     let (mut client, mut server) = (rpc::Client::new(&here).unwrap(), rpc::Server::new(&there).unwrap());
     assert_eq!(server.reply(b"too early").unwrap_err().to_string(), "no call waits for an answer");
     client.begin(b"ask").unwrap();
-    assert_eq!(server.wait().unwrap().len(), 3);
+    assert_eq!(server.recv().unwrap().len(), 3);
     assert!(server.reply(&[0; 193]).is_err(), "too long");
     server.reply(b"made elsewhere").unwrap();
     let mut reply = [0; 14];
@@ -236,7 +236,7 @@ fn wait_for_full_and_empty_queue() {
     // A wait with a timeout fails.
     let own = one.aperture(64, Rights::Write).unwrap();
     assert!(
-        End::connect(&client, own, listener.address().unwrap(), HASTE)
+        End::connect_timeout(&client, own, listener.address().unwrap(), HASTE)
             .is_err_and(|error| error.is_timed_out())
     );
 }
@@ -257,7 +257,7 @@ fn dma_queue_pipelines_messages() {
             for item in 0..300_usize {
                 last = Some(producer.put(&from, item % 100 * 8, 8, item as u64).unwrap());
             }
-            producer.dma().wait(last.unwrap(), PATIENCE).unwrap();
+            producer.dma().wait_timeout(last.unwrap(), PATIENCE).unwrap();
         });
         for item in 0..300_u64 {
             let element = consumer.get().unwrap();
@@ -326,11 +326,11 @@ fn wait_fails_after_last_message_of_lost_peer() {
     let mut sender = transfer::Sender::new(&here).unwrap();
     sender.send(b"the last").unwrap();
     drop((sender, here));
-    assert_eq!(receiver.receive(&mut [0; 9]).unwrap(), 8);
-    assert_eq!(receiver.wait().unwrap_err().kind(), ErrorKind::PeerLost);
+    assert_eq!(receiver.recv_into(&mut [0; 9]).unwrap(), 8);
+    assert_eq!(receiver.recv().unwrap_err().kind(), ErrorKind::PeerLost);
     // A peer that closes the connection.
     let [here, there] = ends(&one, &two, 1024);
     let mut receiver = transfer::Receiver::new(&there).unwrap();
     here.close().unwrap();
-    assert_eq!(receiver.wait().unwrap_err().to_string(), "not connected: the peer closed the connection");
+    assert_eq!(receiver.recv().unwrap_err().to_string(), "not connected: the peer closed the connection");
 }

@@ -18,9 +18,9 @@ fn tripwire_fires_for_its_range_and_counts() {
     let sender = two.endpoint().unwrap();
     let window = sender.map(&aperture.descriptor().unwrap(), 0, 4096).unwrap();
     window.store_u32(12, 7).unwrap();
-    assert!(watched.wait(PATIENCE).unwrap() >= 1);
+    assert!(watched.wait_timeout(PATIENCE).unwrap() >= 1);
     assert_eq!((watched.test(), other.test()), (0, 0));
-    assert!(watched.wait(HASTE).is_err_and(|error| error.is_timed_out()), "it is cleared");
+    assert!(watched.wait_timeout(HASTE).is_err_and(|error| error.is_timed_out()), "it is cleared");
     window.store_u32(8, 7).unwrap();
     while watched.test() == 0 {}
     assert!(watched.count() >= 2 && watched.clear() >= 1 && watched.clear() == 0);
@@ -35,7 +35,7 @@ fn tripwire_between_check_and_sleep_wakes() {
     net.stop();
     net.step();
     let looks = Cell::new(0);
-    let found = tripwire.wait_until(PATIENCE, || {
+    let found = tripwire.wait_until_timeout(PATIENCE, || {
         looks.set(looks.get() + 1);
         let found = aperture.load_u64(0)?;
         // After each look but the last, the flag is set and the card reports it.
@@ -61,17 +61,17 @@ fn one_shot_fires_once_and_disabled_never() {
     let mut once = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap().once()).unwrap();
     let mut always = endpoint.tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();
     aperture.store_u64(0, 1).unwrap();
-    assert_eq!(always.wait(PATIENCE).unwrap(), 1);
+    assert_eq!(always.wait_timeout(PATIENCE).unwrap(), 1);
     aperture.store_u64(0, 2).unwrap();
-    assert_eq!(always.wait(PATIENCE).unwrap(), 1);
-    assert_eq!(once.wait(PATIENCE).unwrap(), 1);
+    assert_eq!(always.wait_timeout(PATIENCE).unwrap(), 1);
+    assert_eq!(once.wait_timeout(PATIENCE).unwrap(), 1);
     once.enable().unwrap();
     always.disable().unwrap();
     aperture.store_u64(0, 3).unwrap();
-    assert_eq!((once.wait(PATIENCE).unwrap(), always.test()), (1, 0));
+    assert_eq!((once.wait_timeout(PATIENCE).unwrap(), always.test()), (1, 0));
     always.enable().unwrap();
     aperture.store_u64(0, 4).unwrap();
-    assert_eq!((always.wait(PATIENCE).unwrap(), once.test()), (1, 0));
+    assert_eq!((always.wait_timeout(PATIENCE).unwrap(), once.test()), (1, 0));
 }
 
 #[test]
@@ -116,10 +116,10 @@ fn any_tripwire_of_tripset_ends_wait() {
     let words = (0..4)
         .map(|word| endpoint.tripwire(&Watch::local(&aperture, word * 8..word * 8 + 8).unwrap()).unwrap());
     let mut set = Tripset::new(words).unwrap();
-    assert!(set.wait(HASTE).is_err_and(|error| error.is_timed_out()));
+    assert!(set.wait_timeout(HASTE).is_err_and(|error| error.is_timed_out()));
     for word in [2, 0, 3] {
         aperture.store_u64(word * 8, 1).unwrap();
-        assert_eq!(set.wait(PATIENCE).unwrap(), [word]);
+        assert_eq!(set.wait_timeout(PATIENCE).unwrap(), [word]);
     }
     assert!(set.clear().is_empty() && set.tripwires().len() == 4);
     let stranger = one.endpoint().unwrap().tripwire(&Watch::local(&aperture, 0..8).unwrap()).unwrap();

@@ -17,14 +17,35 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     /// First asks all hosts at once whether they have the name ([`Card::ask`]), then requests a
     /// connection from those that do. The other requests are given up; a listener that had already
     /// accepted sees the connection end. An absent host adds no delay while another has the name;
-    /// if none has it, the search ends after [`FIND_TIMEOUT`] in total. With a `timeout` of `None`,
-    /// waits indefinitely for a listener to accept.
+    /// if none has it, the search ends after [`FIND_TIMEOUT`] in total.
     ///
     /// # Errors
     /// If no host accepts: [`Error::Ended`], or why the hosts could not be asked.
-    /// [`Error::TimedOut`]; [`Error::Invalid`] for an empty list of hosts; those of
-    /// [`Card::begin_connect`].
+    /// [`Error::Invalid`] for an empty list of hosts; those of [`Card::begin_connect`].
     pub fn connect_any(
+        &self,
+        hosts: impl IntoIterator<Item = u32>,
+        name: &str,
+        private: &[u8],
+    ) -> Result<Connection> {
+        self.connect_any_within(hosts, name, private, None)
+    }
+
+    /// As [`Card::connect_any`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Card::connect_any`].
+    pub fn connect_any_timeout(
+        &self,
+        hosts: impl IntoIterator<Item = u32>,
+        name: &str,
+        private: &[u8],
+        timeout: Duration,
+    ) -> Result<Connection> {
+        self.connect_any_within(hosts, name, private, Some(timeout))
+    }
+
+    fn connect_any_within(
         &self,
         hosts: impl IntoIterator<Item = u32>,
         name: &str,
@@ -133,7 +154,7 @@ impl<A: CardAttachment + ?Sized> Search<'_, A> {
             }
             match self.steps.swap_remove(index) {
                 Step::Asked(question) => self.answered(&question)?,
-                Step::Connecting(connecting) => match connecting.finish(None) {
+                Step::Connecting(connecting) => match connecting.finish() {
                     Ok(connection) => return Ok(Some(connection)),
                     Err(error) => self.failed = Some(error),
                 },

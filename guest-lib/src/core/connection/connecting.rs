@@ -33,12 +33,23 @@ impl Connecting {
         Ok(self.parts.state()?.state != ULN_CONNECTION_CONNECTING)
     }
 
-    /// Blocks until the request is accepted. Cancels the request when the timeout expires.
+    /// Blocks until the request is accepted.
     ///
     /// # Errors
-    /// [`Error::Ended`] if it was refused or the host is absent, [`Error::TimedOut`],
-    /// [`Error::System`].
-    pub fn finish(self, timeout: Option<Duration>) -> Result<Connection> {
+    /// [`Error::Ended`] if it was refused or the host is absent, [`Error::System`].
+    pub fn finish(self) -> Result<Connection> {
+        self.finish_within(None)
+    }
+
+    /// As [`Connecting::finish`], but blocks for at most `timeout`, and then cancels the request.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Connecting::finish`].
+    pub fn finish_timeout(self, timeout: Duration) -> Result<Connection> {
+        self.finish_within(Some(timeout))
+    }
+
+    pub(crate) fn finish_within(self, timeout: Option<Duration>) -> Result<Connection> {
         let parts = &self.parts;
         let decided = (parts.file(), PollFlags::IN | PollFlags::OUT);
         let state = wait_for("answer to the request for a connection", decided, timeout, || {

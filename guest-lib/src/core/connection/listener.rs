@@ -10,7 +10,7 @@ use rustix::event::PollFlags;
 use super::wait::wait_for;
 use super::{Connection, check_private, end_of, private_of, user_of};
 use crate::core::attach::{ConnectionParts, ListenerParts};
-use crate::core::waiting::Turn;
+use crate::core::waiting::{Turn, at_once};
 use crate::error::{Error, Result};
 
 /// A name that processes of any host may connect to. Dropping the listener frees the name and
@@ -40,11 +40,31 @@ impl Listener {
         &self.name
     }
 
-    /// Returns the next request. Blocks until there is one; a timeout of zero only polls.
+    /// Returns the next request. Blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::System`] (`ENODEV` once the card was reset).
-    pub fn request(&self, timeout: Option<Duration>) -> Result<Request> {
+    /// [`Error::System`] (`ENODEV` once the card was reset).
+    pub fn request(&self) -> Result<Request> {
+        self.request_within(None)
+    }
+
+    /// Returns the next request, if one is pending.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]; those of [`Listener::request`].
+    pub fn try_request(&self) -> Result<Request> {
+        at_once("requests for a connection", self.request_within(Some(Duration::ZERO)))
+    }
+
+    /// As [`Listener::request`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Listener::request`].
+    pub fn request_timeout(&self, timeout: Duration) -> Result<Request> {
+        self.request_within(Some(timeout))
+    }
+
+    pub(crate) fn request_within(&self, timeout: Option<Duration>) -> Result<Request> {
         let parts =
             wait_for("request for a connection", (self.parts.file(), PollFlags::IN), timeout, || {
                 self.parts.next_request()
@@ -58,8 +78,24 @@ impl Listener {
     ///
     /// # Errors
     /// Those of [`Listener::request`] and [`Request::accept`].
-    pub fn accept(&self, timeout: Option<Duration>) -> Result<Connection> {
-        self.request(timeout)?.accept(b"")
+    pub fn accept(&self) -> Result<Connection> {
+        self.request()?.accept(b"")
+    }
+
+    /// Accepts the next request without private data, if one is pending.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]; those of [`Listener::accept`].
+    pub fn try_accept(&self) -> Result<Connection> {
+        self.try_request()?.accept(b"")
+    }
+
+    /// As [`Listener::accept`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Listener::accept`].
+    pub fn accept_timeout(&self, timeout: Duration) -> Result<Connection> {
+        self.request_timeout(timeout)?.accept(b"")
     }
 }
 

@@ -11,10 +11,10 @@
 //! # let card = hamlyn::Card::open_default()?;
 //! // One process, on the host with id 1:
 //! let listener = card.listen("weather")?;
-//! let request = listener.request(None)?;
+//! let request = listener.request()?;
 //! let peer: hamlyn::Ticket = String::from_utf8_lossy(request.private()).parse()?;
 //! let connection = request.accept(b"welcome")?;
-//! println!("{}", connection.wait_end(None)?);
+//! println!("{}", connection.wait_end()?);
 //!
 //! // Another, on any host:
 //! # let ticket = "";
@@ -53,8 +53,8 @@ use self::wait::wait_for;
 pub const MAX_NAME: usize = ULN_MAX_NAME as usize;
 /// Maximum private data of a request, an answer or a close, in bytes.
 pub const MAX_PRIVATE: usize = ULN_MAX_PRIVATE as usize;
-/// Timeout of [`Card::connect`] for a listener that does not answer. A host that does not respond
-/// is given up sooner.
+/// Limit that suits most calls of [`Card::connect_timeout`]. A host that does not respond is given
+/// up sooner.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Backlog of a listener created by [`Card::listen`].
 const BACKLOG: u32 = 64;
@@ -82,14 +82,27 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     }
 
     /// Connects to the listener `name` on a host, and passes it up to [`MAX_PRIVATE`] bytes. Blocks
-    /// until the listener accepts, for at most [`CONNECT_TIMEOUT`].
+    /// until the listener answers.
     ///
     /// # Errors
-    /// [`Error::Ended`] if it was refused or the host is absent, [`Error::TimedOut`],
-    /// [`Error::OutOfRange`], [`Error::System`]; [`Error::Unsupported`] on a card without room for
-    /// connections.
+    /// [`Error::Ended`] if it was refused or the host is absent, [`Error::OutOfRange`],
+    /// [`Error::System`]; [`Error::Unsupported`] on a card without room for connections.
     pub fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Connection> {
-        self.begin_connect(host, name, private)?.finish(Some(CONNECT_TIMEOUT))
+        self.begin_connect(host, name, private)?.finish()
+    }
+
+    /// As [`Card::connect`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Card::connect`].
+    pub fn connect_timeout(
+        &self,
+        host: u32,
+        name: &str,
+        private: &[u8],
+        timeout: Duration,
+    ) -> Result<Connection> {
+        self.begin_connect(host, name, private)?.finish_timeout(timeout)
     }
 
     /// Requests a connection without blocking.
@@ -174,9 +187,17 @@ impl Connection {
     /// Blocks until the connection ends.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::System`].
-    pub fn wait_end(&self, timeout: Option<Duration>) -> Result<End> {
-        wait_for("end of the connection", (self.parts.file(), PollFlags::IN), timeout, || self.end())
+    /// [`Error::System`].
+    pub fn wait_end(&self) -> Result<End> {
+        wait_for("end of the connection", (self.parts.file(), PollFlags::IN), None, || self.end())
+    }
+
+    /// As [`Connection::wait_end`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Connection::wait_end`].
+    pub fn wait_end_timeout(&self, timeout: Duration) -> Result<End> {
+        wait_for("end of the connection", (self.parts.file(), PollFlags::IN), Some(timeout), || self.end())
     }
 
     /// Closes the connection gracefully, and passes the peer up to [`MAX_PRIVATE`] bytes. Succeeds

@@ -135,13 +135,25 @@ impl<A: CardAttachment + ?Sized> Card<A> {
     }
 
     /// Returns the hosts that have a listener `name`. Asks all of [`Card::hosts`] at once. Blocks
-    /// until each has answered or the timeout expires, which is not an error; see [`FIND_TIMEOUT`].
-    /// An absent host never answers. Without a timeout the call waits until the operating system
-    /// gives up the host, after 8 s.
+    /// until each has answered. An absent host never answers: the operating system gives it up
+    /// after 8 s.
     ///
     /// # Errors
     /// Those of [`Card::ask`] and [`Question::answer`].
-    pub fn find(&self, name: &str, timeout: Option<Duration>) -> Result<Found> {
+    pub fn find(&self, name: &str) -> Result<Found> {
+        self.find_within(name, None)
+    }
+
+    /// As [`Card::find`], but blocks for at most `timeout`, such as [`FIND_TIMEOUT`]. Hosts that
+    /// have not answered by then are [`Found::silent`].
+    ///
+    /// # Errors
+    /// Those of [`Card::find`]. The end of `timeout` is not an error.
+    pub fn find_timeout(&self, name: &str, timeout: Duration) -> Result<Found> {
+        self.find_within(name, Some(timeout))
+    }
+
+    pub(crate) fn find_within(&self, name: &str, timeout: Option<Duration>) -> Result<Found> {
         let mut asked = Vec::new();
         for host in self.hosts()? {
             asked.push(self.ask(host, name)?);

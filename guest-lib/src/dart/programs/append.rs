@@ -79,9 +79,9 @@ impl Appender {
     ///
     /// # Errors
     /// [`Error::Misaligned`] if the length is invalid for a log's entries; the errors of
-    /// [`Connection::send`].
+    /// [`Connection::try_send`].
     pub fn append(&self, from: u64) -> Result<()> {
         multiple("length of an entry", self.length as usize, 4)?;
-        self.connection.send(&self.operation, from..from + self.length)
+        self.connection.try_send(&self.operation, from..from + self.length)
     }
 }

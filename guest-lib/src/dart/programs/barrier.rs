@@ -36,16 +36,28 @@ impl Barrier {
     /// Blocks until all members have arrived, and releases them. Returns the number of the round.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] if some have not arrived yet; the errors of [`Connection::send`].
-    pub fn release(&mut self, timeout: Option<Duration>) -> Result<u64> {
+    /// The errors of [`Connection::try_send`].
+    pub fn release(&mut self) -> Result<u64> {
+        self.release_within(None)
+    }
+
+    /// As [`Barrier::release`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] if some have not arrived yet; those of [`Barrier::release`].
+    pub fn release_timeout(&mut self, timeout: Duration) -> Result<u64> {
+        self.release_within(Some(timeout))
+    }
+
+    fn release_within(&mut self, timeout: Option<Duration>) -> Result<u64> {
         let deadline = Deadline::new(timeout);
         let mut left = deadline.left();
-        while self.complete.wait(left)?.what != What::Compared {
+        while self.complete.recv_within(left)?.what != What::Compared {
             left = deadline.check("last arrival")?;
         }
         self.round += 1;
         for member in &self.members {
-            member.send(&Operation::registers(self.round).tell(), 0..0)?;
+            member.try_send(&Operation::registers(self.round).tell(), 0..0)?;
         }
         Ok(self.round)
     }
@@ -70,11 +82,23 @@ impl Member {
     }
 
     /// Arrives at the barrier, blocks until all members have, and returns the number of the round.
-    /// After a timeout, the member has already arrived, and the next call only waits.
     ///
     /// # Errors
-    /// The errors of [`Connection::send`]; [`Error::Broken`], [`Error::Trap`]; [`Error::TimedOut`].
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<u64> {
+    /// The errors of [`Connection::try_send`]; [`Error::Broken`], [`Error::Trap`].
+    pub fn wait(&mut self) -> Result<u64> {
+        self.wait_within(None)
+    }
+
+    /// As [`Member::wait`], but blocks for at most `timeout`. After that, the member has already
+    /// arrived, and the next call only waits.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Member::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<u64> {
+        self.wait_within(Some(timeout))
+    }
+
+    fn wait_within(&mut self, timeout: Option<Duration>) -> Result<u64> {
         let awaited = match self.arrival {
             Some(arrival) => arrival,
             None => self.arrive()?,
@@ -94,7 +118,7 @@ impl Member {
             .tell_if(Comparison::Equal, Target::I, Source::K)
             .indices([self.register, 0, self.register.saturating_add(1)]);
         let awaited = Awaited::new(&self.connection, &arrive);
-        self.connection.send(&arrive, 0..0)?;
+        self.connection.try_send(&arrive, 0..0)?;
         Ok(awaited)
     }
 }

@@ -47,16 +47,16 @@ impl Caller {
     pub const SCRATCH: u64 = QUESTION * PLACES;
 
     /// Creates a caller that uses this connection, whose events go to `answers`. Its questions are
-    /// in the endpoint from byte `scratch` on. By default it waits for answers without a timeout.
+    /// in the endpoint from byte `scratch` on.
     #[must_use]
     pub fn new(connection: Arc<Connection>, answers: Queue, scratch: u64) -> Self {
         Self { connection, answers, scratch, next: 0, place: 0, timeout: None }
     }
 
-    /// Sets the timeout for an answer.
+    /// Limits each wait for an answer. By default a wait lasts until the connection is broken.
     #[must_use]
-    pub fn timeout(self, timeout: Option<Duration>) -> Self {
-        Self { timeout, ..self }
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// Returns the connection.
@@ -120,7 +120,7 @@ impl Caller {
     /// Same as [`Caller::ask`].
     pub fn compare_and_swap(&mut self, register: u8, own: u8, expected: u64, new: u64) -> Result<u64> {
         let keep = Operation::registers(new).first(Step::Move, Source::Operand, Target::I);
-        self.connection.send(&keep.indices([own, 0, 0]), 0..0)?;
+        self.connection.try_send(&keep.indices([own, 0, 0]), 0..0)?;
         let question = Operation::answer(expected).first(Step::ReplaceIfEqual, Source::J, Target::I);
         Ok(self.ask(&question.indices([register, own, 0]))?[0])
     }

@@ -65,7 +65,7 @@ impl Lock {
     /// Same as [`crate::dart::Connection::send`].
     pub fn unlock(&self, caller: &Caller) -> Result<()> {
         let next = Operation::registers(0).first(Step::Increment, Source::Operand, Target::I);
-        caller.connection().send(&next.indices([self.registers.turn, 0, 0]), 0..0)
+        caller.connection().try_send(&next.indices([self.registers.turn, 0, 0]), 0..0)
     }
 
     fn turn(&self, caller: &mut Caller) -> Result<u64> {

@@ -93,7 +93,7 @@ impl Urgent {
     ///
     /// # Errors
     /// [`Error::Invalid`] if the priority is 0; the errors of [`Endpoint::write`] and
-    /// [`Connection::send`].
+    /// [`Connection::try_send`].
     pub fn put(&self, endpoint: &Endpoint, from: u64, priority: u64) -> Result<()> {
         if priority == 0 {
             return Err(Error::Invalid("a priority is more than 0"));
@@ -107,6 +107,6 @@ impl Urgent {
             .first(Step::Add, Source::K, Target::I)
             .second(Step::Maximum, Source::Operand, Target::J)
             .indices([tail, most, step]);
-        self.connection.send(&operation, from..from + ENTRY)
+        self.connection.try_send(&operation, from..from + ENTRY)
     }
 }

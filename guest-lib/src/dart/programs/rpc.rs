@@ -44,9 +44,21 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the arguments are longer than the area; the errors of
-    /// [`Connection::send`]; [`Error::Trap`]; [`Error::TimedOut`]: the client is then unusable, as
-    /// the result may still arrive; [`Error::Invalid`] if the client is unusable.
-    pub fn call(&mut self, arguments: &[u8], timeout: Option<Duration>) -> Result<Vec<u8>> {
+    /// [`Connection::try_send`]; [`Error::Trap`]; [`Error::Invalid`] if the client is unusable.
+    pub fn call(&mut self, arguments: &[u8]) -> Result<Vec<u8>> {
+        self.call_within(arguments, None)
+    }
+
+    /// As [`Client::call`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]: the client is then unusable, as the result may still arrive. Those of
+    /// [`Client::call`].
+    pub fn call_timeout(&mut self, arguments: &[u8], timeout: Duration) -> Result<Vec<u8>> {
+        self.call_within(arguments, Some(timeout))
+    }
+
+    fn call_within(&mut self, arguments: &[u8], timeout: Option<Duration>) -> Result<Vec<u8>> {
         if self.is_owed {
             return Err(Error::Invalid("an earlier call ended without its result, which may still come"));
         }
@@ -55,7 +67,7 @@ impl Client {
         let data = self.size..self.size + arguments.len() as u64;
         let call = Operation::write_multiple(self.place).tell();
         let awaited = Awaited::new(&self.connection, &call);
-        self.connection.send(&call, data)?;
+        self.connection.try_send(&call, data)?;
         let told = receive(&mut self.results, &self.connection, &awaited, timeout, |_| true);
         self.is_owed = !matches!(told, Ok(_) | Err(Error::Trap(_)));
         let told = told?;
@@ -94,12 +106,24 @@ impl Server {
     /// Returns the next call; blocks until there is one.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::System`].
-    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Call> {
+    /// [`Error::System`].
+    pub fn recv(&mut self) -> Result<Call> {
+        self.recv_within(None)
+    }
+
+    /// As [`Server::recv`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Server::recv`].
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Call> {
+        self.recv_within(Some(timeout))
+    }
+
+    fn recv_within(&mut self, timeout: Option<Duration>) -> Result<Call> {
         let deadline = Deadline::new(timeout);
         let mut left = deadline.left();
         loop {
-            let record = self.calls.wait(left)?;
+            let record = self.calls.recv_within(left)?;
             if let Some(call) = self.call_of(&record)? {
                 return Ok(call);
             }
@@ -129,13 +153,13 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the result is longer than an area; the errors of
-    /// [`Connection::send`].
+    /// [`Connection::try_send`].
     pub fn answer(&self, call: &Call, result: &[u8]) -> Result<()> {
         at_most("length of the result", result.len() as u64, self.size)?;
         let client = self.clients.get(call.client).ok_or(Error::Invalid("the call is another server's"))?;
         let place = (self.clients.len() + call.client) as u64 * self.size;
         // This area can be reused: the client has received the result that was sent from it before.
         self.endpoint.write(place as usize, result)?;
-        client.send(&Operation::write_multiple(0).tell(), place..place + result.len() as u64)
+        client.try_send(&Operation::write_multiple(0).tell(), place..place + result.len() as u64)
     }
 }

@@ -55,14 +55,14 @@ pub(super) fn receive(
     let deadline = Deadline::new(timeout);
     loop {
         let left = deadline.left();
-        match queue.wait(Some(left.map_or(LOOK, |left| left.min(LOOK)))) {
+        match queue.recv_timeout(left.map_or(LOOK, |left| left.min(LOOK))) {
             Ok(found) if is_meant(&found) => return Ok(found),
             Ok(_) | Err(Error::TimedOut { .. }) => {}
             Err(error) => return Err(error),
         }
         if let Err(error) = awaited.can_come(connection) {
             // The event may have arrived before that.
-            return std::iter::from_fn(|| queue.next()).find(&is_meant).ok_or(error);
+            return std::iter::from_fn(|| queue.try_recv()).find(&is_meant).ok_or(error);
         }
         deadline.check("answer")?;
     }

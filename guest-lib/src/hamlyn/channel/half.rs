@@ -102,7 +102,7 @@ impl Half {
     fn send_when_possible(&self, message: &Message<'_>, source: Source<'_>, limit: Duration) -> Result<u64> {
         let deadline = Deadline::new(Some(limit));
         loop {
-            self.terminus.wait_progress(deadline.check("room in the work queue")?)?;
+            self.terminus.wait_progress_within(deadline.check("room in the work queue")?)?;
             match self.terminus.try_send_unwatched(message, source) {
                 Err(error) if error.is_would_block() => {}
                 sent => return sent,
@@ -180,14 +180,14 @@ impl Half {
 
     /// Waits until the card has completed some requests, for at most `limit`.
     fn wait_progress(&self, limit: Duration) -> Result<()> {
-        match self.terminus.wait_progress(Some(limit)) {
+        match self.terminus.wait_progress_timeout(limit) {
             Err(error) if error.is_timed_out() => Ok(()),
             waited => waited,
         }
     }
 
     fn finish(&self, limit: Option<Duration>) -> Result<()> {
-        self.terminus.wait_completed(self.last.get(), limit)?;
+        self.terminus.wait_completed_within(self.last.get(), limit)?;
         self.check()
     }
 }

@@ -203,13 +203,20 @@ impl Buffer {
         self.memory.cells_of(self.start + offset, length)
     }
 
-    /// Waits until the card has completed everything that was sent from the buffer. `None` waits
-    /// forever.
+    /// Waits until the card has completed everything that was sent from the buffer.
     ///
     /// # Errors
-    /// [`crate::Error::TimedOut`]. The handles report which requests were refused.
-    pub fn wait_idle(&self, timeout: Option<Duration>) -> Result<()> {
-        self.pool.terminus.wait_completed(self.last.load(Ordering::Relaxed), timeout)
+    /// [`crate::Error::System`]. The handles report which requests were refused.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.pool.terminus.wait_completed(self.last.load(Ordering::Relaxed))
+    }
+
+    /// As [`Buffer::wait_idle`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]; those of [`Buffer::wait_idle`].
+    pub fn wait_idle_timeout(&self, timeout: Duration) -> Result<()> {
+        self.pool.terminus.wait_completed_timeout(self.last.load(Ordering::Relaxed), timeout)
     }
 
     /// Returns the address in this process' memory. Only for languages that cannot use the other
@@ -317,14 +324,25 @@ impl Sent {
         self.handle.as_ref().map_or(Ok(true), Handle::is_complete)
     }
 
-    /// Waits until the card has finished with the buffer, and gives it back. `None` waits forever.
+    /// Waits until the card has finished with the buffer, and gives it back.
     ///
     /// # Errors
-    /// [`crate::Error::TimedOut`]: gives this value back, so that you can wait again.
-    /// [`crate::Error::Refused`]: also gives this value back, and [`Sent::reclaim`] returns the
-    /// buffer.
-    pub fn wait(self, timeout: Option<Duration>) -> Result<Buffer, GivenBack<Self>> {
-        match self.handle.as_ref().map_or(Ok(()), |handle| handle.wait(timeout)) {
+    /// [`crate::Error::Refused`]: gives this value back, and [`Sent::reclaim`] returns the buffer.
+    pub fn wait(self) -> Result<Buffer, GivenBack<Self>> {
+        self.wait_within(None)
+    }
+
+    /// As [`Sent::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]: gives this value back, so that you can wait again. Those of
+    /// [`Sent::wait`].
+    pub fn wait_timeout(self, timeout: Duration) -> Result<Buffer, GivenBack<Self>> {
+        self.wait_within(Some(timeout))
+    }
+
+    fn wait_within(self, timeout: Option<Duration>) -> Result<Buffer, GivenBack<Self>> {
+        match self.handle.as_ref().map_or(Ok(()), |handle| handle.wait_within(timeout)) {
             Ok(()) => Ok(self.buffer),
             Err(error) => Err(GivenBack::new(error, self)),
         }

@@ -38,7 +38,7 @@ use crate::hamlyn::ticket::Ticket;
 /// let end_point = EndPoint::create(manager, 4, 0)?;
 /// let sum = end_point.open(|end_point| Sum { end_point, sum: Mutex::new(0) });
 /// println!("send numbers to {}", sum.end_point.ticket(0)?);
-/// manager.receive("a sum of 100", None, || {
+/// manager.wait_until("a sum of 100", || {
 ///     let sum = *sum.sum.lock().unwrap();
 ///     Ok((sum >= 100).then_some(sum))
 /// })?;

@@ -16,22 +16,22 @@ use crate::hamlyn::card::Card;
 use crate::hamlyn::notification::NotificationQueue;
 use crate::hamlyn::terminus::Terminus;
 
-mod behind;
 mod buffer;
 mod end_point;
 mod place;
 mod queues;
 mod receiver_class;
 mod registry;
+mod room_waiters;
 mod sleepers;
 
-use behind::Behind;
 pub use buffer::{Buffer, Sent};
 pub use end_point::EndPoint;
 pub(crate) use place::Place;
 use queues::{Awaited, Queues};
 pub use receiver_class::{Arrived, Ready, ReceiveClass, ReceiverClass};
 use registry::{Registry, Room};
+use room_waiters::RoomWaiters;
 pub use sleepers::Waker;
 use sleepers::{Sleeper, Sleepers};
 
@@ -115,7 +115,7 @@ struct Inner {
     /// The value of `handed_on` that the loop of [`Manager::wait`] or [`Manager::arm`] knows of.
     /// What one receiver's `try_` call handed to another is news for the loop.
     told: AtomicU64,
-    behind: Behind,
+    room_waiters: RoomWaiters,
     sleepers: Arc<Sleepers>,
     queues: Queues,
     terminus: Terminus,
@@ -150,7 +150,7 @@ impl Manager {
             dispatch: Mutex::default(),
             handed_on: AtomicU64::new(0),
             told: AtomicU64::new(0),
-            behind: Behind::default(),
+            room_waiters: RoomWaiters::default(),
             sleepers,
             queues: Queues::new(queue),
             terminus,
@@ -224,18 +224,31 @@ impl Manager {
 
     /// Waits for what an application's own receiver has recorded. Takes notifications and
     /// dispatches them until `look` returns a value, as the library's receivers do (section 3.3).
-    /// Busy-polls for a while, then sleeps. `None` waits forever. The timeout error names `what`.
+    /// Busy-polls for a while, then sleeps.
     ///
     /// # Errors
-    /// The errors of `look`; [`Error::TimedOut`], [`Error::Woken`], [`Error::Overrun`],
-    /// [`Error::System`].
-    pub fn receive<T>(
+    /// The errors of `look`; [`Error::Woken`], [`Error::Overrun`], [`Error::System`].
+    pub fn wait_until<T>(
         &self,
         what: &'static str,
-        timeout: Option<Duration>,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        self.wait_for(what, timeout, |_| Ok(look()?.map_or(Look::Continue(Pause::default()), Look::Break)))
+        self.wait_for(what, None, |_| Ok(look()?.map_or(Look::Continue(Pause::default()), Look::Break)))
+    }
+
+    /// As [`Manager::wait_until`], but blocks for at most `timeout`. The error names `what`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Manager::wait_until`].
+    pub fn wait_until_timeout<T>(
+        &self,
+        what: &'static str,
+        timeout: Duration,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        self.wait_for(what, Some(timeout), |_| {
+            Ok(look()?.map_or(Look::Continue(Pause::default()), Look::Break))
+        })
     }
 
     /// Dispatches all pending notifications. Returns how many there were.
@@ -253,8 +266,7 @@ impl Manager {
     }
 
     /// Waits until this thread or another dispatches a notification. Busy-polls for a while, then
-    /// sleeps. `None` waits forever. Returns at once in these cases; query all receivers and
-    /// senders again:
+    /// sleeps. Returns at once in these cases; query all receivers and senders again:
     ///
     /// - A notification was dispatched since the last call, perhaps by one receiver's `try_` call
     ///   to another that had been queried before.
@@ -265,8 +277,20 @@ impl Manager {
     /// one record of what its loop knows.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Overrun`], [`Error::System`].
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+    /// [`Error::Overrun`], [`Error::System`].
+    pub fn wait(&self) -> Result<()> {
+        self.wait_within(None)
+    }
+
+    /// As [`Manager::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Manager::wait`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_within(Some(timeout))
+    }
+
+    fn wait_within(&self, timeout: Option<Duration>) -> Result<()> {
         let handed_on = || self.inner.handed_on.load(Ordering::Relaxed);
         let before = handed_on();
         self.wait_for("notification", timeout, |_| {
@@ -290,8 +314,8 @@ impl Manager {
     /// # Errors
     /// [`Error::System`].
     pub fn arm(&self) -> Result<bool> {
-        let Inner { queues, sleepers, behind, .. } = &*self.inner;
-        behind.loop_sleeps(false);
+        let Inner { queues, sleepers, room_waiters, .. } = &*self.inner;
+        room_waiters.loop_sleeps(false);
         let news = || self.has_news() || sleepers.take_wake();
         // Finding something in memory needs no system call.
         let look = || news() || queues.have_some();
@@ -304,9 +328,9 @@ impl Manager {
             sleepers.silence();
             news() || self.arm_queues()?
         };
-        behind.loop_sleeps(true);
+        room_waiters.loop_sleeps(true);
         let there = there || self.arm_room()?;
-        behind.loop_sleeps(!there);
+        room_waiters.loop_sleeps(!there);
         Ok(there)
     }
 
@@ -320,9 +344,9 @@ impl Manager {
     /// once. It may turn out to have nothing. Query it until it has nothing left.
     #[must_use]
     pub fn ready(&self) -> Vec<u64> {
-        self.inner.behind.loop_sleeps(false);
+        self.inner.room_waiters.loop_sleeps(false);
         self.look_for_room();
-        let mut ready = self.inner.behind.take_ready();
+        let mut ready = self.inner.room_waiters.take_ready();
         ready.extend(self.dispatch().ready.take());
         ready.into_iter().collect()
     }
@@ -500,7 +524,7 @@ impl Manager {
     /// is room. Marks it as reported.
     fn has_news(&self) -> bool {
         self.look_for_room();
-        let room = self.inner.behind.take_news();
+        let room = self.inner.room_waiters.take_news();
         let handed_on = self.inner.handed_on.load(Ordering::Relaxed);
         self.inner.told.swap(handed_on, Ordering::Relaxed) != handed_on || room
     }

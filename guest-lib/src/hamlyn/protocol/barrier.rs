@@ -135,15 +135,27 @@ impl Barrier {
     }
 
     /// Enters the next round, and leaves it when all others have entered it. Busy-polls for a
-    /// while, then sleeps. `None` waits forever.
+    /// while, then sleeps.
+    ///
+    /// # Errors
+    /// Those of [`Terminus::send`] and [`NotificationQueue::recv`]. Call again to continue the
+    /// wait, except after [`Error::Overrun`]: a sender that is not a correct participant sent
+    /// messages.
+    pub fn wait(&mut self) -> Result<()> {
+        self.wait_within(None)
+    }
+
+    /// As [`Barrier::wait`], but blocks for at most `timeout`.
     ///
     /// # Errors
     /// [`Error::TimedOut`]: the round stays entered and the barrier stays usable; call again to
     /// continue the wait. A participant that died never arrives, and then the barrier cannot be
-    /// used again. After other errors of [`Terminus::send`] and [`NotificationQueue::recv`]
-    /// you can also call again, except after [`Error::Overrun`]: a sender that is not a correct
-    /// participant sent messages.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
+    /// used again. Those of [`Barrier::wait`].
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<()> {
+        self.wait_within(Some(timeout))
+    }
+
+    fn wait_within(&mut self, timeout: Option<Duration>) -> Result<()> {
         let entry = (self.round % u64::from(ROUNDS)) as usize;
         if self.messages[entry].is_empty() {
             self.round += 1;
@@ -166,7 +178,7 @@ impl Barrier {
         // Do not leave with messages in the work queue: they would be abandoned if the terminus
         // were destroyed now.
         if let Some(handle) = &self.last {
-            handle.wait(left()).map_err(timed_out(timeout))?;
+            handle.wait_within(left()).map_err(timed_out(timeout))?;
         }
         (self.whole[entry], self.sent, self.last) = (false, 0, None);
         self.round += 1;

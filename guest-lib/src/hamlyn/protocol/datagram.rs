@@ -9,7 +9,7 @@
 //! A message counts as sent once the sender's card has put it on the link. If the sender dies in
 //! the middle of a message, its card takes the message back. If that card or the switch itself is
 //! lost, the receiver has only some packets, and no later message of several packets completes.
-//! [`DatagramReceiver::receive`] then fails with [`Error::Incomplete`].
+//! [`DatagramReceiver::recv`] then fails with [`Error::Incomplete`].
 //! [`DatagramReceiver::revoke`] or [`DatagramReceiver::forget`] makes the receiver ready again.
 //!
 //! A message is deposited in the receiver's memory and does not change until
@@ -23,7 +23,7 @@
 //! let manager = Manager::create(&hamlyn::Card::open_default()?)?;
 //! let mut replies = DatagramReceiver::create(&manager, 4096)?;
 //! DatagramSender::new(&manager).send(&peer, b"question", 0, Some(&replies.ticket()?))?;
-//! println!("{:?}", replies.receive(None)?.to_vec());
+//! println!("{:?}", replies.recv()?.to_vec());
 //! replies.rearm();
 //! # Ok(())
 //! # }
@@ -333,8 +333,8 @@ impl DatagramReceiver {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] if none has arrived; [`Error::Malformed`] if it is not a datagram;
-    /// [`Error::Overrun`]; [`Error::Incomplete`], as for [`DatagramReceiver::receive`].
-    pub fn try_receive(&self) -> Result<Datagram<'_>> {
+    /// [`Error::Overrun`]; [`Error::Incomplete`], as for [`DatagramReceiver::recv`].
+    pub fn try_recv(&self) -> Result<Datagram<'_>> {
         if self.group.arrived()[self.entry as usize].is_none() {
             self.manager.poll_all()?;
         }
@@ -344,16 +344,23 @@ impl DatagramReceiver {
         }
     }
 
-    /// Waits for the message and returns it. Busy-polls for a while, then sleeps. `None` waits
-    /// forever.
+    /// Waits for the message and returns it. Busy-polls for a while, then sleeps.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Malformed`], [`Error::Overrun`], [`Error::System`].
-    /// [`Error::Incomplete`] if some packets of a message have arrived, and no other for 10 s
+    /// [`Error::Malformed`], [`Error::Overrun`], [`Error::System`]. [`Error::Incomplete`] if some
+    /// packets of a message have arrived, and no other for 10 s
     /// ([`DatagramReceiver::set_stall_timeout`]). Then call [`DatagramReceiver::revoke`] or
     /// [`DatagramReceiver::forget`], or continue to wait if the sender is slow.
-    pub fn receive(&self, timeout: Option<Duration>) -> Result<Datagram<'_>> {
-        self.manager.wait_for("datagram", timeout, |sleeps| self.arrived(sleeps))
+    pub fn recv(&self) -> Result<Datagram<'_>> {
+        self.manager.wait_for("datagram", None, |sleeps| self.arrived(sleeps))
+    }
+
+    /// As [`DatagramReceiver::recv`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`DatagramReceiver::recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Datagram<'_>> {
+        self.manager.wait_for("datagram", Some(timeout), |sleeps| self.arrived(sleeps))
     }
 
     /// Makes the receiver ready for the next message.

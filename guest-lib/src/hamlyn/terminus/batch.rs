@@ -20,7 +20,7 @@ impl Terminus {
     /// let message = |place: u32| Message::to(&ticket).offset(place).context(place.into());
     /// let batch = [(message(0), b"one".into()), (message(64), b"two".into())];
     /// for handle in terminus.send_batch(&batch)? {
-    ///     handle.wait(None)?;
+    ///     handle.wait()?;
     ///     println!("the message at {} is sent", handle.context());
     /// }
     /// # Ok(())

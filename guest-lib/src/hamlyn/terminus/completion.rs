@@ -10,12 +10,23 @@ use crate::hamlyn::work_queue::WorkQueue;
 impl Terminus {
     /// Waits until the card has completed every posted request. Use it before a process ends, for
     /// example, because its unsent messages would be abandoned. Busy-polls for a while, then
-    /// sleeps. `None` waits forever.
+    /// sleeps.
     ///
     /// # Errors
-    /// [`crate::Error::TimedOut`], [`crate::Error::System`]. The handles report which requests were
-    /// refused.
-    pub fn finish(&self, timeout: Option<Duration>) -> Result<()> {
+    /// [`crate::Error::System`]. The handles report which requests were refused.
+    pub fn finish(&self) -> Result<()> {
+        self.finish_within(None)
+    }
+
+    /// As [`Terminus::finish`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]; those of [`Terminus::finish`].
+    pub fn finish_timeout(&self, timeout: Duration) -> Result<()> {
+        self.finish_within(Some(timeout))
+    }
+
+    fn finish_within(&self, timeout: Option<Duration>) -> Result<()> {
         let idle = || self.inner.observe().queue.is_idle().then_some(());
         let last = |queue: &WorkQueue| Some(queue.posted());
         self.inner.wait_for("completion of all requests", timeout, last, idle)
@@ -23,11 +34,23 @@ impl Terminus {
 
     /// Waits until the card has completed the request at a position ([`Handle::request`],
     /// [`crate::Error::InFlight`]), and so all requests before it. Busy-polls for a while, then
-    /// sleeps. `None` waits forever.
+    /// sleeps.
     ///
     /// # Errors
-    /// [`crate::Error::TimedOut`], [`crate::Error::System`].
-    pub fn wait_completed(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
+    /// [`crate::Error::System`].
+    pub fn wait_completed(&self, request: u64) -> Result<()> {
+        self.wait_completed_within(request, None)
+    }
+
+    /// As [`Terminus::wait_completed`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]; those of [`Terminus::wait_completed`].
+    pub fn wait_completed_timeout(&self, request: u64, timeout: Duration) -> Result<()> {
+        self.wait_completed_within(request, Some(timeout))
+    }
+
+    pub(crate) fn wait_completed_within(&self, request: u64, timeout: Option<Duration>) -> Result<()> {
         let done = || (self.completed() >= request).then_some(());
         self.inner.wait_for("completion of what was sent", timeout, |_| Some(request), done)
     }
@@ -38,8 +61,20 @@ impl Terminus {
     ///
     /// # Errors
     /// The errors of [`Terminus::wait_completed`].
-    pub fn wait_progress(&self, timeout: Option<Duration>) -> Result<()> {
-        self.inner.half_way().map_or(Ok(()), |request| self.wait_completed(request, timeout))
+    pub fn wait_progress(&self) -> Result<()> {
+        self.wait_progress_within(None)
+    }
+
+    /// As [`Terminus::wait_progress`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]; those of [`Terminus::wait_progress`].
+    pub fn wait_progress_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_progress_within(Some(timeout))
+    }
+
+    pub(crate) fn wait_progress_within(&self, timeout: Option<Duration>) -> Result<()> {
+        self.inner.half_way().map_or(Ok(()), |request| self.wait_completed_within(request, timeout))
     }
 
     /// Makes [`Terminus::file`] readable once there is room in the work queue. Returns true if
@@ -134,12 +169,23 @@ impl Handle {
         self.outcome().map_or(Ok(false), |outcome| outcome.map(|()| true))
     }
 
-    /// Waits until the card has completed the request. Busy-polls for a while, then sleeps. `None`
-    /// waits forever.
+    /// Waits until the card has completed the request. Busy-polls for a while, then sleeps.
     ///
     /// # Errors
-    /// The errors of [`Handle::is_complete`]; [`crate::Error::TimedOut`], [`crate::Error::System`].
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+    /// The errors of [`Handle::is_complete`]; [`crate::Error::System`].
+    pub fn wait(&self) -> Result<()> {
+        self.wait_within(None)
+    }
+
+    /// As [`Handle::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]; those of [`Handle::wait`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_within(Some(timeout))
+    }
+
+    pub(crate) fn wait_within(&self, timeout: Option<Duration>) -> Result<()> {
         self.wait_for("completion of a request", timeout, Self::outcome)
     }
 

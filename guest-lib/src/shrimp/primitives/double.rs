@@ -29,7 +29,7 @@ use std::time::Instant;
 use hamlyn_sys::look;
 use hamlyn_sys::shrimp::halves::{HEAD, Halves};
 
-use super::end::{End, Idle, Ways, expired};
+use super::end::{End, Idle, Memories, expired};
 use crate::error::{Error, Result, at_most, inside};
 
 /// Flag value of a half that has a message.
@@ -38,11 +38,11 @@ const FULL: u32 = 1;
 const MOST: usize = 1 << 21;
 
 /// Creates two halves for messages of `bytes` bytes each.
-fn halves(ways: Ways<'_>, bytes: usize) -> Result<Halves<'_>> {
+fn halves(memories: Memories<'_>, bytes: usize) -> Result<Halves<'_>> {
     at_most("message length", bytes as u64, MOST as u64)?;
     let stride = (HEAD + bytes.max(1)).next_power_of_two();
-    ways.have(2 * stride, 2 * stride)?;
-    Halves::new(ways.own, ways.out, stride).map_err(Error::system("lay out two buffers"))
+    memories.have(2 * stride, 2 * stride)?;
+    Halves::new(memories.own, memories.out, stride).map_err(Error::system("lay out two buffers"))
 }
 
 #[cold]
@@ -61,7 +61,7 @@ fn until_free(flag: &AtomicU32, at: usize, idle: &dyn Idle) -> Result<()> {
 /// The sending side.
 pub struct Sender<'a> {
     halves: Halves<'a>,
-    ways: Ways<'a>,
+    memories: Memories<'a>,
 }
 
 impl<'a> Sender<'a> {
@@ -72,11 +72,11 @@ impl<'a> Sender<'a> {
     /// # Errors
     /// [`Error::PastEnd`] if there is no room; [`Error::OutOfRange`].
     pub fn new(end: &'a End, bytes: usize) -> Result<Self> {
-        Self::over(end.ways(), bytes)
+        Self::over(end.memories(), bytes)
     }
 
-    fn over(ways: Ways<'a>, bytes: usize) -> Result<Self> {
-        Ok(Self { halves: halves(ways, bytes)?, ways })
+    fn over(memories: Memories<'a>, bytes: usize) -> Result<Self> {
+        Ok(Self { halves: halves(memories, bytes)?, memories })
     }
 
     /// Returns the half in place: stores to it are sent. Loads may be slow if stores take another
@@ -93,7 +93,7 @@ impl<'a> Sender<'a> {
     /// [`Error::PastEnd`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         inside("half", offset as u64, from.len() as u64, 8 * self.words().len() as u64)?;
-        self.ways.out.write(self.halves.at() + HEAD + offset, from);
+        self.memories.out.write(self.halves.at() + HEAD + offset, from);
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl<'a> Sender<'a> {
         if look(flag) == 0 {
             return Ok(());
         }
-        until_free(flag, self.halves.at(), self.ways.idle)
+        until_free(flag, self.halves.at(), self.memories.idle)
     }
 
     /// Case 3: notifies the receiver of the message, and continues with the other half.
@@ -135,7 +135,7 @@ impl<'a> Sender<'a> {
 /// The receiving side.
 pub struct Receiver<'a> {
     halves: Halves<'a>,
-    ways: Ways<'a>,
+    memories: Memories<'a>,
 }
 
 impl<'a> Receiver<'a> {
@@ -145,11 +145,11 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// Same as [`Sender::new`].
     pub fn new(end: &'a End, bytes: usize) -> Result<Self> {
-        Self::over(end.ways(), bytes)
+        Self::over(end.memories(), bytes)
     }
 
-    fn over(ways: Ways<'a>, bytes: usize) -> Result<Self> {
-        Ok(Self { halves: halves(ways, bytes)?, ways })
+    fn over(memories: Memories<'a>, bytes: usize) -> Result<Self> {
+        Ok(Self { halves: halves(memories, bytes)?, memories })
     }
 
     /// Returns the half in place. A correct sender does not change it before it may.
@@ -165,7 +165,7 @@ impl<'a> Receiver<'a> {
     /// [`Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("half", offset as u64, to.len() as u64, 8 * self.words().len() as u64)?;
-        self.ways.own.read(self.halves.at() + HEAD + offset, to);
+        self.memories.own.read(self.halves.at() + HEAD + offset, to);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl<'a> Receiver<'a> {
         if look(self.halves.own_flag()) != 0 {
             return Ok(());
         }
-        self.ways.idle.wait(self.halves.at(), 0)
+        self.memories.idle.wait(self.halves.at(), 0)
     }
 
     /// Case 2: finishes with the message, which a barrier shows to the sender, and continues with

@@ -27,21 +27,27 @@ pub struct End {
 }
 
 impl End {
-    /// Creates an end from the two buffers. Waits for the other end fail after `timeout`; with
-    /// `None`, they last until the other end is gone. For a message of [`nx`](super::nx) that is
-    /// longer than a buffer, the timeout applies to each piece.
+    /// Creates an end from the two buffers.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the buffer is mapped for deliberate update, or one of the two does not
     /// begin at a page boundary and at the start of its memory.
-    pub fn new(own: ReceiveBuffer, out: SendBuffer, timeout: Option<Duration>) -> Result<Self> {
+    pub fn new(own: ReceiveBuffer, out: SendBuffer) -> Result<Self> {
         if out.mode() == Mode::Deliberate {
             return Err(Error::Invalid("an end's stores travel by themselves: map it for automatic update"));
         }
         if !out.outlet().begins_with_page() || own.span().place() != 0 || own.span().start() != 0 {
             return Err(Error::Invalid("an end's buffers begin where a page and their memory do"));
         }
-        Ok(Self { out, own, timeout })
+        Ok(Self { out, own, timeout: None })
+    }
+
+    /// Limits each wait for the other end: it fails with [`Error::TimedOut`] after `timeout`. By
+    /// default a wait lasts until the other end is gone. For a message of [`nx`](super::nx) that is
+    /// longer than a buffer, the limit applies to each piece.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
     }
 
     /// Fails if the other end is gone.
@@ -54,8 +60,8 @@ impl End {
 
     /// Returns the memories that primitives load from and store to. The buffer does not know of the
     /// primitives' stores, so it must not be used otherwise.
-    pub(super) fn ways(&self) -> Ways<'_> {
-        Ways {
+    pub(super) fn memories(&self) -> Memories<'_> {
+        Memories {
             own: self.own.span().mapping(),
             own_length: self.own.len(),
             out: self.out.outlet().stored_to().mapping,
@@ -67,7 +73,7 @@ impl End {
 
 /// The two memories of an end, and how to wait.
 #[derive(Clone, Copy)]
-pub(super) struct Ways<'a> {
+pub(super) struct Memories<'a> {
     pub(super) own: &'a Mapping,
     pub(super) own_length: usize,
     pub(super) out: &'a Mapping,
@@ -75,7 +81,7 @@ pub(super) struct Ways<'a> {
     pub(super) idle: &'a dyn Idle,
 }
 
-impl Ways<'_> {
+impl Memories<'_> {
     /// Checks that the buffers have enough bytes.
     pub(super) fn have(&self, own: usize, out: usize) -> Result<()> {
         inside("receive buffer", 0, own as u64, self.own_length as u64)?;
@@ -96,7 +102,7 @@ pub(super) trait Idle: Sync {
 impl End {
     /// Returns true if the word changes within `limit`. Fails if the other end is gone.
     fn changes(&self, offset: usize, value: u32, limit: Duration) -> Result<bool> {
-        match self.own.wait(offset, value, Some(limit)) {
+        match self.own.wait_timeout(offset, value, limit) {
             Ok(_) => Ok(true),
             Err(error) if error.is_timed_out() => {
                 there_or_changed(self.check(), || Ok(self.own.load_u32(offset)? != value))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hamlyn_sys::Mapping;
 
-use super::end::{Idle, Ways, expired};
+use super::end::{Idle, Memories, expired};
 use crate::core::loss::PeerLoss;
 use crate::error::{Error, Result};
 
@@ -46,9 +46,9 @@ impl Pair {
         Self { memory: [map(0), map(1)], waits: [waits(0), waits(1)] }
     }
 
-    pub(super) fn end(&self, end: usize) -> Ways<'_> {
+    pub(super) fn end(&self, end: usize) -> Memories<'_> {
         let (own, out) = (&self.memory[end], &self.memory[1 - end]);
-        Ways { own, own_length: own.length(), out, out_length: out.length(), idle: &self.waits[end] }
+        Memories { own, own_length: own.length(), out, out_length: out.length(), idle: &self.waits[end] }
     }
 
     /// Marks an end as gone, and the other end is notified.

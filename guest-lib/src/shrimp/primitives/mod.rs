@@ -3,7 +3,7 @@
 //! | the paper's | here | when to use it |
 //! |---|---|---|
 //! | single buffering | [`single`] | one message at a time, read in place |
-//! | single buffering + copy | [`single::Receiver::receive`] | to overlap processing with sending |
+//! | single buffering + copy | [`single::Receiver::recv_into`] | to overlap processing with sending |
 //! | double buffering, three cases | [`double`] | a loop that overlaps messages and work |
 //! | deliberate-update transfer | [`update`] | a lot of data, built in place, sent when complete |
 //! | `csend` and `crecv` | [`nx`] | messages of any length, distinguished by types |
@@ -29,7 +29,7 @@
 //! let card = Card::open_default()?;
 //! let own = card.export(4096, card.hosts()?)?;
 //! println!("give this to the other: {}", own.handle()?);
-//! let end = End::new(own, card.map(&other, 0, 4096, Mode::Single)?, None)?;
+//! let end = End::new(own, card.map(&other, 0, 4096, Mode::Single)?)?;
 //!
 //! let mut sender = single::Sender::new(&end)?;
 //! let length = sender.length(5)?;

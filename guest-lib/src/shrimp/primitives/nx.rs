@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use hamlyn_sys::{copy_in, copy_out};
 
-use super::end::{End, Idle, Ways, expired};
+use super::end::{End, Idle, Memories, expired};
 use crate::error::{Error, Result, at_most};
 
 /// Size of the memory that a node has for each other node, in bytes.
@@ -89,19 +89,19 @@ fn first<T>(words: &[T]) -> Result<&[T; BUFFERS]> {
 }
 
 impl<'a> Peer<'a> {
-    fn new(ways: Ways<'a>) -> Result<Self> {
-        ways.have(LENGTH, LENGTH)?;
+    fn new(memories: Memories<'a>) -> Result<Self> {
+        memories.have(LENGTH, LENGTH)?;
         Ok(Self {
-            arrived: first(ways.own.long_words(0, BUFFERS))?,
-            sent: first(ways.out.long_words(0, BUFFERS))?,
-            busy: first(ways.own.words(BUSY, BUFFERS))?,
-            freed: first(ways.out.words(BUSY, BUFFERS))?,
-            from: ways.own.cells(DATA, BUFFERS * PIECE),
-            to: ways.out.cells(DATA, BUFFERS * PIECE),
+            arrived: first(memories.own.long_words(0, BUFFERS))?,
+            sent: first(memories.out.long_words(0, BUFFERS))?,
+            busy: first(memories.own.words(BUSY, BUFFERS))?,
+            freed: first(memories.out.words(BUSY, BUFFERS))?,
+            from: memories.own.cells(DATA, BUFFERS * PIECE),
+            to: memories.out.cells(DATA, BUFFERS * PIECE),
             taken: 0,
             filled: 0,
             next: 0,
-            idle: ways.idle,
+            idle: memories.idle,
         })
     }
 
@@ -186,11 +186,11 @@ impl<'a> Node<'a> {
     /// # Errors
     /// [`Error::PastEnd`] if a buffer is smaller; [`Error::Invalid`] if there is no other node.
     pub fn new(ends: impl IntoIterator<Item = &'a End>) -> Result<Self> {
-        Self::over(ends.into_iter().map(End::ways))
+        Self::over(ends.into_iter().map(End::memories))
     }
 
-    fn over(ways: impl Iterator<Item = Ways<'a>>) -> Result<Self> {
-        let peers = ways.map(Peer::new).collect::<Result<Vec<_>>>()?;
+    fn over(memories: impl Iterator<Item = Memories<'a>>) -> Result<Self> {
+        let peers = memories.map(Peer::new).collect::<Result<Vec<_>>>()?;
         if peers.is_empty() {
             return Err(Error::Invalid("a node has at least one other"));
         }

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use hamlyn_sys::{copy_out, look};
 
-use super::end::{End, Idle, Ways, expired};
+use super::end::{End, Idle, Memories, expired};
 use crate::error::{Error, Result, at_most, inside};
 
 /// Offset of the message.
@@ -45,13 +45,13 @@ struct Flag<'a> {
 impl<'a> Flag<'a> {
     /// Creates the flag. Memory is initially zero, which is not a valid length: the buffer is then
     /// free. A value that the other end may have sent already is kept.
-    fn new(ways: Ways<'a>, room: usize) -> Result<Self> {
-        ways.have(DATA, DATA)?;
+    fn new(memories: Memories<'a>, room: usize) -> Result<Self> {
+        memories.have(DATA, DATA)?;
         let flag = Self {
-            own: &ways.own.words(0, 1)[0],
-            out: &ways.out.words(0, 1)[0],
+            own: &memories.own.words(0, 1)[0],
+            out: &memories.out.words(0, 1)[0],
             capacity: room.saturating_sub(DATA).min(MOST) as u32 & !7,
-            idle: ways.idle,
+            idle: memories.idle,
         };
         let _ = flag.own.compare_exchange(0, FREE, Ordering::AcqRel, Ordering::Acquire);
         Ok(flag)
@@ -101,7 +101,7 @@ fn check(length: u32, capacity: u32) -> Result<()> {
 /// The sending side.
 pub struct Sender<'a> {
     flag: Flag<'a>,
-    ways: Ways<'a>,
+    memories: Memories<'a>,
 }
 
 impl<'a> Sender<'a> {
@@ -111,11 +111,11 @@ impl<'a> Sender<'a> {
     /// # Errors
     /// [`Error::PastEnd`] if the memory has less than that.
     pub fn new(end: &'a End) -> Result<Self> {
-        Self::over(end.ways())
+        Self::over(end.memories())
     }
 
-    fn over(ways: Ways<'a>) -> Result<Self> {
-        Ok(Self { flag: Flag::new(ways, ways.out_length)?, ways })
+    fn over(memories: Memories<'a>) -> Result<Self> {
+        Ok(Self { flag: Flag::new(memories, memories.out_length)?, memories })
     }
 
     /// Returns the maximum length of a message in bytes: a multiple of 8.
@@ -159,7 +159,7 @@ impl<'a> Free<'_, 'a> {
     /// path.
     #[must_use]
     pub fn words(&self) -> &'a [AtomicU64] {
-        self.0.ways.out.long_words(DATA, self.0.capacity() / 8)
+        self.0.memories.out.long_words(DATA, self.0.capacity() / 8)
     }
 
     /// Stores bytes of the message.
@@ -168,7 +168,7 @@ impl<'a> Free<'_, 'a> {
     /// [`Error::PastEnd`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
         inside("message buffer", offset as u64, from.len() as u64, self.0.flag.capacity.into())?;
-        self.0.ways.out.write(DATA + offset, from);
+        self.0.memories.out.write(DATA + offset, from);
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl<'a> Free<'_, 'a> {
 /// The receiving side.
 pub struct Receiver<'a> {
     flag: Flag<'a>,
-    ways: Ways<'a>,
+    memories: Memories<'a>,
     bytes: &'a [AtomicU8],
 }
 
@@ -193,12 +193,12 @@ impl<'a> Receiver<'a> {
     /// # Errors
     /// [`Error::PastEnd`] if the memory has less than that.
     pub fn new(end: &'a End) -> Result<Self> {
-        Self::over(end.ways())
+        Self::over(end.memories())
     }
 
-    fn over(ways: Ways<'a>) -> Result<Self> {
-        let flag = Flag::new(ways, ways.own_length)?;
-        Ok(Self { flag, ways, bytes: ways.own.cells(DATA, flag.capacity as usize) })
+    fn over(memories: Memories<'a>) -> Result<Self> {
+        let flag = Flag::new(memories, memories.own_length)?;
+        Ok(Self { flag, memories, bytes: memories.own.cells(DATA, flag.capacity as usize) })
     }
 
     /// Returns the maximum length of a message in bytes: a multiple of 8.
@@ -213,7 +213,7 @@ impl<'a> Receiver<'a> {
     /// [`Error::TimedOut`]; [`Error::OutOfRange`] if its length, as stored by the sender, exceeds
     /// the buffer; the errors of [`End::check`] if the sender is gone.
     #[inline]
-    pub fn wait(&mut self) -> Result<Message<'_, 'a>> {
+    pub fn recv(&mut self) -> Result<Message<'_, 'a>> {
         let mut length = look(self.flag.own) as usize;
         loop {
             if let Some(bytes) = self.bytes.get(..length) {
@@ -227,10 +227,10 @@ impl<'a> Receiver<'a> {
     /// Returns its length. A message that does not fit is kept.
     ///
     /// # Errors
-    /// Same as [`Receiver::wait`]; [`Error::PastEnd`] if the message does not fit.
+    /// Same as [`Receiver::recv`]; [`Error::PastEnd`] if the message does not fit.
     #[inline]
-    pub fn receive(&mut self, to: &mut [u8]) -> Result<usize> {
-        let message = self.wait()?;
+    pub fn recv_into(&mut self, to: &mut [u8]) -> Result<usize> {
+        let message = self.recv()?;
         let (length, room) = (message.len(), to.len());
         let Some(to) = to.get_mut(..length) else { return Err(does_not_fit(length, room)) };
         copy_out(message.bytes, to);
@@ -268,7 +268,7 @@ impl<'a> Message<'_, 'a> {
     /// released.
     #[must_use]
     pub fn words(&self) -> &'a [AtomicU64] {
-        self.receiver.ways.own.long_words(DATA, self.receiver.capacity() / 8)
+        self.receiver.memories.own.long_words(DATA, self.receiver.capacity() / 8)
     }
 
     /// Copies bytes out of the message.
@@ -277,7 +277,7 @@ impl<'a> Message<'_, 'a> {
     /// [`Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("message", offset as u64, to.len() as u64, self.bytes.len() as u64)?;
-        self.receiver.ways.own.read(DATA + offset, to);
+        self.receiver.memories.own.read(DATA + offset, to);
         Ok(())
     }
 
@@ -309,19 +309,19 @@ mod tests {
     fn message_stays_and_blocks_sender_until_released() {
         let pair = Pair::hasty(4096);
         let (mut sender, mut receiver) = ends(&pair);
-        assert!(receiver.wait().is_err_and(|error| error.is_timed_out()), "there is none");
+        assert!(receiver.recv().is_err_and(|error| error.is_timed_out()), "there is none");
         for round in 0..3 {
             send(&mut sender, &[round; 9]).unwrap();
             assert!(sender.wait().is_err_and(|error| error.is_timed_out()), "the buffer is full");
             for _ in 0..2 {
-                let message = receiver.wait().unwrap();
+                let message = receiver.recv().unwrap();
                 let mut bytes = [9; 9];
                 message.read(0, &mut bytes).unwrap();
                 assert_eq!((message.len(), bytes), (9, [round; 9]));
                 assert!(message.read(1, &mut bytes).is_err());
             }
-            receiver.wait().unwrap().release();
-            assert!(receiver.wait().is_err());
+            receiver.recv().unwrap().release();
+            assert!(receiver.recv().is_err());
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let mut sender = Sender::over(pair.end(0)).unwrap();
         send(&mut sender, b"early").unwrap();
         let mut receiver = Receiver::over(pair.end(1)).unwrap();
-        assert_eq!(receiver.receive(&mut [0; 9]).unwrap(), 5);
+        assert_eq!(receiver.recv_into(&mut [0; 9]).unwrap(), 5);
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
             });
             for length in 1..=most {
                 let mut bytes = vec![0; most];
-                assert_eq!(receiver.receive(&mut bytes).unwrap(), length);
+                assert_eq!(receiver.recv_into(&mut bytes).unwrap(), length);
                 assert!(bytes[..length].iter().all(|byte| *byte == length as u8));
                 assert!(bytes[length..].iter().all(|byte| *byte == 0));
             }
@@ -366,10 +366,10 @@ mod tests {
         assert!(sender.wait().unwrap().write(4030, b"abc").is_err());
         send(&mut sender, &[7; 100]).unwrap();
         assert_eq!(
-            receiver.receive(&mut [0; 99]).unwrap_err().to_string(),
+            receiver.recv_into(&mut [0; 99]).unwrap_err().to_string(),
             "100 bytes at offset 0 reach past the end of the buffer for a message (limit 99)"
         );
-        assert_eq!(receiver.receive(&mut [0; 100]).unwrap(), 100);
+        assert_eq!(receiver.recv_into(&mut [0; 100]).unwrap(), 100);
     }
 
     #[test]
@@ -381,14 +381,14 @@ mod tests {
             pair.memory[1].store_u32(0, nonsense);
             let told = format!("nbytes {nonsense} is out of range (limit 4032)");
             assert_eq!(sender.wait().err().unwrap().to_string(), told);
-            assert_eq!(receiver.wait().err().unwrap().to_string(), told);
-            assert!(receiver.receive(&mut [0; 5000]).is_err());
+            assert_eq!(receiver.recv().err().unwrap().to_string(), told);
+            assert!(receiver.recv_into(&mut [0; 5000]).is_err());
         }
         // The channel works again afterwards.
         pair.memory[0].store_u32(0, FREE);
         pair.memory[1].store_u32(0, FREE);
         send(&mut sender, b"again").unwrap();
-        assert_eq!(receiver.receive(&mut [0; 5]).unwrap(), 5);
+        assert_eq!(receiver.recv_into(&mut [0; 5]).unwrap(), 5);
     }
 
     /// Simulates endless spurious wake-ups: a sender that stores a length and takes it back at
@@ -414,9 +414,10 @@ mod tests {
     #[test]
     fn spurious_wakeups_do_not_extend_timeout() {
         let (pair, idle) = (Pair::hasty(4096), Restless::default());
-        let ways = |end| Ways { idle: &idle, ..pair.end(end) };
-        let (mut sender, mut receiver) = (Sender::over(ways(0)).unwrap(), Receiver::over(ways(1)).unwrap());
-        assert!(receiver.wait().err().unwrap().is_timed_out());
+        let memories = |end| Memories { idle: &idle, ..pair.end(end) };
+        let (mut sender, mut receiver) =
+            (Sender::over(memories(0)).unwrap(), Receiver::over(memories(1)).unwrap());
+        assert!(receiver.recv().err().unwrap().is_timed_out());
         pair.memory[0].store_u32(0, 9);
         assert!(sender.wait().err().unwrap().is_timed_out());
     }
@@ -424,9 +425,10 @@ mod tests {
     #[test]
     fn memory_without_room_for_the_flag_is_refused() {
         let pair = Pair::hasty(4096);
-        let small = |ways: Ways<'_>| Ways { own_length: 63, ..ways }.have(DATA, DATA).is_err();
+        let small =
+            |memories: Memories<'_>| Memories { own_length: 63, ..memories }.have(DATA, DATA).is_err();
         assert!(small(pair.end(0)));
-        assert!(Sender::over(Ways { out_length: 63, ..pair.end(0) }).is_err());
-        assert!(Receiver::over(Ways { own_length: 63, ..pair.end(0) }).is_err());
+        assert!(Sender::over(Memories { out_length: 63, ..pair.end(0) }).is_err());
+        assert!(Receiver::over(Memories { own_length: 63, ..pair.end(0) }).is_err());
     }
 }

@@ -96,7 +96,19 @@ impl<'a> Sender<'a> {
     ///
     /// # Errors
     /// Same as [`SendBuffer::wait_until_sent`].
-    pub fn wait(&self, timeout: Option<Duration>) -> Result<()> {
+    pub fn wait(&self) -> Result<()> {
+        self.wait_within(None)
+    }
+
+    /// As [`Sender::wait`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`Sender::wait`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_within(Some(timeout))
+    }
+
+    fn wait_within(&self, timeout: Option<Duration>) -> Result<()> {
         wait(self.last, timeout, &|| self.buffer.is_there())?;
         self.buffer.check()
     }

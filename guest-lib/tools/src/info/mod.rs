@@ -138,7 +138,7 @@ struct Sought {
 
 impl Sought {
     fn ask(card: &str, name: &str) -> Outcome<Self> {
-        let found = open(card)?.find(name, Some(FIND_TIMEOUT))?;
+        let found = open(card)?.find_timeout(name, FIND_TIMEOUT)?;
         Ok(Self { card: card.to_owned(), name: name.to_owned(), found })
     }
 

@@ -204,9 +204,7 @@ impl Connector<'_> {
 
     fn make_sender(&mut self, host: usize, process: usize, seed: &Seed) -> Option<StreamSender> {
         let program = self.around.hosts[host].correspondent(process)?;
-        let mut sender = StreamSender::from_seed(&program.manager, seed).ok()?;
-        sender.set_timeout(Some(Duration::ZERO));
-        Some(sender)
+        StreamSender::from_seed(&program.manager, seed).ok()
     }
 
     /// Takes the next request as a listener, verifies it, and answers.
@@ -214,9 +212,9 @@ impl Connector<'_> {
         let Some(program) = self.around.hosts[host].correspondent(process) else { return Ok(false) };
         let Some(listener) = &program.listener else { return Ok(false) };
         let (name, pid) = (listener.name().to_owned(), self.around.hosts[host].processes[process].pid);
-        let request = match listener.request(Some(Duration::ZERO)) {
+        let request = match listener.try_request() {
             Ok(request) => request,
-            Err(Error::TimedOut { .. }) => return Ok(false),
+            Err(Error::WouldBlock { .. }) => return Ok(false),
             Err(error) => return Err(Violation::new(error)),
         };
         let now = self.around.now;
@@ -317,7 +315,7 @@ impl Connector<'_> {
         let decided = program.asking.iter().position(|asking| asking.connecting.is_decided().unwrap_or(true));
         let Some(index) = decided else { return Ok(false) };
         let Asking { record: number, connecting, receiver, end } = program.asking.swap_remove(index);
-        let connection = match connecting.finish(Some(Duration::ZERO)) {
+        let connection = match connecting.finish_timeout(Duration::ZERO) {
             Ok(connection) => connection,
             Err(Error::Ended(end)) => {
                 self.watcher().is_told(number, ASKER, &end)?;

@@ -81,8 +81,7 @@ impl Streamer<'_> {
         ensure(seed == end_seed(&end)?, || "a seed changes on its way")?;
         let Some((other, sender_process)) = self.around.rng.pick(&there) else { return Ok(false) };
         let Some(peer) = self.around.hosts[other].correspondent_mut(sender_process) else { return Ok(false) };
-        let Ok(mut sender) = StreamSender::from_seed(&peer.manager, &seed) else { return Ok(false) };
-        sender.set_timeout(Some(Duration::ZERO));
+        let Ok(sender) = StreamSender::from_seed(&peer.manager, &seed) else { return Ok(false) };
         let stale = self.around.rng.percent(10);
         let pid = |at: usize, process: usize| self.around.hosts[at].processes[process].pid;
         let down = [host, other].iter().any(|end| !self.around.hosts[*end].uplink.is_up());
@@ -131,7 +130,7 @@ impl Streamer<'_> {
                 sending.end.try_flush()?;
                 // Coalesced data went first.
                 buffer.write(0, &bytes(number, sending.end.accepted(), length))?;
-                sending.end.send_buffer(buffer).map(drop).map_err(Error::from)
+                sending.end.send_buffer_timeout(buffer, Duration::ZERO).map(drop).map_err(Error::from)
             }),
             _ => sending.end.try_send(&data).map(drop),
         };
@@ -184,7 +183,7 @@ impl Streamer<'_> {
         let stream = &mut self.streams[number];
         let wrong =
             |stream: &Stream, what: &str| Violation::new(format!("stream {number} {what}: {stream:?}"));
-        let busy = match end.try_receive() {
+        let busy = match end.try_recv() {
             Ok(Some(record)) => {
                 let length = record.len();
                 if stream.breaks > 0 || record.to_vec() != bytes(number, stream.delivered, length) {

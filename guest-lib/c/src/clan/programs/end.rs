@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hamlyn::clan::programs::End;
 
-use crate::call::{at_once, timeout};
+use crate::call::{timeout, waited};
 use crate::clan::aperture::clan_aperture;
 use crate::clan::connection::{clan_peer, clan_peer_end, clan_request};
 use crate::clan::endpoint::{clan_address, clan_endpoint};
@@ -36,7 +36,11 @@ fn clan_end_connect(
     end: Out<Box<clan_end>>,
 ) {
     let address = address.into();
-    end.store(clan_end(Arc::new(End::connect(&endpoint.0, own.0, address, timeout(timeout_ms))?)))
+    let connected = match timeout(timeout_ms) {
+        None => End::connect(&endpoint.0, own.0, address)?,
+        Some(limit) => End::connect_timeout(&endpoint.0, own.0, address, limit)?,
+    };
+    end.store(limited(connected, timeout_ms))
 }
 
 /// Accepts a connection that clan_end_connect requested; the end uses `endpoint`. The request is
@@ -51,7 +55,7 @@ fn clan_end_accept(
     timeout_ms: c_int,
     end: Out<Box<clan_end>>,
 ) {
-    end.store(clan_end(Arc::new(End::accept(request.0, &endpoint.0, own.0, timeout(timeout_ms))?)))
+    end.store(limited(End::accept(request.0, &endpoint.0, own.0)?, timeout_ms))
 }
 
 /// Like clan_end_accept, but allows memory of at most `most` bytes.
@@ -63,13 +67,7 @@ fn clan_end_accept_up_to(
     timeout_ms: c_int,
     end: Out<Box<clan_end>>,
 ) {
-    end.store(clan_end(Arc::new(End::accept_up_to(
-        request.0,
-        &endpoint.0,
-        own.0,
-        most,
-        timeout(timeout_ms),
-    )?)))
+    end.store(limited(End::accept_up_to(request.0, &endpoint.0, own.0, most)?, timeout_ms))
 }
 
 /// Stores the peer's address and the data that it passed: the descriptor of its memory.
@@ -82,7 +80,7 @@ fn clan_end_peer(end: &clan_end, peer: Out<clan_peer>) {
 /// Waits until the peer has ended, and stores how.
 fn clan_end_wait(end: &clan_end, peer_end: Out<clan_peer_end>, timeout_ms: c_int) {
     let connection = end.0.connection();
-    peer_end.store(at_once(timeout_ms, connection.wait_end(timeout(timeout_ms)))?)
+    peer_end.store(waited!(timeout_ms, connection => wait_end / wait_end_timeout())?)
 }
 
 /// Closes the connection, ordered after all stores, and stores the aperture, which another
@@ -98,4 +96,11 @@ fn clan_end_close(end: Box<clan_end>, own: Option<Out<Box<clan_aperture>>>) {
 /// Releases an end without closing it: the peer is notified when the endpoint is closed. NULL is a
 /// no-op.
 fn clan_end_destroy(end: Box<clan_end>);
+}
+
+fn limited(end: End, timeout_ms: c_int) -> clan_end {
+    clan_end(Arc::new(match timeout(timeout_ms) {
+        None => end,
+        Some(limit) => end.with_timeout(limit),
+    }))
 }

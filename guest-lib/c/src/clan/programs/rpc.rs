@@ -79,14 +79,14 @@ fn clan_server_register(server: &mut clan_server, events: &mut clan_events, toke
 /// length. Answer it with clan_server_reply.
 fn clan_server_wait(server: &mut clan_server, request: *mut c_void, size: usize) {
     let to = bytes_mut(request, size, "request")?;
-    copied(&server.0.wait()?, to)?
+    copied(&server.0.recv()?, to)?
 }
 
 /// Like clan_server_wait, but does not wait and makes no system call: fails with -EAGAIN if no call
 /// has arrived.
 fn clan_server_try_wait(server: &mut clan_server, request: *mut c_void, size: usize) {
     let to = bytes_mut(request, size, "request")?;
-    copied(&server.0.try_wait()?.ok_or_else(|| Failure::nothing_yet("call"))?, to)?
+    copied(&server.0.try_recv()?.ok_or_else(|| Failure::nothing_yet("call"))?, to)?
 }
 
 /// Answers the call that was taken last. Fails with -EINVAL if there is none.

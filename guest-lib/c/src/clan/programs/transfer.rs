@@ -88,7 +88,7 @@ fn clan_receiver_register(receiver: &mut clan_receiver, events: &mut clan_events
 /// Waits for a message, and returns its length. It stays in the buffer, for clan_receiver_read,
 /// until clan_receiver_release.
 fn clan_receiver_wait(receiver: &mut clan_receiver) {
-    kept(receiver.0.wait()?)
+    kept(receiver.0.recv()?)
 }
 
 /// Like clan_receiver_wait, but does not wait and makes no system call: fails with -EAGAIN if no
@@ -113,12 +113,12 @@ fn clan_receiver_release(receiver: &mut clan_receiver) {
 /// Waits for a message, copies it, returns the buffer to the sender, and returns the message's
 /// length. Fails with -EINVAL if the message does not fit; it then stays.
 fn clan_receiver_receive(receiver: &mut clan_receiver, to: *mut c_void, size: usize) {
-    receiver.0.receive(bytes_mut(to, size, "to")?)?
+    receiver.0.recv_into(bytes_mut(to, size, "to")?)?
 }
 }
 
 fn there(receiver: &mut Receiver) -> Result<Message<'_>, Failure> {
-    receiver.try_wait()?.ok_or_else(|| Failure::nothing_yet("message"))
+    receiver.try_recv()?.ok_or_else(|| Failure::nothing_yet("message"))
 }
 
 fn kept(message: Message<'_>) -> usize {

@@ -7,7 +7,7 @@ use hamlyn::dart::Connection;
 use hamlyn::dart::programs::{Barrier, Member};
 
 use super::caller::register;
-use crate::call::{Failure, at_once, timeout};
+use crate::call::{Failure, waited};
 use crate::dart::connection::dart_connection;
 use crate::dart::queue::dart_queue;
 use crate::exported::{Out, exported};
@@ -42,7 +42,7 @@ fn dart_barrier_destroy(barrier: Box<dart_barrier>);
 /// Waits until all members have arrived, and releases them. Stores the number of the round in
 /// `round`, which may be NULL.
 fn dart_barrier_release(barrier: &mut dart_barrier, round: Option<Out<u64>>, timeout_ms: c_int) {
-    let number = at_once(timeout_ms, barrier.0.release(timeout(timeout_ms)))?;
+    let number = waited!(timeout_ms, barrier.0 => release / release_timeout())?;
     if let Some(round) = round {
         round.store(number);
     }
@@ -68,7 +68,7 @@ fn dart_member_destroy(member: Box<dart_member>);
 /// `round`, which may be NULL. After a timeout the member has already arrived, and the next call
 /// only waits.
 fn dart_member_wait(member: &mut dart_member, round: Option<Out<u64>>, timeout_ms: c_int) {
-    let number = at_once(timeout_ms, member.0.wait(timeout(timeout_ms)))?;
+    let number = waited!(timeout_ms, member.0 => wait / wait_timeout())?;
     if let Some(round) = round {
         round.store(number);
     }

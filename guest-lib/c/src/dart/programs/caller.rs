@@ -53,7 +53,11 @@ fn dart_caller_create(
     caller: Out<Box<dart_caller>>,
 ) {
     let connection = connection.0.clone();
-    caller.store(dart_caller(Caller::new(connection, answers.0, scratch).timeout(timeout(timeout_ms))))
+    let made = Caller::new(connection, answers.0, scratch);
+    caller.store(dart_caller(match timeout(timeout_ms) {
+        None => made,
+        Some(limit) => made.with_timeout(limit),
+    }))
 }
 
 /// Releases a caller and its queue. NULL is a no-op.

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use hamlyn::dart::programs::Producer;
 
-use crate::call::{at_once, timeout};
+use crate::call::waited;
 use crate::dart::connection::dart_connection;
 use crate::exported::exported;
 
@@ -16,6 +16,6 @@ exported! {
 /// record's data, its tag the record's operand.
 fn dart_put(connection: &dart_connection, tag: u64, from: u64, length: u64, timeout_ms: c_int) {
     let producer = Producer::new(connection.0.clone());
-    at_once(timeout_ms, producer.put(tag, from, length, timeout(timeout_ms)))?
+    waited!(timeout_ms, producer => put / put_timeout(tag, from, length))?
 }
 }

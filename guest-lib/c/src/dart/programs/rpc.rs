@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use hamlyn::dart::programs::{Call, Client, Server};
 
 use super::barrier::connections;
-use crate::call::{at_once, timeout};
+use crate::call::waited;
 use crate::dart::connection::dart_connection;
 use crate::dart::endpoint::dart_endpoint;
 use crate::dart::queue::dart_queue;
@@ -57,8 +57,9 @@ fn dart_client_call(
 ) {
     // Check `result` now but fill it last: it may be the same memory as the arguments.
     bytes(result, size, "result")?;
-    let called = client.0.call(bytes(arguments, length, "arguments")?, timeout(timeout_ms));
-    copied(&at_once(timeout_ms, called)?, bytes_mut(result, size, "result")?)
+    let arguments = bytes(arguments, length, "arguments")?;
+    let called = waited!(timeout_ms, client.0 => call / call_timeout(arguments))?;
+    copied(&called, bytes_mut(result, size, "result")?)
 }
 
 /// Creates a server. The first bytes of the endpoint, which all these connections share, hold an
@@ -91,7 +92,7 @@ fn dart_server_next(
     timeout_ms: c_int,
 ) {
     let to = bytes_mut(arguments, size, "arguments")?;
-    let next = at_once(timeout_ms, server.0.next(timeout(timeout_ms)))?;
+    let next = waited!(timeout_ms, server.0 => recv / recv_timeout())?;
     let length = copied(&next.arguments, to);
     taken.store(dart_call(next));
     length

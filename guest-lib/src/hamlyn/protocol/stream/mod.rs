@@ -42,7 +42,7 @@
 //! let manager = Manager::create(&Card::open_default()?)?;
 //! let mut stream = StreamReceiver::create(&manager)?;
 //! println!("give this to the sender: {}", stream.make_seed()?);
-//! while let Some(record) = stream.receive(None)? {
+//! while let Some(record) = stream.recv()? {
 //!     println!("{} bytes", record.len());
 //!     let number = record.number();
 //!     stream.release(number)?;
@@ -55,7 +55,7 @@
 //! stream.send(b"small sends")?;
 //! stream.send(b" become one record")?;
 //! stream.flush()?;
-//! stream.close(None)?;
+//! stream.close()?;
 //! # Ok(())
 //! # }
 //! ```

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{StreamOptions, StreamReceiver, StreamSender};
 use crate::core::connection::{Connection, End, EndReason, FIND_TIMEOUT, Listener, Request};
-use crate::core::waiting::Turn;
+use crate::core::waiting::{Turn, at_once};
 use crate::core::watch::Watch;
 use crate::error::{Error, Result};
 use crate::hamlyn::manager::Manager;
@@ -31,21 +31,47 @@ pub struct StreamPair {
 }
 
 impl StreamPair {
-    /// Connects to the [`StreamListener`] with this name on a host. `None` waits forever.
+    /// Connects to the [`StreamListener`] with this name on a host.
     ///
     /// # Errors
     /// The errors of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`];
     /// [`crate::Error::Seed`] if the listener is not a stream listener; the errors of
     /// [`StreamReceiver::create`] and [`StreamSender::from_seed`].
-    pub fn connect(manager: &Manager, host: u32, name: &str, timeout: Option<Duration>) -> Result<Self> {
-        Self::connect_with(manager, host, name, StreamOptions::default(), timeout)
+    pub fn connect(manager: &Manager, host: u32, name: &str) -> Result<Self> {
+        Self::connect_with(manager, host, name, StreamOptions::default())
+    }
+
+    /// As [`StreamPair::connect`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]; those of [`StreamPair::connect`].
+    pub fn connect_timeout(manager: &Manager, host: u32, name: &str, timeout: Duration) -> Result<Self> {
+        Self::connect_with_timeout(manager, host, name, StreamOptions::default(), timeout)
     }
 
     /// Like [`StreamPair::connect`], with options for the stream to this side.
     ///
     /// # Errors
     /// The errors of [`StreamPair::connect`].
-    pub fn connect_with(
+    pub fn connect_with(manager: &Manager, host: u32, name: &str, options: StreamOptions) -> Result<Self> {
+        Self::connect_within(manager, host, name, options, None)
+    }
+
+    /// As [`StreamPair::connect_with`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`StreamPair::connect_with`].
+    pub fn connect_with_timeout(
+        manager: &Manager,
+        host: u32,
+        name: &str,
+        options: StreamOptions,
+        timeout: Duration,
+    ) -> Result<Self> {
+        Self::connect_within(manager, host, name, options, Some(timeout))
+    }
+
+    fn connect_within(
         manager: &Manager,
         host: u32,
         name: &str,
@@ -54,7 +80,7 @@ impl StreamPair {
     ) -> Result<Self> {
         let receiver = StreamReceiver::create_with(manager, options)?;
         let seed = receiver.make_seed()?.to_bytes();
-        let connection = manager.card().begin_connect(host, name, &seed)?.finish(timeout)?;
+        let connection = manager.card().begin_connect(host, name, &seed)?.finish_within(timeout)?;
         let seed = of_host(Seed::from_bytes(connection.private())?, host)?;
         let sender = StreamSender::from_seed(manager, &seed)?;
         Ok(Self::watched(sender, receiver, connection))
@@ -63,17 +89,32 @@ impl StreamPair {
     /// Connects to a [`StreamListener`] with this name on one of these hosts.
     /// [`crate::Card::hosts`] returns all possible hosts. First finds the name with
     /// [`crate::Card::find`], for at most [`FIND_TIMEOUT`]. Then connects to one host after the
-    /// other, in the given order, until a listener accepts. `None` waits forever for a listener to
-    /// answer.
+    /// other, in the given order, until a listener accepts.
     ///
     /// It does not connect to all at once, as [`crate::Card::connect_any`] does, because each
     /// listener that accepts can send to this side.
     ///
     /// # Errors
     /// [`crate::Error::Ended`] with [`EndReason::NoName`] if none of these hosts has the name. The
-    /// last listener's error if no listener accepts. [`crate::Error::TimedOut`]. The errors of
-    /// [`crate::Card::find`].
-    pub fn connect_any(
+    /// last listener's error if no listener accepts. The errors of [`crate::Card::find`].
+    pub fn connect_any(manager: &Manager, hosts: impl IntoIterator<Item = u32>, name: &str) -> Result<Self> {
+        Self::connect_any_within(manager, hosts, name, None)
+    }
+
+    /// As [`StreamPair::connect_any`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`crate::Error::TimedOut`]; those of [`StreamPair::connect_any`].
+    pub fn connect_any_timeout(
+        manager: &Manager,
+        hosts: impl IntoIterator<Item = u32>,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<Self> {
+        Self::connect_any_within(manager, hosts, name, Some(timeout))
+    }
+
+    fn connect_any_within(
         manager: &Manager,
         hosts: impl IntoIterator<Item = u32>,
         name: &str,
@@ -81,14 +122,14 @@ impl StreamPair {
     ) -> Result<Self> {
         let begun = Instant::now();
         let patience = timeout.map_or(FIND_TIMEOUT, |timeout| timeout.min(FIND_TIMEOUT));
-        let found = manager.card().find(name, Some(patience))?;
+        let found = manager.card().find_timeout(name, patience)?;
         let mut failed = Error::Ended(End { reason: EndReason::NoName, private: Vec::new() });
         for host in hosts {
             if !found.hosts.contains(&host) && !found.too_old.contains(&host) {
                 continue;
             }
             let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
-            match Self::connect(manager, host, name, left) {
+            match Self::connect_within(manager, host, name, StreamOptions::default(), left) {
                 Err(error) if !error.is_timed_out() => failed = error,
                 other => return other,
             }
@@ -136,11 +177,31 @@ impl StreamListener {
         Ok(Self { listener: manager.card().listen(name)?, manager: manager.clone(), options })
     }
 
-    /// Waits for the next peer, and accepts it. A timeout of zero only checks.
+    /// Waits for the next peer, and accepts it.
     ///
     /// # Errors
     /// The errors of [`StreamListener::request`] and [`StreamRequest::accept`].
-    pub fn accept(&self, timeout: Option<Duration>) -> Result<StreamPair> {
+    pub fn accept(&self) -> Result<StreamPair> {
+        self.accept_within(None)
+    }
+
+    /// Accepts the next peer, if one asks.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]; those of [`StreamListener::accept`].
+    pub fn try_accept(&self) -> Result<StreamPair> {
+        at_once("requests for a stream", self.accept_within(Some(Duration::ZERO)))
+    }
+
+    /// As [`StreamListener::accept`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`StreamListener::accept`].
+    pub fn accept_timeout(&self, timeout: Duration) -> Result<StreamPair> {
+        self.accept_within(Some(timeout))
+    }
+
+    fn accept_within(&self, timeout: Option<Duration>) -> Result<StreamPair> {
         let mut turn = self.listener.turn(timeout);
         loop {
             match self.next_request(&mut turn)?.accept() {
@@ -153,17 +214,33 @@ impl StreamListener {
     }
 
     /// Waits for the next peer, and lets the caller decide whether to accept it. Meanwhile rejects
-    /// requests without a seed. A timeout of zero only checks.
+    /// requests without a seed.
     ///
     /// # Errors
     /// The errors of [`Listener::request`].
-    pub fn request(&self, timeout: Option<Duration>) -> Result<StreamRequest> {
-        self.next_request(&mut self.listener.turn(timeout))
+    pub fn request(&self) -> Result<StreamRequest> {
+        self.next_request(&mut self.listener.turn(None))
+    }
+
+    /// Returns the next request, if a peer asks.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]; those of [`StreamListener::request`].
+    pub fn try_request(&self) -> Result<StreamRequest> {
+        at_once("requests for a stream", self.next_request(&mut self.listener.turn(Some(Duration::ZERO))))
+    }
+
+    /// As [`StreamListener::request`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`StreamListener::request`].
+    pub fn request_timeout(&self, timeout: Duration) -> Result<StreamRequest> {
+        self.next_request(&mut self.listener.turn(Some(timeout)))
     }
 
     fn next_request(&self, turn: &mut Turn) -> Result<StreamRequest> {
         loop {
-            let request = self.listener.request(turn.left())?;
+            let request = self.listener.request_within(turn.left())?;
             match Seed::from_bytes(request.private()) {
                 Ok(seed) => {
                     let (manager, options) = (self.manager.clone(), self.options);

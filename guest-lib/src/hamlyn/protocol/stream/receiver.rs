@@ -120,7 +120,7 @@ impl StreamReceiver {
     /// # Errors
     /// [`Error::WouldBlock`] if nothing has arrived; [`Error::PeerLost`], once, after everything
     /// that arrived in order, then `None` from then on; [`Error::Overrun`].
-    pub fn try_receive(&self) -> Result<Option<Record<'_>>> {
+    pub fn try_recv(&self) -> Result<Option<Record<'_>>> {
         if let Some(next) = self.shared.lock().next()? {
             return Ok(next);
         }
@@ -133,13 +133,23 @@ impl StreamReceiver {
         }
     }
 
-    /// Waits for the next record and returns it. Busy-polls for a while, then sleeps. A timeout of
-    /// `None` waits forever.
+    /// Waits for the next record and returns it. Busy-polls for a while, then sleeps.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], and the errors of [`StreamReceiver::try_receive`] except
-    /// [`Error::WouldBlock`].
-    pub fn receive(&self, timeout: Option<Duration>) -> Result<Option<Record<'_>>> {
+    /// The errors of [`StreamReceiver::try_recv`] except [`Error::WouldBlock`].
+    pub fn recv(&self) -> Result<Option<Record<'_>>> {
+        self.recv_within(None)
+    }
+
+    /// As [`StreamReceiver::recv`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`StreamReceiver::recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Record<'_>>> {
+        self.recv_within(Some(timeout))
+    }
+
+    fn recv_within(&self, timeout: Option<Duration>) -> Result<Option<Record<'_>>> {
         self.manager.wait_for("record", timeout, |about_to_sleep| self.look(about_to_sleep))
     }
 
@@ -174,7 +184,7 @@ impl StreamReceiver {
     /// [`Error::PeerLost`] follows. Does nothing if the stream has already ended, or the sender's
     /// last record has arrived.
     ///
-    /// A caller that sleeps in [`StreamReceiver::receive`] notices within a second; at once, if the
+    /// A caller that sleeps in [`StreamReceiver::recv`] notices within a second; at once, if the
     /// manager has a [`crate::Waker`].
     pub fn peer_lost(&self, loss: PeerLoss) {
         let token = {
@@ -200,9 +210,9 @@ impl StreamReceiver {
     }
 
     /// For a stream of a [`super::StreamPair`]: returns `Some` if the connection has ended, with
-    /// the maximum time until [`StreamReceiver::try_receive`] reports it. The delay is needed
+    /// the maximum time until [`StreamReceiver::try_recv`] reports it. The delay is needed
     /// because the peer's last data may arrive after the operating system's notice. A loop calls
-    /// `try_receive` again after that time. The sender reports the end at once.
+    /// `try_recv` again after that time. The sender reports the end at once.
     #[must_use]
     pub fn peer_ended(&self) -> Option<Duration> {
         self.watch.as_ref()?.grace()
@@ -257,27 +267,38 @@ impl StreamReceiver {
 impl StreamReceiver {
     /// Copies available bytes, up to the size of `to`, and releases records that were read
     /// completely. Returns the number of bytes; 0 if the sender has closed and everything was read.
-    /// Do not mix with [`StreamReceiver::receive`]: use one or the other.
+    /// Do not mix with [`StreamReceiver::recv`]: use one or the other.
     ///
     /// # Errors
-    /// The errors of [`StreamReceiver::try_receive`] and [`StreamReceiver::release`].
+    /// The errors of [`StreamReceiver::try_recv`] and [`StreamReceiver::release`].
     pub fn try_read(&mut self, to: &mut [u8]) -> Result<usize> {
-        self.read_with(to, Self::try_receive)
+        self.read_with(to, Self::try_recv)
     }
 
     /// Fills `to` like [`StreamReceiver::try_read`], but waits for missing bytes. Returns the
-    /// number of bytes, which is less than the size of `to` only if the sender has closed. A
-    /// timeout of `None` waits forever.
+    /// number of bytes, which is less than the size of `to` only if the sender has closed.
     ///
     /// # Errors
-    /// The errors of [`StreamReceiver::receive`] and [`StreamReceiver::release`], if nothing was
+    /// The errors of [`StreamReceiver::recv`] and [`StreamReceiver::release`], if nothing was
     /// read. Otherwise the next call reports them.
-    pub fn read_exact_or_end(&mut self, to: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
+    pub fn read_exact_or_end(&mut self, to: &mut [u8]) -> Result<usize> {
+        self.read_exact_or_end_within(to, None)
+    }
+
+    /// As [`StreamReceiver::read_exact_or_end`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`StreamReceiver::read_exact_or_end`].
+    pub fn read_exact_or_end_timeout(&mut self, to: &mut [u8], timeout: Duration) -> Result<usize> {
+        self.read_exact_or_end_within(to, Some(timeout))
+    }
+
+    fn read_exact_or_end_within(&mut self, to: &mut [u8], timeout: Option<Duration>) -> Result<usize> {
         let start = Instant::now();
         let mut filled = 0;
         while filled < to.len() {
             let left = timeout.map(|limit| limit.saturating_sub(start.elapsed()));
-            match self.read_with(&mut to[filled..], |stream| stream.receive(left)) {
+            match self.read_with(&mut to[filled..], |stream| stream.recv_within(left)) {
                 Ok(0) => break,
                 Ok(length) => filled += length,
                 Err(_) if filled > 0 => {
@@ -321,7 +342,7 @@ impl std::io::Read for StreamReceiver {
     /// Copies bytes, and releases records that have been read. Waits forever if nothing is
     /// available.
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-        Ok(self.read_with(to, |stream| stream.receive(None))?)
+        Ok(self.read_with(to, |stream| stream.recv())?)
     }
 }
 

@@ -228,7 +228,7 @@ impl Records {
 ///
 /// ```compile_fail,E0502
 /// # fn example(mut stream: hamlyn::protocol::stream::StreamReceiver) -> hamlyn::Result<()> {
-/// if let Some(record) = stream.receive(None)? {
+/// if let Some(record) = stream.recv()? {
 ///     stream.release(record.number())?;
 ///     println!("{:?}", record.to_vec());
 /// }

@@ -40,7 +40,7 @@ pub struct StreamSender {
     /// Requests that the card has not completed.
     under_way: VecDeque<Handle>,
     accepted: u64,
-    timeout: Option<Duration>,
+    write_timeout: Option<Duration>,
     closed: bool,
     /// The connection that the stream is part of, if any.
     watch: Option<Arc<Watch>>,
@@ -77,7 +77,7 @@ impl StreamSender {
             filled: 0,
             under_way: VecDeque::new(),
             accepted: 0,
-            timeout: None,
+            write_timeout: None,
             closed: false,
             watch: None,
         })
@@ -101,9 +101,10 @@ impl StreamSender {
         matches!(error, Error::WouldBlock { object: TICKETS, .. })
     }
 
-    /// Sets how long sending and flushing may wait. `None`, the default, waits forever.
-    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.timeout = timeout;
+    /// Sets how long each call of [`Write`](std::io::Write) may block, as
+    /// [`std::net::TcpStream::set_write_timeout`] does. `None` is the default: without a limit.
+    pub fn set_write_timeout(&mut self, timeout: Option<Duration>) {
+        self.write_timeout = timeout;
     }
 
     /// Returns the number of bytes that the stream has accepted, including coalesced ones.
@@ -116,11 +117,23 @@ impl StreamSender {
     /// at once, the rest with a later call. Waits while the receiver has no room.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`StreamSender::accepted`] then shows how many bytes were accepted.
-    /// [`Error::PeerLost`]; [`Error::Refused`].
+    /// [`Error::PeerLost`], [`Error::Refused`].
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.send_within(bytes, None)
+    }
+
+    /// As [`StreamSender::send`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; [`StreamSender::accepted`] then shows how many bytes were accepted.
+    /// Those of [`StreamSender::send`].
+    pub fn send_timeout(&mut self, bytes: &[u8], timeout: Duration) -> Result<()> {
+        self.send_within(bytes, Some(timeout))
+    }
+
+    fn send_within(&mut self, bytes: &[u8], timeout: Option<Duration>) -> Result<()> {
         let mut sent = 0;
-        self.block(|stream| {
+        self.block(timeout, |stream| {
             while sent < bytes.len() {
                 sent += stream.try_send(&bytes[sent..])?;
             }
@@ -153,9 +166,29 @@ impl StreamSender {
     /// may have been sent, as [`StreamSender::accepted`] shows. Those cannot be changed while the
     /// card gathers from them ([`Error::InFlight`]).
     pub fn send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
+        self.send_buffer_within(buffer, None)
+    }
+
+    /// As [`StreamSender::send_buffer`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`StreamSender::send_buffer`].
+    pub fn send_buffer_timeout(
+        &mut self,
+        buffer: Buffer,
+        timeout: Duration,
+    ) -> Result<Sent, GivenBack<Buffer>> {
+        self.send_buffer_within(buffer, Some(timeout))
+    }
+
+    fn send_buffer_within(
+        &mut self,
+        buffer: Buffer,
+        timeout: Option<Duration>,
+    ) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
         let end = buffer.len();
-        let whole = self.block(|stream| {
+        let whole = self.block(timeout, |stream| {
             stream.try_flush()?;
             stream.post_buffer(&buffer, &mut offset, end, &mut last)
         });
@@ -202,9 +235,31 @@ impl StreamSender {
     /// The errors of [`StreamSender::send`]; some of the bytes may have been sent, as
     /// [`StreamSender::accepted`] shows. [`Error::PastEnd`] if the part is not inside the buffer.
     pub fn send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<Option<Handle>> {
+        self.send_from_within(buffer, part, None)
+    }
+
+    /// As [`StreamSender::send_from`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`StreamSender::send_from`].
+    pub fn send_from_timeout(
+        &mut self,
+        buffer: &Buffer,
+        part: Range<usize>,
+        timeout: Duration,
+    ) -> Result<Option<Handle>> {
+        self.send_from_within(buffer, part, Some(timeout))
+    }
+
+    fn send_from_within(
+        &mut self,
+        buffer: &Buffer,
+        part: Range<usize>,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Handle>> {
         buffer.part(part.clone())?;
         let (mut offset, mut last) = (part.start, None);
-        let whole = self.block(|stream| {
+        let whole = self.block(timeout, |stream| {
             stream.try_flush()?;
             stream.post_buffer(buffer, &mut offset, part.end, &mut last)
         });
@@ -238,9 +293,17 @@ impl StreamSender {
     /// Sends all coalesced bytes. Waits while the receiver has no room.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::PeerLost`], [`Error::Refused`].
     pub fn flush(&mut self) -> Result<()> {
-        self.block(Self::try_flush)
+        self.block(None, Self::try_flush)
+    }
+
+    /// As [`StreamSender::flush`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`StreamSender::flush`].
+    pub fn flush_timeout(&mut self, timeout: Duration) -> Result<()> {
+        self.block(Some(timeout), Self::try_flush)
     }
 
     /// Like [`StreamSender::flush`], but does not wait. After [`StreamSender::try_close`] there is
@@ -263,11 +326,17 @@ impl StreamSender {
     /// follows, and waits until everything is sent. Never waits for the receiver.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::PeerLost`], [`Error::Refused`]: the receiver may not get
-    /// everything.
-    pub fn close(mut self, timeout: Option<Duration>) -> Result<()> {
-        self.timeout = timeout;
-        self.block(Self::try_close)
+    /// [`Error::PeerLost`], [`Error::Refused`]: the receiver may not get everything.
+    pub fn close(mut self) -> Result<()> {
+        self.block(None, Self::try_close)
+    }
+
+    /// As [`StreamSender::close`], but blocks for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; those of [`StreamSender::close`].
+    pub fn close_timeout(mut self, timeout: Duration) -> Result<()> {
+        self.block(Some(timeout), Self::try_close)
     }
 
     /// Like [`StreamSender::close`], but does not wait. The stream is closed once this has
@@ -450,8 +519,12 @@ impl StreamSender {
 
     /// Retries until `attempt` succeeds. Sleeps until a return arrives or, if a return is not what
     /// is missing, until the card has completed requests.
-    fn block(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        let (manager, timeout) = (self.manager.clone(), self.timeout);
+    fn block(
+        &mut self,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let manager = self.manager.clone();
         manager.wait_for("room in the stream", timeout, |_| match attempt(self) {
             Ok(()) => Ok(Look::Break(())),
             Err(error @ Error::WouldBlock { .. }) => {
@@ -467,12 +540,12 @@ impl std::io::Write for StreamSender {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let mut taken = 0;
         let attempt = |stream: &mut Self| stream.try_send(bytes).map(|accepted| taken = accepted);
-        self.block(attempt)?;
+        self.block(self.write_timeout, attempt)?;
         Ok(taken)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        Ok(StreamSender::flush(self)?)
+        Ok(self.block(self.write_timeout, Self::try_flush)?)
     }
 }
 

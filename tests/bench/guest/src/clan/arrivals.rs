@@ -87,7 +87,7 @@ pub(crate) fn watch(options: &Options) -> Outcome {
         end.say(ASKED, number(round))?;
         if options.woken_by.is_some() {
             let look = || Ok(Some(end.own.load_u32(place)?).filter(|found| *found == number(round)));
-            tripwire.wait_until(Some(PATIENCE), look)?;
+            tripwire.wait_until_timeout(PATIENCE, look)?;
         }
         end.poll(DATA + options.last(), number(round))?;
         Ok(options.woken_by.map_or(Ok(()), |_| end.own.read(DATA, &mut bytes))?)

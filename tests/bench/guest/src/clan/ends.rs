@@ -70,7 +70,7 @@ impl Words for End {
 
     fn wait(&self, word: usize, seen: u32) -> Outcome<u32> {
         let look = || Ok(Some(self.own.load_u32(word)?).filter(|found| *found != seen));
-        Ok(self.tripwire.borrow_mut().wait_until(Some(PATIENCE), look)?)
+        Ok(self.tripwire.borrow_mut().wait_until_timeout(PATIENCE, look)?)
     }
 
     fn read(&self, at: usize, to: &mut [u8]) -> Outcome {

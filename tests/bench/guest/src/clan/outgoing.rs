@@ -86,7 +86,7 @@ impl<'a> Outgoing<'a> {
     fn transfer(&self, at: usize, length: usize) -> Outcome {
         if let Self::Dma { dma, peer, source } = self {
             let transfer = Transfer::write(source, at, peer, at as u64, length)?;
-            dma.put_wait(&[transfer], Some(PATIENCE))?;
+            dma.put_chain_timeout(&[transfer], PATIENCE)?;
         }
         Ok(())
     }

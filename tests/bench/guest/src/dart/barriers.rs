@@ -64,7 +64,7 @@ fn come(mut member: Member, rounds: Rounds) -> Result<(), String> {
 
 /// Waits at the barrier once. All nodes are in the same round.
 fn arrive(member: &mut Member, round: u64) -> Result<(), String> {
-    match member.wait(Some(PATIENCE)) {
+    match member.wait_timeout(PATIENCE) {
         Ok(found) if found == round + 1 => Ok(()),
         Ok(found) => Err(format!("round {found} of the barrier, not {}", round + 1)),
         Err(error) => Err(error.to_string()),
@@ -94,10 +94,10 @@ pub(crate) fn keep(options: &Options) -> Outcome {
     connect(far.iter().map(|door| &**door))?;
     let threads: Vec<_> =
         members.into_iter().map(|one| thread::spawn(move || come(member(one), rounds))).collect();
-    let kept = rounds.answer(|_| Ok(barrier.release(Some(PATIENCE)).map(drop)?))?;
+    let kept = rounds.answer(|_| Ok(barrier.release_timeout(PATIENCE).map(drop)?))?;
     join(threads)?;
     // Wait until the last round's messages have left, too, before the connections are closed.
-    all.iter().try_for_each(|door| door.wait_until_left(Some(PATIENCE)))?;
+    all.iter().try_for_each(|door| door.wait_until_left_timeout(PATIENCE))?;
     say(&kept)
 }
 

@@ -48,7 +48,7 @@ fn transfer(end: &End, at: usize, length: usize) -> Outcome {
             }
             _ => Operation::write_multiple(bytes.start),
         };
-        end.connection.send_wait(&write, bytes, Some(PATIENCE))?;
+        end.connection.send_timeout(&write, bytes, PATIENCE)?;
     }
     Ok(())
 }

@@ -50,7 +50,7 @@ impl Trips {
         let write = if self.is_told(round) { write.tell() } else { write };
         // The previous message has left, because the peer answered it.
         self.end.endpoint.write(from, &data)?;
-        Ok(self.end.connection.send(&write, from as u64..(from + BLOCK) as u64)?)
+        Ok(self.end.connection.try_send(&write, from as u64..(from + BLOCK) as u64)?)
     }
 
     fn receive(&self, round: u64) -> Outcome {

@@ -91,7 +91,7 @@ impl End {
 
     /// Takes the next record, waiting for it if necessary.
     pub(crate) fn sleep(&self) -> Outcome {
-        self.of_queue(|queue| Ok(queue.wait(Some(PATIENCE)).map(drop)?))
+        self.of_queue(|queue| Ok(queue.recv_timeout(PATIENCE).map(drop)?))
     }
 
     fn of_queue<T>(&self, act: impl FnOnce(&mut Queue) -> Outcome<T>) -> Outcome<T> {
@@ -117,7 +117,7 @@ impl End {
 impl Drop for End {
     fn drop(&mut self) {
         // If it has not left, the peer reports the missing message.
-        let _ = self.connection.wait_until_left(Some(PATIENCE));
+        let _ = self.connection.wait_until_left_timeout(PATIENCE);
     }
 }
 
@@ -127,20 +127,20 @@ impl Words for End {
         // The previous message from this place has left, because the peer answered it.
         self.endpoint.store_u32(from, value)?;
         let write = Operation::write(word as u64).mask(ALL_BUT_ONE).tell();
-        Ok(self.connection.send_wait(&write, from as u64..from as u64 + 4, Some(PATIENCE))?)
+        Ok(self.connection.send_timeout(&write, from as u64..from as u64 + 4, PATIENCE)?)
     }
 
     fn wait(&self, word: usize, seen: u32) -> Outcome<u32> {
         self.of_queue(|queue| {
             loop {
                 // A full queue would block incoming messages.
-                while queue.next().is_some() {}
+                while queue.try_recv().is_some() {}
                 let found = self.endpoint.load_u32(word)?;
                 if found != seen {
                     return Ok(found);
                 }
                 if queue.poll(POLLING).is_none() {
-                    queue.wait(Some(PATIENCE))?;
+                    queue.recv_timeout(PATIENCE)?;
                 }
             }
         })

@@ -105,7 +105,7 @@ pub(crate) fn send(options: &Options) -> Outcome {
         };
         // The previous message from this place has left long ago.
         ends.end.endpoint.write(at as usize, &data(number))?;
-        ends.connection.send_wait(&message, at..at + BLOCK as u64, Some(PATIENCE))?;
+        ends.connection.send_timeout(&message, at..at + BLOCK as u64, PATIENCE)?;
     }
     ends.end.say(ASKED, SENT)?;
     match ends.end.wait(ASKED, SENT) {
@@ -150,7 +150,7 @@ fn take_all(ends: &mut Ends, options: &Options) -> Outcome {
 /// Takes `count` records, each as it arrives.
 fn each(queue: &mut Queue, count: u64, what: What, mut act: impl FnMut(&Record) -> Outcome) -> Outcome {
     for number in 0..count {
-        let record = queue.wait(Some(PATIENCE))?;
+        let record = queue.recv_timeout(PATIENCE)?;
         if record.what != what || record.operand() != place(number) {
             return Err(format!("record {number} is {record:?}").into());
         }

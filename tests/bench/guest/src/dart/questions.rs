@@ -53,7 +53,7 @@ pub(crate) fn ask(options: &Options) -> Outcome {
     // Ask nothing before the objects of the questions are ready.
     end.wait(ASKED, 0)?;
     let mut caller = Caller::new(end.connection.clone(), end.take_queue()?, end.scratch as u64 + 1024);
-    caller = caller.timeout(Some(PATIENCE));
+    caller = caller.with_timeout(PATIENCE);
     let result = options.rounds.measure(|round| {
         let found = match options.what {
             Question::Read => {

@@ -259,6 +259,6 @@ impl End {
     /// Waits for the last request. A request that is still in the work queue when the terminus is
     /// destroyed would be abandoned.
     fn drain(&self) -> Outcome {
-        self.last.as_ref().map_or(Ok(()), |last| Ok(last.wait(Some(PATIENCE))?))
+        self.last.as_ref().map_or(Ok(()), |last| Ok(last.wait_timeout(PATIENCE)?))
     }
 }

@@ -60,10 +60,10 @@ pub(crate) fn sink(options: &Options) -> Outcome {
         let meter = Meter::start();
         queue.recv_timeout(PATIENCE)?;
         sum.add(&lap, meter);
-        terminus.send(&Message::to(&peer), &[0; 8])?.wait(Some(PATIENCE))?;
+        terminus.send(&Message::to(&peer), &[0; 8])?.wait_timeout(PATIENCE)?;
         let found = laps.check(&lap, |at, bytes| Ok(slot.read(at, bytes)?));
         let word = if found.is_ok() { RIGHT } else { WRONG };
-        terminus.send(&Message::to(&peer), &word)?.wait(Some(PATIENCE))?;
+        terminus.send(&Message::to(&peer), &word)?.wait_timeout(PATIENCE)?;
         found?;
     }
     say(&json!({ "messages": laps.count, "cpu_ns": sum.cpu_ns }))
@@ -131,7 +131,7 @@ impl Sender<'_> {
             }
             if self.under_way.len() == self.options.window as usize {
                 let oldest = self.under_way.pop_front();
-                oldest.map_or(Ok(()), |handle| handle.wait(Some(PATIENCE)))?;
+                oldest.map_or(Ok(()), |handle| handle.wait_timeout(PATIENCE))?;
             }
             let place = laps.place(number);
             let source = Source::Piece(self.buffer.piece(place, laps.size)?);
@@ -139,7 +139,7 @@ impl Sender<'_> {
             let message = if number + 1 < lap.messages.end { message.silent() } else { message };
             self.under_way.push_back(self.terminus.send(&message, source)?);
         }
-        self.under_way.drain(..).try_for_each(|handle| Ok(handle.wait(Some(PATIENCE))?))
+        self.under_way.drain(..).try_for_each(|handle| Ok(handle.wait_timeout(PATIENCE)?))
     }
 }
 

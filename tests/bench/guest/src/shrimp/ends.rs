@@ -55,7 +55,7 @@ impl Words for End {
     }
 
     fn wait(&self, word: usize, seen: u32) -> Outcome<u32> {
-        Ok(self.own.wait(word, seen, Some(PATIENCE))?)
+        Ok(self.own.wait_timeout(word, seen, PATIENCE)?)
     }
 
     fn read(&self, at: usize, to: &mut [u8]) -> Outcome {

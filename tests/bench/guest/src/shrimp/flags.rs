@@ -40,7 +40,7 @@ pub(crate) fn echo(options: &Options) -> Outcome {
             if round == 0 {
                 // The first flag comes only when the peer is ready. Polling for it would starve the
                 // peer of the host's cores.
-                end.own.wait(FLAG, 0, Some(PATIENCE))?;
+                end.own.wait_timeout(FLAG, 0, PATIENCE)?;
             }
             receive(&end, &mut data, round)?;
             send(&end, &mut data, round)

@@ -34,7 +34,7 @@ pub(crate) fn send(options: &Options) -> Outcome {
         for update in lap.messages.clone().filter(|update| options.leave_out != Some(*update)) {
             pages.send(laps.place(update), laps.size)?;
         }
-        pages.wait_until_sent(Some(PATIENCE))?;
+        pages.wait_until_sent_timeout(PATIENCE)?;
         end.say(ASKED, number)
     })
 }

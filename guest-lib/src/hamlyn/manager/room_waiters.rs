@@ -15,7 +15,7 @@ const NAP: Duration = Duration::from_millis(1);
 
 /// Senders whose `try_` calls found no room.
 #[derive(Debug, Default)]
-pub(super) struct Behind {
+pub(super) struct RoomWaiters {
     tokens: Mutex<Tokens>,
     /// There is room, and this was not reported to the loop yet.
     news: AtomicBool,
@@ -33,7 +33,7 @@ struct Tokens {
     ready: BTreeSet<u64>,
 }
 
-impl Behind {
+impl RoomWaiters {
     /// Takes the tokens of senders for which there is room.
     pub(super) fn take_ready(&self) -> BTreeSet<u64> {
         std::mem::take(&mut self.tokens().ready)
@@ -65,10 +65,10 @@ impl Manager {
     pub(crate) fn fell_behind(&self, token: Option<u64>, error: &Error) {
         if error.is_would_block() {
             // First, so that a woken thread finds it.
-            self.inner.behind.tokens().waiting.extend(token);
+            self.inner.room_waiters.tokens().waiting.extend(token);
             self.inner.terminus.inner.note_behind();
             // A loop that sleeps while another thread or task sends has not armed for this.
-            let loop_sleeps = &self.inner.behind.loop_sleeps;
+            let loop_sleeps = &self.inner.room_waiters.loop_sleeps;
             if loop_sleeps.load(Ordering::SeqCst) && loop_sleeps.swap(false, Ordering::SeqCst) {
                 self.inner.sleepers.ring();
             }
@@ -78,11 +78,11 @@ impl Manager {
     /// Checks for new room, and marks the senders that found none as ready.
     pub(super) fn look_for_room(&self) {
         if self.inner.terminus.inner.take_room() {
-            let mut tokens = self.inner.behind.tokens();
+            let mut tokens = self.inner.room_waiters.tokens();
             let waiting = std::mem::take(&mut tokens.waiting);
             tokens.ready.extend(waiting);
             drop(tokens);
-            self.inner.behind.news.store(true, Ordering::Release);
+            self.inner.room_waiters.news.store(true, Ordering::Release);
             // Other threads that sleep for the same may have missed that the file was readable.
             self.inner.sleepers.look_again();
         }
@@ -100,7 +100,7 @@ impl Manager {
         };
         if there {
             self.look_for_room();
-            self.inner.behind.take_news();
+            self.inner.room_waiters.take_news();
         }
         Ok(there)
     }
@@ -118,7 +118,7 @@ impl Manager {
     /// whether there is no need to sleep, and the maximum sleep time.
     pub(super) fn arm_for_card(&self) -> Result<(bool, Duration)> {
         let terminus = &self.inner.terminus.inner;
-        let mut armed = self.inner.behind.armed();
+        let mut armed = self.inner.room_waiters.armed();
         *armed = true;
         match terminus.half_way().map_or(Ok(true), |wanted| terminus.arm(wanted)) {
             Ok(there) => Ok((there, super::IN_DRIVER)),
@@ -130,7 +130,7 @@ impl Manager {
     /// Returns true if there already is room for a caller that found none.
     fn arm_or_disarm(&self) -> Result<bool> {
         let terminus = &self.inner.terminus.inner;
-        let mut armed = self.inner.behind.armed();
+        let mut armed = self.inner.room_waiters.armed();
         match terminus.behind() {
             Some(wanted) => {
                 *armed = true;
