@@ -12,7 +12,7 @@
 /* Requests that may wait: each host has one. */
 #define BACKLOG ULN_WELL_KNOWN_SLOTS
 
-/* Guards both lists and the cards' lists of bindings, and that no card or client comes or goes meanwhile. */
+/* Guards both lists and the cards' bindings, and that no card or client comes or goes meanwhile. */
 static DEFINE_MUTEX(clients_lock);
 static LIST_HEAD(clients);
 static LIST_HEAD(cards);

@@ -63,7 +63,7 @@ fn lost(vm: &Vm) -> Result<[(&'static str, u64); 4]> {
 fn programs_run_over(machines: Builder) -> Result<()> {
     let lab = lab_of(machines);
     wait_for_carrier(lab.vm(0))?;
-    // The kernel drops packets for a device whose carrier has come, but whose queues do not run yet.
+    // Between the carrier and the start of the queues, the kernel drops packets.
     wait_for_answer(lab.vm(0), "vm1")?;
     let before = [lost(lab.vm(0))?, lost(lab.vm(1))?];
     for mtu in [1500, 65521] {
