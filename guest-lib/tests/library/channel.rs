@@ -1,5 +1,6 @@
 //! Channels of Hamlyn cards, over the card and over express memory, with a card in memory.
 
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -75,6 +76,32 @@ fn messages_wake_sleepers_and_arrive_in_order() {
     let ends = open(&fake, by_card);
     assert!(!ends.iter().any(Channel::is_express), "it was told to use the card");
     echo(ends);
+}
+
+/// The same cases as between machines, by the card and by express memory.
+#[test]
+fn channels_keep_their_promises() {
+    for is_express in [false, true] {
+        let fake = Fake::default();
+        fake.refuse();
+        if is_express {
+            fake.give_express(false);
+        }
+        let [card, served] =
+            [fake.share(), fake.other()].map(|seat| Card::from(hamlyn::Card::attached(seat)));
+        let (ready, is_ready) = mpsc::channel();
+        // It serves until the test's process ends.
+        thread::spawn(move || {
+            let report = |case: &str, text: &str| panic!("{case}: {text}");
+            hamlyn_conformance::serve(&served, || ready.send(()).unwrap(), report).unwrap();
+        });
+        is_ready.recv_timeout(PATIENCE).unwrap();
+        let place = hamlyn_conformance::Place { card, host: OTHER, second: None };
+        let mut cases = 0;
+        hamlyn_conformance::run(&place, "", |_| cases += 1).unwrap();
+        assert!(cases > 10, "{cases} cases");
+        assert_eq!(hamlyn_conformance::is_express(&place).unwrap(), is_express);
+    }
 }
 
 #[test]

@@ -46,6 +46,19 @@ fn host_processes_use_the_same_cards() -> Result<()> {
     Ok(())
 }
 
+/// At a card's socket there is one process, so no case has a second one.
+#[test]
+fn channels_keep_their_promises() -> Result<()> {
+    let lab = Lab::builder().vms(0).spare_cards(2).start()?;
+    let mut server = Program::start(&lab, 1, &["channel-check", "serve"])?;
+    ensure!(server.answer()? == json!({ "listening": "channel-check", "model": "hamlyn" }));
+    let last = Program::start(&lab, 0, &["channel-check", "run", "1", "alone"])?.finish()?;
+    ensure!(last["cases"].as_u64() > Some(10) && last["express"] == false, "{last}");
+    server.child.kill()?;
+    server.child.wait()?;
+    Ok(())
+}
+
 #[test]
 fn packets_cross_a_mesh() -> Result<()> {
     for one_process in [false, true] {

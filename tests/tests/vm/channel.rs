@@ -28,6 +28,66 @@ fn keeps_promises(lab: &Lab, model: &str, is_express: bool) -> Result<()> {
     Ok(())
 }
 
+/// Opens a channel between two machines, and causes a loss. Checks that both halves of both ends
+/// report it, at host 0 and at host 1; nothing is known of an end whose machine was killed.
+fn loss_is_told(
+    lab: &Lab,
+    at_zero: &str,
+    at_one: Option<&str>,
+    cause: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let mut server = lab.vm(1).run(["channel-check", "serve"])?;
+    server.answer()?;
+    let mut holder = lab.vm(0).run(["channel-check", "hold", "1"])?;
+    ensure!(holder.answer()? == json!({ "open": true }));
+    cause()?;
+    ensure!(holder.answer()? == json!({ "losses": [at_zero, at_zero] }), "host 0");
+    if let Some(loss) = at_one {
+        let said = server.answer()?;
+        ensure!(said == json!({ "case": "hold", "says": format!("[{loss}, {loss}]") }), "host 1: {said}");
+        server.kill(9)?;
+        server.wait()?;
+    }
+    holder.finish().map(drop)
+}
+
+/// Resets a card, stops the switch, kills a machine.
+fn losses_are_told(model: &'static str) -> Result<()> {
+    let lab = lab_of(Lab::builder().models(&[catalogue::find(model)?]).vms(2));
+    let root = |vm: usize, script: &str| lab.vm(vm).run_as(0, ["sh", "-c", script])?.finish_text().map(drop);
+    // Hosts are given up after six seconds.
+    (0..2).try_for_each(|vm| root(vm, "echo 6000 > /sys/module/hamlyn/parameters/peer_timeout"))?;
+    let reset = || root(1, "echo 1 > $(ls -d /sys/bus/pci/drivers/hamlyn/0000:*)/reset");
+    loss_is_told(&lab, "HostReset", Some("CardReset"), reset).context("a card is reset")?;
+    loss_is_told(&lab, "Link", Some("Link"), || lab.restart_switch()).context("the switch is restarted")?;
+    loss_is_told(&lab, "Host", None, || lab.vm(1).kill()).context("a machine is killed")
+}
+
+#[test]
+fn hamlyn_channels_report_each_loss() -> Result<()> {
+    losses_are_told("hamlyn")
+}
+
+#[test]
+fn shrimp_channels_report_each_loss() -> Result<()> {
+    losses_are_told("shrimp")
+}
+
+#[test]
+fn clan_channels_report_each_loss() -> Result<()> {
+    losses_are_told("clan")
+}
+
+#[test]
+fn dart_channels_report_each_loss() -> Result<()> {
+    losses_are_told("dart")
+}
+
+#[test]
+fn echo_channels_report_each_loss() -> Result<()> {
+    losses_are_told("echo")
+}
+
 #[test]
 fn channels_by_hamlyn_cards() -> Result<()> {
     keeps_promises(&shared(), "hamlyn", false)

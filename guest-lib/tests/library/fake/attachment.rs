@@ -90,7 +90,7 @@ impl CardAttachment for Fake {
     }
 
     /// Delivers the request to the listener for the name. Without a listener, the host answers as
-    /// set by [`Fake::answer`], or never.
+    /// set by [`Fake::answer`], or never, or refuses ([`Fake::refuse`]).
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {
         if let Some((requests, file)) = self.0.lock().unwrap().names.get_mut(name) {
             let (asker, asked) = request(self.host(), host, private);
@@ -99,21 +99,24 @@ impl CardAttachment for Fake {
             return Ok(Box::new(asker));
         }
         let connection = FakeConnection::undecided(host);
+        if self.0.lock().unwrap().refuses {
+            connection.asked.lock().unwrap().end(ULN_END_NO_NAME);
+        }
         self.0.lock().unwrap().asked.entry(host).or_default().push(Arc::downgrade(&connection.asked));
         Ok(Box::new(connection))
     }
 
     /// The host answers as set by [`Fake::say`], or never.
     fn ask(&self, host: u32, _: &str) -> Result<Box<dyn ConnectionParts>> {
-        let answer = match &self.0.lock().unwrap().answers {
+        let card = self.0.lock().unwrap();
+        let answer = match &card.answers {
             Some(answers) => answers.get(&host).copied(),
+            None if card.refuses => Some(ULN_END_NO_NAME),
             None => return Err(Error::Unsupported("this card cannot ask")),
         };
         let question = FakeConnection::undecided(host);
         if let Some(reason) = answer {
-            let mut asked = question.asked.lock().unwrap();
-            (asked.state, asked.reason) = (ULN_CONNECTION_ENDED, reason);
-            asked.theirs.write_all(b"news").unwrap();
+            question.asked.lock().unwrap().end(reason);
         }
         Ok(Box::new(question))
     }

@@ -54,6 +54,8 @@ pub(super) struct Card {
     /// Immediate answers of hosts to a question; other hosts never answer. `None`: the driver
     /// cannot ask.
     pub(super) answers: Option<BTreeMap<u32, u32>>,
+    /// Hosts answer at once that they have no listener of a name.
+    pub(super) refuses: bool,
     pub(super) ports: u32,
     /// Whether there is express memory, and whether the other host has another switch's.
     pub(super) has_express: bool,

@@ -36,6 +36,14 @@ impl FakeConnection {
     }
 }
 
+impl Asked {
+    /// Ends the request for a reason (`ULN_END_*`).
+    pub(super) fn end(&mut self, reason: u32) {
+        (self.state, self.reason) = (ULN_CONNECTION_ENDED, reason);
+        self.theirs.write_all(b"news").unwrap();
+    }
+}
+
 impl ConnectionParts for FakeConnection {
     fn state(&self) -> Result<UlnConnectionState> {
         let asked = self.asked.lock().unwrap();

@@ -108,6 +108,11 @@ impl Fake {
         (card.ports, card.answers) = (ports, Some(answers.iter().copied().collect()));
     }
 
+    /// Makes hosts answer at once that they have no listener of a name.
+    pub(crate) fn refuse(&self) {
+        self.0.lock().unwrap().refuses = true;
+    }
+
     /// Returns the number of pending requests for a name.
     pub(crate) fn requests(&self, name: &str) -> usize {
         self.0.lock().unwrap().names[name].0.len()
