@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use common::{Outcome, print};
-use hamlyn::{Card, Error, Message, RequestBlock, Statistic, Terminus, Ticket};
+use hamlyn::{Card, Message, RefusedError, RequestBlock, Statistic, Terminus, Ticket};
 use hamlyn_abi::hamlyn::request::{HAMLYN_REQUEST_DMA, HamlynGather, HamlynRequest};
 use hamlyn_examples as common;
 use serde_json::json;
@@ -132,11 +132,14 @@ fn attack(card: &Card, ticket: &Ticket, how: How) -> Outcome {
     let attempt = how.to_possible_value().map(|name| name.get_name().to_owned());
     match (handle.wait_timeout(Duration::from_secs(20)), expected) {
         (Ok(()), None) => print(&json!({ "attempt": attempt, "sent": true })),
-        (Err(Error::Refused { reason, .. }), Some(_)) if reason == expected => {
-            print(&json!({ "attempt": attempt, "sent": false, "refused": reason.map(Statistic::name) }))
-        }
         (Ok(()), Some(reason)) => Err(format!("the card sent it instead of {}", reason.name()).into()),
-        (Err(error), _) => Err(error.into()),
+        (Err(error), _) => match error.of::<RefusedError>() {
+            Some(refused) if expected.is_some() && refused.reason == expected => {
+                let refused = refused.reason.map(Statistic::name);
+                print(&json!({ "attempt": attempt, "sent": false, "refused": refused }))
+            }
+            _ => Err(error.into()),
+        },
     }
 }
 

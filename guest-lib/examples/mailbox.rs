@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use common::{Outcome, print};
-use hamlyn::{Card, Error, Message, MessageArea, Mode, NotificationQueue, Slot, Statistic, Ticket};
+use hamlyn::{Card, Message, MessageArea, Mode, NotificationQueue, RefusedError, Slot, Statistic, Ticket};
 use hamlyn_examples as common;
 use serde_json::{Value, json};
 
@@ -265,9 +265,12 @@ fn attack(card: &Card, own: &Ticket, how: How, other: Option<Ticket>, timeout: D
     let attempt = how.to_possible_value().map(|name| name.get_name().to_owned());
     match sent {
         Ok(()) => print(&json!({ "attempt": attempt, "sent": true })),
-        Err(Error::Refused { reason, .. }) => {
-            print(&json!({ "attempt": attempt, "sent": false, "refused": reason.map(Statistic::name) }))
-        }
-        Err(error) => Err(error.into()),
+        Err(error) => match error.of::<RefusedError>() {
+            Some(refused) => {
+                let refused = refused.reason.map(Statistic::name);
+                print(&json!({ "attempt": attempt, "sent": false, "refused": refused }))
+            }
+            None => Err(error.into()),
+        },
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
-use hamlyn::{Arrival, Card, Error, Message, Polling, Ticket};
+use hamlyn::{Arrival, Card, Message, OverrunError, Polling, Ticket};
 use hamlyn_examples as common;
 use serde_json::json;
 
@@ -89,8 +89,10 @@ fn receive(card: &Card, entries: u32, slow: bool, count: u32, timeout: Duration)
                     std::thread::sleep(SLOW);
                 }
             }
-            Err(Error::Overrun { lost: more, .. }) => lost += more,
-            Err(error) => return Err(error.into()),
+            Err(error) => match error.of::<OverrunError>() {
+                Some(overrun) => lost += overrun.lost,
+                None => return Err(error.into()),
+            },
         }
     }
     let (overruns, counted) = queue.overruns();

@@ -1,29 +1,18 @@
 //! The library's error type. Each error names the object, the value and the limit.
 //!
-//! All cards share one error type, so that `?` works across them. Only this file knows what each
-//! card adds to it.
+//! All cards share one error type, so that `?` works across them. What only one model's cards have
+//! is behind a trait, [`ModelError`].
 
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use hamlyn_abi::hamlyn::statistics::Statistic;
-
-use crate::clan::descriptor_error::DescriptorError;
-use crate::clan::dma_error::DmaError;
-use crate::clan::endpoint::fault::Fault;
-use crate::clan::tripwire_error::TripwireError;
 use crate::core::connection::end::End;
-use crate::core::error_kind::kind_of;
+use crate::core::error_kind::{debug_is_display, kind_of};
 use crate::core::express::ring::Nonsense;
 use crate::core::loss::PeerLoss;
-use crate::dart::address::AddressError;
-use crate::dart::fault::{Broken, Trap};
-use crate::hamlyn::ticket_errors::{SeedError, ShareError, TicketError};
-use crate::shrimp::handle_error::HandleError;
-use crate::shrimp::mapping_error::MappingError;
 
-pub use crate::core::error_kind::ErrorKind;
+pub use crate::core::error_kind::{ErrorKind, ModelError};
 
 /// Object of [`Error::Quota`] and [`Error::Exhausted`]: the driver has a fixed number per card.
 pub(crate) const CONNECTIONS: &str = "connections and names";
@@ -163,43 +152,6 @@ pub enum Error {
         /// Time since the last packet.
         after: Duration,
     },
-    /// The card refused the request.
-    #[error("the card refused request {request}: {}", reason.map_or("reason not known", Statistic::name))]
-    Refused {
-        /// Position among the terminus' requests; the first is 1.
-        request: u64,
-        /// Counter of the refusal; `None` if the card names one that this library does not know.
-        reason: Option<Statistic>,
-    },
-    /// Notifications were overwritten before they were read (section 2.6). Reported once; the queue
-    /// keeps working.
-    #[error("notification queue {queue} was overrun: {lost} notifications are lost (limit {entries} unread)")]
-    Overrun {
-        /// The queue's number on the card.
-        queue: u32,
-        /// Number lost since the last check.
-        lost: u64,
-        /// Number of entries of the queue.
-        entries: u32,
-    },
-    /// The caller tried to change bytes of a send buffer that the card may still gather from.
-    #[error("send buffer {tag}: request {request} still gathers from bytes {offset} to {end}")]
-    InFlight {
-        /// Tag of the send buffer.
-        tag: u32,
-        /// Position of the request among the terminus' requests.
-        request: u64,
-        /// First byte in use.
-        offset: u64,
-        /// First byte after them.
-        end: u64,
-    },
-    /// The caller tried to send a piece of another terminus' send buffer.
-    #[error("send buffer {tag} belongs to another terminus")]
-    ForeignBuffer {
-        /// Tag of the send buffer.
-        tag: u32,
-    },
     /// The card's link is down, so that it has no host id to put into a ticket.
     #[error("the card's link to the switch is down: it has no host id")]
     LinkDown,
@@ -219,12 +171,6 @@ pub enum Error {
     /// This card, or this attachment, does not support the operation.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// The text is not a valid ticket.
-    #[error(transparent)]
-    Ticket(#[from] TicketError),
-    /// The text is not a valid seed.
-    #[error(transparent)]
-    Seed(#[from] SeedError),
     /// Nothing more will come from the peer. A receiver reports this once, after everything that
     /// arrived before.
     #[error("the peer is lost: {0}")]
@@ -235,36 +181,9 @@ pub enum Error {
     /// The peer stored an impossible value in express memory. The channel has ended.
     #[error("the peer makes no sense: {0}")]
     Nonsense(#[from] Nonsense),
-    /// The share is not valid, or cannot be divided like this.
-    #[error(transparent)]
-    Share(#[from] ShareError),
-    /// The text is not a valid handle.
-    #[error(transparent)]
-    Handle(#[from] HandleError),
-    /// The send buffer maps to nothing.
-    #[error(transparent)]
-    Mapping(#[from] MappingError),
-    /// The text is not a valid descriptor.
-    #[error(transparent)]
-    Descriptor(#[from] DescriptorError),
-    /// The Tripwire cannot be set like this.
-    #[error(transparent)]
-    Tripwire(#[from] TripwireError),
-    /// A load or store of another host's memory failed.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-    /// A DMA request failed.
-    #[error(transparent)]
-    Dma(#[from] DmaError),
-    /// The text is not a valid address.
-    #[error(transparent)]
-    Address(#[from] AddressError),
-    /// The connection no longer receives or sends.
-    #[error(transparent)]
-    Broken(#[from] Broken),
-    /// A message was not executed at the other end.
-    #[error("a message was not executed: {0}")]
-    Trap(#[from] Trap),
+    /// An error that only one model's cards have. [`Error::of`] returns it.
+    #[error("{0}")]
+    Model(Box<dyn ModelError>),
     /// The operating system or the driver refused the call.
     #[error("cannot {action}: {source}{}", remedy(action, source))]
     System {
@@ -324,31 +243,27 @@ impl Error {
             Error::OutOfRange { .. }
             | Error::Misaligned { .. }
             | Error::PastEnd { .. }
-            | Error::ForeignBuffer { .. }
-            | Error::Invalid(_)
-            | Error::Ticket(_)
-            | Error::Seed(_)
-            | Error::Share(_)
-            | Error::Handle(_)
-            | Error::Descriptor(_)
-            | Error::Address(_) => ErrorKind::Invalid,
-            Error::Mapping(why) => why.kind(),
-            Error::Tripwire(why) => why.kind(),
-            Error::Fault(why) => why.kind(),
-            Error::Dma(why) => why.kind(),
-            Error::Broken(why) => why.kind(),
+            | Error::Invalid(_) => ErrorKind::Invalid,
+            Error::Model(why) => why.kind(),
             Error::Closed(_) => ErrorKind::Closed,
             Error::PeerLost(_) | Error::Ended(_) | Error::NotConnected => ErrorKind::PeerLost,
             Error::Unsupported(_) | Error::Incompatible { .. } | Error::OtherModel { .. } => {
                 ErrorKind::Unsupported
             }
-            Error::Refused { .. } | Error::Command { .. } | Error::Trap(_) => ErrorKind::Refused,
-            Error::Overrun { .. } => ErrorKind::Overrun,
-            Error::InFlight { .. } => ErrorKind::InFlight,
+            Error::Command { .. } => ErrorKind::Refused,
             Error::LinkDown => ErrorKind::LinkDown,
             Error::Malformed(_) | Error::Nonsense(_) => ErrorKind::Malformed,
             Error::Incomplete { .. } => ErrorKind::Incomplete,
             Error::System { source, .. } => kind_of(source),
+        }
+    }
+
+    /// Returns the error of this type, if only one model's cards have it and this is one.
+    #[must_use]
+    pub fn of<E: ModelError>(&self) -> Option<&E> {
+        match self {
+            Error::Model(why) => why.as_any().downcast_ref(),
+            _ => None,
         }
     }
 
@@ -382,18 +297,13 @@ impl Error {
     }
 }
 
-/// Makes `{:?}` show the text of `{}`.
-macro_rules! debug_is_display {
-    ($($error:ty),+) => {
-        $(impl fmt::Debug for $error {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        })+
-    };
+impl<E: ModelError> From<E> for Error {
+    fn from(why: E) -> Self {
+        Error::Model(Box::new(why))
+    }
 }
 
-debug_is_display!(Error, TicketError, SeedError, HandleError, DescriptorError, AddressError);
+debug_is_display!(Error);
 
 /// Keeps the kind if the standard library has it; [`io::Error::downcast`] returns this error.
 impl From<Error> for io::Error {

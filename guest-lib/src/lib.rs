@@ -20,7 +20,7 @@
 //! | packet counting | 2.5 | [`Message::delta`] |
 //! | group receive, delegation, scatter-gather | 2.5 | [`Share`] |
 //! | distributed barrier | 2.5 | [`protocol::barrier`] |
-//! | notification queue (Table 3), overrun | 2.6 | [`NotificationQueue`], [`Error::Overrun`] |
+//! | notification queue (Table 3), overrun | 2.6 | [`NotificationQueue`], [`crate::OverrunError`] |
 //! | several slots on one queue | 2.6 | [`SlotBuilder::queue`] |
 //! | interrupt requested by slot | 2.6 | [`SlotBuilder::interrupt`] |
 //! | interrupt requested by ticket | 2.6 | [`TicketFlags::INTERRUPT`] |
@@ -101,6 +101,7 @@ pub use self::core::loss::PeerLoss;
 pub use self::core::memory::Memory;
 pub use self::core::polling::Polling;
 pub use self::hamlyn::card::{Card, CardInfo};
+pub use self::hamlyn::errors::{ForeignBufferError, InFlightError, OverrunError, RefusedError};
 pub use self::hamlyn::fetch::{Fetch, FetchOp};
 pub use self::hamlyn::group::{Share, Undivided};
 pub use self::hamlyn::manager::{
@@ -118,5 +119,5 @@ pub use self::hamlyn::slot::{Mode, Slot, SlotBuilder};
 pub use self::hamlyn::terminus::{Handle, Source, Terminus};
 pub use self::hamlyn::ticket::{Ticket, TicketFlags};
 pub use self::hamlyn::ticket_errors::{SeedError, ShareError, TicketError};
-pub use error::{Error, ErrorKind, GivenBack, Result};
+pub use error::{Error, ErrorKind, GivenBack, ModelError, Result};
 pub use hamlyn_abi::hamlyn::statistics::Statistic;

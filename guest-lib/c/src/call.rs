@@ -60,7 +60,7 @@ fn errno(error: &Error) -> c_int {
     if let Error::System { source, .. } = error {
         return source.raw_os_error().unwrap_or(EIO);
     }
-    if let Error::Mapping(why) = error {
+    if let Some(why) = error.of() {
         return errno_of_mapping(why);
     }
     match error.kind() {
@@ -96,8 +96,8 @@ fn errno_of_loss(error: &Error) -> c_int {
         Error::PeerLost(PeerLoss::CardReset) => ECONNABORTED,
         Error::PeerLost(PeerLoss::Overrun) => EOVERFLOW,
         Error::PeerLost(_) => ECONNRESET,
-        Error::Fault(_) | Error::Dma(_) => EHOSTDOWN,
-        Error::Broken(_) => ECONNRESET,
+        Error::Model(why) if why.model() == "clan" => EHOSTDOWN,
+        Error::Model(_) => ECONNRESET,
         Error::Ended(end) => match end.reason {
             EndReason::NoName | EndReason::BacklogFull | EndReason::Rejected => ECONNREFUSED,
             EndReason::Closed | EndReason::Died => ECONNRESET,
@@ -206,7 +206,7 @@ pub(crate) fn retry<T>(
     loop {
         match attempt() {
             Err(error) if is_for_later(&error) && milliseconds != 0 => {}
-            Err(Error::InFlight { .. }) => {
+            Err(error) if error.kind() == ErrorKind::InFlight => {
                 return Err(Error::WouldBlock { object: "bytes of the send buffer", limit: 0 });
             }
             outcome => return outcome,

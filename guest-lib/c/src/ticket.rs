@@ -81,7 +81,7 @@ pub(crate) fn print_counter(
 exported! {
 /// Parses a ticket's text: "hamlyn1:" and digits.
 fn hamlyn_ticket_parse(text: &str, ticket: Out<hamlyn_ticket>) {
-    ticket.store(hamlyn_ticket::new(&text.parse().map_err(hamlyn::Error::Ticket)?))
+    ticket.store(hamlyn_ticket::new(&text.parse().map_err(hamlyn::Error::from)?))
 }
 
 /// Writes a ticket's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.
@@ -91,7 +91,7 @@ fn hamlyn_ticket_print(ticket: &hamlyn_ticket, text: *mut c_char, size: usize) {
 
 /// Parses a seed's text: "hamlynseed1:" and digits.
 fn hamlyn_seed_parse(text: &str, seed: Out<hamlyn_seed>) {
-    seed.store(hamlyn_seed::new(&text.parse().map_err(hamlyn::Error::Seed)?))
+    seed.store(hamlyn_seed::new(&text.parse().map_err(hamlyn::Error::from)?))
 }
 
 /// Writes a seed's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.

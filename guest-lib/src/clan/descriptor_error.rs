@@ -1,5 +1,7 @@
 //! Reasons why a descriptor is invalid.
 
+use crate::core::error_kind::{ErrorKind, debug_is_display, model_errors};
+
 /// Size of the binary form, in bytes.
 pub(super) const SIZE: usize = 32;
 /// Version of the binary form.
@@ -54,3 +56,6 @@ pub enum DescriptorError {
         computed: u32,
     },
 }
+
+model_errors!("clan", DescriptorError => |_| ErrorKind::Invalid);
+debug_is_display!(DescriptorError);

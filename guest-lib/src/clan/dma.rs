@@ -82,7 +82,7 @@ impl Dma {
     /// Returns whether a request is complete, without a system call.
     ///
     /// # Errors
-    /// [`Error::Dma`] if the request failed. Only the latest failures are remembered: as many as
+    /// [`crate::clan::DmaError`] if the request failed. Only the latest failures are remembered: as many as
     /// the queue has room for requests.
     pub fn is_done(&self, request: Requested) -> Result<bool> {
         let mut queue = self.core.dma();
@@ -94,7 +94,7 @@ impl Dma {
     /// polled from time to time.
     ///
     /// # Errors
-    /// [`Error::Dma`] if the request failed; [`Error::System`] if the card is gone.
+    /// [`crate::clan::DmaError`] if the request failed; [`Error::System`] if the card is gone.
     pub fn wait(&self, request: Requested) -> Result<()> {
         self.wait_within(request, None)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use hamlyn_abi::clan::dma::*;
 
-use crate::core::error_kind::ErrorKind;
+use crate::core::error_kind::{ErrorKind, model_errors};
 
 /// Reasons why a DMA request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,3 +68,5 @@ impl fmt::Display for DmaError {
         })
     }
 }
+
+model_errors!("clan", DmaError => |why| (*why).kind());

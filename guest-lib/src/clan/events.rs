@@ -180,7 +180,7 @@ impl EventQueue {
     /// discarded.
     ///
     /// # Errors
-    /// Same as [`EventQueue::register`]; [`Error::Tripwire`] if the card refuses.
+    /// Same as [`EventQueue::register`]; [`crate::clan::TripwireError`] if the card refuses.
     pub fn register_tripwire(&mut self, tripwire: &mut Tripwire, token: u64) -> Result<()> {
         let what = What::Tripwire(tripwire.number());
         self.attach(tripwire.core())?.tokens.insert(what, token);
@@ -194,7 +194,7 @@ impl EventQueue {
     /// Stops the events of a Tripwire. The Tripwire stays enabled.
     ///
     /// # Errors
-    /// [`Error::Tripwire`] if the card does not answer.
+    /// [`crate::clan::TripwireError`] if the card does not answer.
     pub fn unregister_tripwire(&mut self, tripwire: &mut Tripwire) -> Result<()> {
         if let Some(source) = self.sources.get_mut(&tripwire.core().number()) {
             source.tokens.remove(&What::Tripwire(tripwire.number()));

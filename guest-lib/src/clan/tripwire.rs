@@ -108,7 +108,7 @@ impl Tripwire {
     /// Watches another range from now on, and enables the Tripwire. The count is kept.
     ///
     /// # Errors
-    /// [`Error::Tripwire`]; the Tripwire is then disabled.
+    /// [`crate::clan::TripwireError`]; the Tripwire is then disabled.
     pub fn watch(&mut self, watch: &Watch) -> Result<()> {
         self.core.state().watch(self.index, watch.offset, watch.length, watch.target);
         self.flags = watch.flags | self.flags & CLAN_TRIPWIRE_EVENT;
@@ -125,7 +125,7 @@ impl Tripwire {
     /// its answer.
     ///
     /// # Errors
-    /// [`Error::Tripwire`]; the Tripwire is then disabled.
+    /// [`crate::clan::TripwireError`]; the Tripwire is then disabled.
     pub fn enable(&mut self) -> Result<()> {
         self.tell(self.flags | CLAN_TRIPWIRE_ENABLE, PATIENCE)
     }
@@ -133,7 +133,7 @@ impl Tripwire {
     /// Disables the Tripwire: it does not fire after this call returns.
     ///
     /// # Errors
-    /// [`Error::Tripwire`] if the card does not answer.
+    /// [`crate::clan::TripwireError`] if the card does not answer.
     pub fn disable(&mut self) -> Result<()> {
         self.tell(self.flags, PATIENCE)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hamlyn_abi::clan::tripwire::*;
 
-use crate::core::error_kind::ErrorKind;
+use crate::core::error_kind::{ErrorKind, model_errors};
 
 /// Maximum time for the card to answer. It answers at once, but a machine may be paused for a
 /// while.
@@ -66,3 +66,5 @@ impl TripwireError {
         }
     }
 }
+
+model_errors!("clan", TripwireError => |why| (*why).kind());

@@ -125,7 +125,7 @@ impl Window {
     /// Loads bytes; each piece is a read across the network.
     ///
     /// # Errors
-    /// [`Error::PastEnd`]; [`Error::Fault`] if the other host refuses or does not answer;
+    /// [`Error::PastEnd`]; [`crate::clan::Fault`] if the other host refuses or does not answer;
     /// [`Error::Unsupported`] if the window maps a group.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         inside("window", offset as u64, to.len() as u64, self.length as u64)?;
@@ -192,7 +192,7 @@ macro_rules! words {
                 #[doc = concat!("Loads the ", $bytes, " at `offset`, a multiple of as many: a read across the network.")]
                 ///
                 /// # Errors
-                /// [`Error::PastEnd`], [`Error::Misaligned`]; [`Error::Fault`] if the other host
+                /// [`Error::PastEnd`], [`Error::Misaligned`]; [`crate::clan::Fault`] if the other host
                 /// refuses or does not answer; [`Error::Unsupported`] if the window maps a group.
                 pub fn $load(&self, offset: usize) -> Result<$word> {
                     self.load(offset)

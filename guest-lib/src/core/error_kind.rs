@@ -1,5 +1,6 @@
-//! Kinds of errors.
+//! Kinds of errors, and errors of one model's cards.
 
+use std::any::Any;
 use std::io;
 
 use rustix::io::Errno;
@@ -60,3 +61,48 @@ pub(crate) fn kind_of(source: &io::Error) -> ErrorKind {
         _ => ErrorKind::System,
     }
 }
+
+/// An error that only one model's cards have, or objects of theirs. [`crate::Error::of`] returns it.
+pub trait ModelError: std::error::Error + Send + Sync + 'static {
+    /// Returns the model's name.
+    fn model(&self) -> &'static str;
+
+    /// Returns what a program can do about it.
+    fn kind(&self) -> ErrorKind;
+
+    /// Returns the error itself, to find out its type.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Makes errors those of a model, each with its kind.
+macro_rules! model_errors {
+    ($model:literal, $($error:ty => $kind:expr),+ $(,)?) => {
+        $(impl $crate::core::error_kind::ModelError for $error {
+            fn model(&self) -> &'static str {
+                $model
+            }
+
+            fn kind(&self) -> $crate::core::error_kind::ErrorKind {
+                let kind: fn(&Self) -> $crate::core::error_kind::ErrorKind = $kind;
+                kind(self)
+            }
+
+            fn as_any(&self) -> &dyn std::any::Any {
+                self
+            }
+        })+
+    };
+}
+pub(crate) use model_errors;
+
+/// Makes `{:?}` show the text of `{}`.
+macro_rules! debug_is_display {
+    ($($error:ty),+) => {
+        $(impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        })+
+    };
+}
+pub(crate) use debug_is_display;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::core::error_kind::{ErrorKind, debug_is_display, model_errors};
 use crate::core::text::{TextError, read_hex, write_hex};
 
 const MAGIC: [u8; 2] = *b"DA";
@@ -149,6 +150,9 @@ pub enum AddressError {
         computed: u32,
     },
 }
+
+model_errors!("dart", AddressError => |_| ErrorKind::Invalid);
+debug_is_display!(AddressError);
 
 #[cfg(test)]
 mod tests {

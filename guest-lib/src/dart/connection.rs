@@ -244,7 +244,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::PastEnd`]; [`Error::OutOfRange`] if there is more data than the operation takes;
-    /// [`Error::WouldBlock`] if the maximum number of messages is waiting; [`Error::Broken`].
+    /// [`Error::WouldBlock`] if the maximum number of messages is waiting; [`crate::dart::Broken`].
     pub fn try_send(&self, operation: &Operation, data: Range<u64>) -> Result<()> {
         let length = self.check(operation, &data)?;
         let mut sender = self.sender();
@@ -319,7 +319,7 @@ impl Connection {
 
     fn check_room(&self, sender: &Sender) -> Result<()> {
         if let Some(broken) = self.broken() {
-            return Err(Error::Broken(broken));
+            return Err(broken.into());
         }
         if sender.sent.wrapping_sub(self.left()) >= DART_MAX_SENDS {
             return Err(Error::WouldBlock {
@@ -376,7 +376,7 @@ impl Connection {
                 return Ok(());
             }
             if let Some(broken) = self.broken() {
-                return Err(Error::Broken(broken));
+                return Err(broken.into());
             }
             self.sleep(left, &deadline)?;
         }
@@ -396,7 +396,7 @@ impl Connection {
     /// answer confirms that they were executed.
     ///
     /// # Errors
-    /// [`Error::Broken`], [`Error::System`].
+    /// [`crate::dart::Broken`], [`Error::System`].
     pub fn wait_until_left(&self) -> Result<()> {
         self.wait_until_left_within(None)
     }
@@ -418,7 +418,7 @@ impl Connection {
                 return Ok(());
             }
             if let Some(broken) = self.broken() {
-                return Err(Error::Broken(broken));
+                return Err(broken.into());
             }
             self.sleep(left, &deadline)?;
         }
@@ -429,7 +429,7 @@ impl Connection {
     /// notified of it, too.
     ///
     /// # Errors
-    /// [`Error::Broken`], [`Error::System`].
+    /// [`crate::dart::Broken`], [`Error::System`].
     pub fn wait_for_exception(&self, known: u32) -> Result<u32> {
         self.wait_for_exception_within(known, None)
     }
@@ -450,7 +450,7 @@ impl Connection {
                 return Ok(exceptions);
             }
             if let Some(broken) = self.broken() {
-                return Err(Error::Broken(broken));
+                return Err(broken.into());
             }
             let timeout_ns = slice(deadline.check("exception")?);
             let mut wait = DartExceptionWait { timeout_ns, connection: self.open.number, exceptions: known };
@@ -461,9 +461,9 @@ impl Connection {
     /// Fails if the connection is broken, or a message of this end was not executed.
     pub(super) fn check_executed(&self) -> Result<()> {
         if let Some(broken) = self.broken() {
-            return Err(Error::Broken(broken));
+            return Err(broken.into());
         }
-        Trap::of(self.state(DART_STATE_TRAP)).map_or(Ok(()), |trap| Err(Error::Trap(trap)))
+        Trap::of(self.state(DART_STATE_TRAP)).map_or(Ok(()), |trap| Err(trap.into()))
     }
 
     /// Returns the connection's status.

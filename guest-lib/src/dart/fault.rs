@@ -3,7 +3,7 @@
 use hamlyn_abi::dart::connection::*;
 use hamlyn_abi::dart::trap::*;
 
-use crate::core::error_kind::ErrorKind;
+use crate::core::error_kind::{ErrorKind, model_errors};
 
 /// Reasons why the receiver did not execute a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -144,3 +144,5 @@ pub struct Status {
     /// Why the connection is broken, if it is.
     pub broken: Option<Broken>,
 }
+
+model_errors!("dart", Broken => |why| (*why).kind(), Trap => |_| ErrorKind::Refused);

@@ -15,7 +15,7 @@ impl ConnectionBuilder {
     ///
     /// # Errors
     /// Same as [`ConnectionBuilder::open`], [`Connection::connect`] and the card's `connect`;
-    /// [`crate::Error::Address`] if the listener's answer is not an address.
+    /// [`crate::dart::AddressError`] if the listener's answer is not an address.
     pub fn reach(&self, card: &Card, host: u32, name: &str) -> Result<(Connection, Known)> {
         self.reach_within(card, host, name, None)
     }

@@ -96,7 +96,7 @@ impl Fetch {
     /// the same however late it is queried.
     ///
     /// # Errors
-    /// [`Error::Refused`] with one of these reasons:
+    /// [`crate::RefusedError`] with one of these reasons:
     ///
     /// - [`crate::Statistic::RefusedByDestination`] if the destination's card refused: a wrong key,
     ///   bounds, or a slot that does not allow it. That card counts which.

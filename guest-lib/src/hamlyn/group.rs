@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn fast_ticket_and_too_small_counter_are_refused() {
         let fast = Ticket { metadata_index: Ticket::FAST, ..whole(1).ticket };
-        assert!(matches!(Share::whole(fast), Err(Error::Share(ShareError::Fast))));
+        assert_eq!(Share::whole(fast).unwrap_err().of(), Some(&ShareError::Fast));
         let text = Share { counter: 9, ..whole(10) }.to_string();
         assert_eq!(text.parse::<Share>(), Err(ShareError::Counter { needed: 10, available: 9 }));
         assert_eq!("hamlynshare1:00".parse::<Share>(), Err(ShareError::Digits { digits: 2 }));

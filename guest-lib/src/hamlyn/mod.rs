@@ -8,6 +8,7 @@ pub(crate) mod card;
 pub(crate) mod channel;
 mod cursor;
 pub(crate) mod device;
+pub(crate) mod errors;
 pub(crate) mod fetch;
 pub(crate) mod group;
 pub(crate) mod manager;

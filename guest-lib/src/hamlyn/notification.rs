@@ -13,6 +13,7 @@ use crate::core::waiting::Deadline;
 use crate::error::{Error, Result};
 use crate::hamlyn::attach::{Attachment, QueueParts, QueueWait};
 use crate::hamlyn::cursor::{Cursor, Look, Sight};
+use crate::hamlyn::errors::OverrunError;
 
 /// One arrived message (Table 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +124,7 @@ impl NotificationQueue {
     /// its ticket or its slot can request it (section 2.6).
     ///
     /// # Errors
-    /// [`Error::Overrun`], once per overrun; [`Error::System`].
+    /// [`crate::OverrunError`], once per overrun; [`Error::System`].
     #[doc(alias = "h_recv_block")]
     pub fn recv(&self) -> Result<Notification> {
         self.recv_within(None)
@@ -132,7 +133,7 @@ impl NotificationQueue {
     /// Returns the next notification, or `None` if there is none. Reads only memory.
     ///
     /// # Errors
-    /// [`Error::Overrun`], once per overrun.
+    /// [`crate::OverrunError`], once per overrun.
     #[doc(alias = "h_recv")]
     #[inline]
     pub fn try_recv(&self) -> Result<Option<Notification>> {
@@ -160,7 +161,7 @@ impl NotificationQueue {
     /// yields the processor between polls. Needs no interrupt.
     ///
     /// # Errors
-    /// [`Error::Overrun`].
+    /// [`crate::OverrunError`].
     pub fn recv_polling(&self) -> Result<Notification> {
         self.poll_within(None)
     }
@@ -169,7 +170,7 @@ impl NotificationQueue {
     /// `timeout`.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Overrun`].
+    /// [`Error::TimedOut`], [`crate::OverrunError`].
     pub fn recv_polling_timeout(&self, timeout: Duration) -> Result<Notification> {
         self.poll_within(Some(timeout))
     }
@@ -369,7 +370,7 @@ impl QueueInner {
     fn lose(&self, reader: &mut Reader, lost: u64) -> Error {
         reader.overruns += 1;
         reader.lost += lost;
-        Error::Overrun { queue: self.parts.queue, lost, entries: self.parts.entries.entries() }
+        OverrunError { queue: self.parts.queue, lost, entries: self.parts.entries.entries() }.into()
     }
 
     fn read<T>(&self, look: impl FnOnce(&mut Reader) -> T) -> T {

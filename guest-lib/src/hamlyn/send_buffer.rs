@@ -58,7 +58,7 @@ impl SendBuffer {
     /// Gives back the memory that was passed to [`crate::Terminus::lend`].
     ///
     /// # Errors
-    /// [`crate::Error::InFlight`] while the card may still gather from it,
+    /// [`crate::InFlightError`] while the card may still gather from it,
     /// [`crate::Error::Invalid`] if the type is another one. On error the buffer is given back.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
         match self.memory.may_take_back::<T>().and_then(|()| self.check_idle(0, self.len())) {
@@ -75,7 +75,7 @@ impl SendBuffer {
     /// byte is stored separately.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from
+    /// [`crate::Error::PastEnd`]; [`crate::InFlightError`] while the card may still gather from
     /// one of these bytes.
     pub fn cells(&mut self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         self.cells_of(offset, length)
@@ -136,7 +136,7 @@ impl SendBuffer {
     /// Copies bytes in, starting at `offset`.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from
+    /// [`crate::Error::PastEnd`]; [`crate::InFlightError`] while the card may still gather from
     /// one of these bytes.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.store(offset, bytes)

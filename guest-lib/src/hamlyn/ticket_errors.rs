@@ -1,5 +1,6 @@
 //! Errors of tickets, and of seeds and shares, which hold tickets.
 
+use crate::core::error_kind::{ErrorKind, debug_is_display, model_errors};
 use crate::core::text::TextError;
 
 /// Size of a ticket in binary form, in bytes.
@@ -205,3 +206,6 @@ macro_rules! from_text_error {
 }
 
 from_text_error!(TicketError, SeedError, ShareError);
+
+model_errors!("hamlyn", TicketError => |_| ErrorKind::Invalid, SeedError => |_| ErrorKind::Invalid, ShareError => |_| ErrorKind::Invalid);
+debug_is_display!(TicketError, SeedError);

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use hamlyn_abi::hamlyn::statistics::Statistic;
 use hamlyn_abi::hamlyn::window::{HAMLYN_REASON_SENT, HAMLYN_WORK_QUEUE_ENTRIES, HAMLYN_WORK_QUEUE_USABLE};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::hamlyn::errors::RefusedError;
 
 /// Positions in a work queue.
 #[derive(Debug, Default)]
@@ -87,7 +88,7 @@ impl WorkQueue {
         let (reason, word) = self.results.get(&request).copied().unwrap_or(NOTHING_TO_TELL);
         Some(match reason {
             HAMLYN_REASON_SENT => Ok(word),
-            reason => Err(Error::Refused { request, reason: Statistic::from_number(reason) }),
+            reason => Err(RefusedError { request, reason: Statistic::from_number(reason) }.into()),
         })
     }
 
@@ -242,7 +243,7 @@ mod tests {
         queue.observe(3, |number| if number == 1 { (TAG, 0) } else { NOTHING_TO_TELL });
         assert!(queue.outcome(1).unwrap().is_ok());
         let refused = queue.outcome(2).unwrap().unwrap_err();
-        assert!(matches!(refused, Error::Refused { request: 2, reason: Some(Statistic::RefusedTag) }));
+        assert_eq!(refused.of(), Some(&RefusedError { request: 2, reason: Some(Statistic::RefusedTag) }));
         assert!(queue.outcome(3).unwrap().is_ok());
         queue.forget(2);
         assert!(queue.results.is_empty());
@@ -253,6 +254,7 @@ mod tests {
         let mut queue = at(0);
         queue.post();
         queue.observe(1, |_| (u32::MAX, 0));
-        assert!(matches!(queue.outcome(1), Some(Err(Error::Refused { reason: None, .. }))));
+        let unknown = queue.outcome(1).unwrap().unwrap_err();
+        assert_eq!(unknown.of(), Some(&RefusedError { request: 1, reason: None }));
     }
 }

@@ -1,5 +1,7 @@
 //! Reasons why a handle is invalid.
 
+use crate::core::error_kind::{ErrorKind, debug_is_display, model_errors};
+
 use super::pieces::{MAX_BUFFER, PIECES};
 
 /// Size of the fields before the exports, and of each export, in bytes.
@@ -63,3 +65,6 @@ pub enum HandleError {
         length: u64,
     },
 }
+
+model_errors!("shrimp", HandleError => |_| ErrorKind::Invalid);
+debug_is_display!(HandleError);

@@ -1,6 +1,6 @@
 //! Reasons why a buffer is not mapped.
 
-use crate::core::error_kind::ErrorKind;
+use crate::core::error_kind::{ErrorKind, model_errors};
 
 /// Reasons why a send buffer is not mapped: the other host refused the mapping, or no longer has
 /// the memory.
@@ -94,3 +94,5 @@ impl MappingError {
         }
     }
 }
+
+model_errors!("shrimp", MappingError => |why| why.kind());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fake::Fake;
 use hamlyn::{
-    Arrival, Card, Error, Message, Notification, NotificationQueue, Slot, Source, Terminus, Ticket,
+    Arrival, Card, Message, Notification, NotificationQueue, OverrunError, Slot, Source, Terminus, Ticket,
 };
 
 /// Creates a card, one of its termini, and a slot with its queue.
@@ -132,8 +132,7 @@ fn each_notification_is_taken_or_reported_lost() {
             match queue.try_recv_many(&mut came, 4) {
                 Ok(0) if is_over => break,
                 Ok(taken) => received += taken as u64,
-                Err(Error::Overrun { lost: more, .. }) => lost += more,
-                Err(error) => panic!("{error}"),
+                Err(error) => lost += error.of::<OverrunError>().unwrap_or_else(|| panic!("{error}")).lost,
             }
             came.clear();
         }

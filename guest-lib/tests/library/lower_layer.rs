@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::fake::Fake;
 use hamlyn::{
-    Arrival, Card, Error, FetchOp, Message, Mode, Notification, RequestBlock, Statistic, Terminus, Ticket,
+    Arrival, Card, Error, FetchOp, Message, Mode, Notification, RefusedError, RequestBlock, Statistic,
+    Terminus, Ticket,
 };
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_INLINE_METADATA, HamlynGather, HamlynRequest,
@@ -113,7 +114,7 @@ fn a_send_buffer_in_flight_cannot_be_changed() {
     one.write(0, &[3; 96]).unwrap();
     one.write(1096, &[3; 3000]).unwrap();
     let busy = one.write(1000, &[3; 100]).unwrap_err();
-    assert!(matches!(busy, Error::InFlight { tag: 0, request: 1, offset: 96, end: 1096 }), "{busy}");
+    assert_eq!(busy.to_string(), "send buffer 0: request 1 still gathers from bytes 96 to 1096");
     fake.hold(false);
     handle.wait().unwrap();
     one.write(1000, &[3; 100]).unwrap();
@@ -184,7 +185,7 @@ fn refusal_is_reported_only_by_its_handle() {
             continue;
         }
         let refused = handle.wait().unwrap_err();
-        assert!(matches!(refused, Error::Refused { reason: Some(Statistic::RefusedTag), .. }), "{refused}");
+        assert_eq!(refused.of::<RefusedError>().unwrap().reason, Some(Statistic::RefusedTag));
         assert_eq!(refused.to_string(), format!("the card refused request {}: refused_tag", number + 1));
     }
 }
@@ -456,10 +457,7 @@ fn refused_fetch_and_op_reports_the_refusal() {
     let ticket = closed.fast_ticket().unwrap();
     let terminus = card.create_terminus().unwrap();
     let refused = terminus.fetch(&ticket, 8, FetchOp::Add(1)).unwrap().wait().unwrap_err();
-    assert!(
-        matches!(refused, Error::Refused { reason: Some(Statistic::RefusedByDestination), .. }),
-        "{refused}"
-    );
+    assert_eq!(refused.of::<RefusedError>().unwrap().reason, Some(Statistic::RefusedByDestination));
     let error = terminus.fetch(&ticket, 12, FetchOp::Add(1)).unwrap_err();
     assert_eq!(error.to_string(), "offset of a fetch-and-op 12 is not a multiple of 8");
     assert!(terminus.fetch(&ticket, 64, FetchOp::Add(1)).is_err());

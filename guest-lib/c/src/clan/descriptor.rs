@@ -53,7 +53,7 @@ impl clan_descriptor {
 exported! {
 /// Parses a descriptor's text: "clan1:" and digits.
 fn clan_descriptor_parse(text: &str, descriptor: Out<clan_descriptor>) {
-    descriptor.store(clan_descriptor::new(&text.parse().map_err(hamlyn::Error::Descriptor)?))
+    descriptor.store(clan_descriptor::new(&text.parse().map_err(hamlyn::Error::from)?))
 }
 
 /// Writes a descriptor's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.

@@ -52,7 +52,7 @@ fn dart_address_of(host: u32, number: u32, key: u64, address: Out<dart_address>)
 
 /// Parses an address' text: "dart1:" and digits.
 fn dart_address_parse(text: &str, address: Out<dart_address>) {
-    address.store(dart_address::new(&text.parse().map_err(hamlyn::Error::Address)?))
+    address.store(dart_address::new(&text.parse().map_err(hamlyn::Error::from)?))
 }
 
 /// Writes an address' zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.

@@ -52,7 +52,7 @@ impl shrimp_handle {
 exported! {
 /// Parses a handle's text: "shrimp2:" and digits.
 fn shrimp_handle_parse(text: &str, handle: Out<shrimp_handle>) {
-    handle.store(shrimp_handle::new(&text.parse().map_err(hamlyn::Error::Handle)?))
+    handle.store(shrimp_handle::new(&text.parse().map_err(hamlyn::Error::from)?))
 }
 
 /// Writes a handle's zero-terminated text into `size` bytes; HAMLYN_TEXT_SIZE is enough.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use hamlyn_abi::clan::endpoint::*;
 
-use crate::core::error_kind::ErrorKind;
+use crate::core::error_kind::{ErrorKind, model_errors};
 
 /// A fault of an endpoint: a failed load, store or DMA write of its owner. A store is posted, so
 /// its fault is reported a little later.
@@ -85,3 +85,5 @@ impl fmt::Display for FaultReason {
         })
     }
 }
+
+model_errors!("clan", Fault => |why| why.kind());

@@ -32,7 +32,7 @@ impl End {
     /// the peer's memory. Blocks until the peer answers.
     ///
     /// # Errors
-    /// Same as [`Endpoint::connect`] and [`Endpoint::map`]; [`Error::Descriptor`] or
+    /// Same as [`Endpoint::connect`] and [`Endpoint::map`]; [`crate::clan::DescriptorError`] or
     /// [`Error::Malformed`] if the peer's data is not a valid descriptor; [`Error::OutOfRange`] if
     /// its memory is over 8 MiB.
     pub fn connect(endpoint: &Endpoint, own: Aperture, to: Address) -> Result<Self> {
@@ -73,7 +73,7 @@ impl End {
     /// [`End::accept_up_to`] allows more.
     ///
     /// # Errors
-    /// Same as [`Request::accept`] and [`Endpoint::map`]; [`Error::Descriptor`] or
+    /// Same as [`Request::accept`] and [`Endpoint::map`]; [`crate::clan::DescriptorError`] or
     /// [`Error::Malformed`] if the peer's data is not a valid descriptor; [`Error::OutOfRange`] if
     /// its memory is larger than allowed.
     pub fn accept(request: Request, endpoint: &Endpoint, own: Aperture) -> Result<Self> {

@@ -51,7 +51,7 @@ impl Sender {
     /// # Errors
     /// [`Error::Invalid`] if the header has another length, or the previous body was not sent yet;
     /// [`Error::TimedOut`]; if the receiver is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// [`crate::clan::Fault`].
     pub fn send_header(&mut self, header: &[u8]) -> Result<Body<'_>> {
         if header.len() != self.header {
             return Err(Error::Invalid("all headers are as long as the program has said"));
@@ -140,7 +140,7 @@ impl Receiver {
     ///
     /// # Errors
     /// [`Error::PastEnd`] if `to` is shorter than a header; [`Error::TimedOut`]; if the sender is
-    /// gone, [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// gone, [`Error::PeerLost`] or [`Error::Ended`]; [`crate::clan::Fault`].
     pub fn header(&mut self, to: &mut [u8]) -> Result<Coming<'_>> {
         inside("buffer for a header", 0, self.header as u64, to.len() as u64)?;
         let own = self.end.own();

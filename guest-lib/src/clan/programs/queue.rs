@@ -98,7 +98,7 @@ impl Producer {
     /// # Errors
     /// [`Error::OutOfRange`] if the message is too long, or the consumer has stored an invalid
     /// index; [`Error::TimedOut`]; if the consumer is gone, [`Error::PeerLost`] or
-    /// [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::Ended`]; [`crate::clan::Fault`].
     pub fn put(&mut self, bytes: &[u8], metadata: u64) -> Result<()> {
         at_most("element length", bytes.len() as u64, self.element as u64)?;
         self.put_element(bytes, metadata, false)
@@ -308,7 +308,7 @@ impl Consumer {
     ///
     /// # Errors
     /// Same as [`Consumer::try_get`]; [`Error::TimedOut`]; if the producer is gone,
-    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::PeerLost`] or [`Error::Ended`]; [`crate::clan::Fault`].
     pub fn get(&mut self) -> Result<Element<'_>> {
         self.end.wait_until(self.tripwire.bit(), "lazy_write_i", || self.is_there())?;
         self.element()

@@ -46,7 +46,7 @@ impl Writer {
     ///
     /// # Errors
     /// Same as [`Writer::try_write`]; [`Error::TimedOut`]; if the reader is gone,
-    /// [`Error::PeerLost`] or [`Error::Ended`]; [`Error::Fault`].
+    /// [`Error::PeerLost`] or [`Error::Ended`]; [`crate::clan::Fault`].
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
@@ -127,7 +127,7 @@ impl Reader {
     ///
     /// # Errors
     /// Same as [`Reader::try_read`]; [`Error::TimedOut`]; [`Error::PeerLost`] if the writer is
-    /// gone; [`Error::Fault`].
+    /// gone; [`crate::clan::Fault`].
     pub fn read(&mut self, to: &mut [u8]) -> Result<usize> {
         if to.is_empty() {
             return Ok(0);

@@ -56,7 +56,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`Error::TimedOut`]; if the receiver is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// [`crate::clan::Fault`].
     pub fn wait(&mut self) -> Result<Free<'_>> {
         let own = self.end.own();
         self.end.wait_until(self.tripwire.bit(), "tx_ready", || {
@@ -80,7 +80,7 @@ impl Sender {
     /// be reused.
     ///
     /// # Errors
-    /// Same as [`Sender::send`]; [`Error::PastEnd`]; [`Error::Dma`].
+    /// Same as [`Sender::send`]; [`Error::PastEnd`]; [`crate::clan::DmaError`].
     pub fn send_from(&mut self, from: &Aperture, offset: usize, length: usize) -> Result<()> {
         at_most("message length", length as u64, self.capacity() as u64)?;
         let free = self.wait()?;
@@ -184,7 +184,7 @@ impl Receiver {
     /// # Errors
     /// [`Error::TimedOut`]; [`Error::OutOfRange`] if its length, as stored by the sender, exceeds
     /// the buffer; if the sender is gone, [`Error::PeerLost`] or [`Error::Ended`];
-    /// [`Error::Fault`].
+    /// [`crate::clan::Fault`].
     pub fn recv(&mut self) -> Result<Message<'_>> {
         let (end, capacity) = (&self.end, self.capacity());
         let early = self.early.as_mut();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::waiting::{Awaited, receive};
+use super::waiting::{Awaited, is_decided, receive};
 use crate::core::waiting::Deadline;
 use crate::dart::{Comparison, Connection, Operation, Queue, Source, Step, Target, What};
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ impl Member {
     /// Arrives at the barrier, blocks until all members have, and returns the number of the round.
     ///
     /// # Errors
-    /// The errors of [`Connection::try_send`]; [`Error::Broken`], [`Error::Trap`].
+    /// The errors of [`Connection::try_send`]; [`crate::dart::Broken`], [`crate::dart::Trap`].
     pub fn wait(&mut self) -> Result<u64> {
         self.wait_within(None)
     }
@@ -104,7 +104,7 @@ impl Member {
             None => self.arrive()?,
         };
         let released = receive(&mut self.released, &self.connection, &awaited, timeout, |_| true);
-        let may_come = !matches!(released, Ok(_) | Err(Error::Trap(_)));
+        let may_come = !is_decided(&released);
         self.arrival = may_come.then_some(awaited);
         Ok(released?.operand())
     }

@@ -92,7 +92,7 @@ impl Caller {
     /// Asks, and blocks until the answer arrives. Returns the four words of its first block.
     ///
     /// # Errors
-    /// Same as [`Connection::ask`]; [`crate::Error::Trap`] if the other end refuses the question;
+    /// Same as [`Connection::ask`]; [`crate::dart::Trap`] if the other end refuses the question;
     /// [`crate::Error::TimedOut`]: a later refusal is then reported for the next question with the
     /// same operation.
     pub fn ask(&mut self, question: &Operation) -> Result<[u64; 4]> {

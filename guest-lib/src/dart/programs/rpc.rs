@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::waiting::{Awaited, receive};
+use super::waiting::{Awaited, is_decided, receive};
 use crate::core::waiting::Deadline;
 use crate::dart::{Connection, Endpoint, Operation, Queue, Record, What};
 use crate::error::{Error, Result, at_most};
@@ -44,7 +44,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the arguments are longer than the area; the errors of
-    /// [`Connection::try_send`]; [`Error::Trap`]; [`Error::Invalid`] if the client is unusable.
+    /// [`Connection::try_send`]; [`crate::dart::Trap`]; [`Error::Invalid`] if the client is unusable.
     pub fn call(&mut self, arguments: &[u8]) -> Result<Vec<u8>> {
         self.call_within(arguments, None)
     }
@@ -69,7 +69,7 @@ impl Client {
         let awaited = Awaited::new(&self.connection, &call);
         self.connection.try_send(&call, data)?;
         let told = receive(&mut self.results, &self.connection, &awaited, timeout, |_| true);
-        self.is_owed = !matches!(told, Ok(_) | Err(Error::Trap(_)));
+        self.is_owed = !is_decided(&told);
         let told = told?;
         let mut result = vec![0; (u64::from(told.length)).min(self.size) as usize];
         self.endpoint.read(0, &mut result)?;

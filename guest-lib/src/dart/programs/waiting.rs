@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::core::waiting::Deadline;
-use crate::dart::{Connection, Operation, Queue, Record, What};
+use crate::dart::{Connection, Operation, Queue, Record, Trap, What};
 use crate::error::{Error, Result};
 
 /// Time between two checks whether the event can still arrive. A failure does not wake a thread
@@ -33,13 +33,18 @@ impl Awaited {
     fn can_come(&self, connection: &Connection) -> Result<()> {
         let status = connection.status();
         match (status.broken, status.trap) {
-            (Some(broken), _) => Err(Error::Broken(broken)),
+            (Some(broken), _) => Err(broken.into()),
             (None, Some((trap, opcode))) if status.traps != self.traps && opcode == self.opcode => {
-                Err(Error::Trap(trap))
+                Err(trap.into())
             }
             _ => Ok(()),
         }
     }
+}
+
+/// Returns whether the event has come, or can never come because its message was not executed.
+pub(super) fn is_decided(received: &Result<Record>) -> bool {
+    received.as_ref().map_or_else(|error| error.of::<Trap>().is_some(), |_| true)
 }
 
 /// Waits for the event that `is_meant` accepts; discards other events and exceptions. Fails if the

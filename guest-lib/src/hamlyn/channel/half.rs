@@ -16,6 +16,7 @@ use crate::core::waiting::{Deadline, slept};
 use crate::error::{Error, Result};
 use crate::hamlyn::attach::QueueWait;
 use crate::hamlyn::card::Card;
+use crate::hamlyn::errors::RefusedError;
 use crate::hamlyn::notification::{Arrival, Notification, NotificationQueue};
 use crate::hamlyn::request::Message;
 use crate::hamlyn::send_buffer::SendBuffer;
@@ -175,7 +176,7 @@ impl Half {
         if self.terminus.inner.refused() == self.refused {
             return Ok(());
         }
-        Err(Error::Refused { request: self.last.get(), reason: None })
+        Err(RefusedError { request: self.last.get(), reason: None }.into())
     }
 
     /// Waits until the card has completed some requests, for at most `limit`.

@@ -150,7 +150,7 @@ impl Arena {
 /// A call that sends the whole buffer takes it, and its result returns it ([`Sent`]). Calls that
 /// send a part (`send_from`) borrow it. So a buffer can be sent to several peers, and may be in an
 /// [`Arc`]. Data in flight cannot change: bytes that the card may still gather from cannot be
-/// written ([`crate::Error::InFlight`]).
+/// written ([`crate::InFlightError`]).
 #[derive(Debug)]
 pub struct Buffer {
     pool: Arc<Pool>,
@@ -196,7 +196,7 @@ impl Buffer {
     /// byte is stored separately.
     ///
     /// # Errors
-    /// [`crate::Error::PastEnd`]; [`crate::Error::InFlight`] while the card may still gather from
+    /// [`crate::Error::PastEnd`]; [`crate::InFlightError`] while the card may still gather from
     /// one of these bytes.
     pub fn cells(&mut self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         inside("buffer", offset as u64, length as u64, self.length as u64)?;
@@ -237,7 +237,7 @@ impl Buffer {
     /// Gives back the memory that was passed to [`crate::Manager::lend`].
     ///
     /// # Errors
-    /// [`crate::Error::InFlight`] while the card may still gather from it;
+    /// [`crate::InFlightError`] while the card may still gather from it;
     /// [`crate::Error::Invalid`] if the type is another one, or the memory is the manager's. On
     /// error the buffer is given back.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
@@ -319,7 +319,7 @@ impl Sent {
     /// Returns true if the card has finished with the buffer.
     ///
     /// # Errors
-    /// [`crate::Error::Refused`] if the card refused the request.
+    /// [`crate::RefusedError`] if the card refused the request.
     pub fn is_complete(&self) -> Result<bool> {
         self.handle.as_ref().map_or(Ok(true), Handle::is_complete)
     }
@@ -327,7 +327,7 @@ impl Sent {
     /// Waits until the card has finished with the buffer, and gives it back.
     ///
     /// # Errors
-    /// [`crate::Error::Refused`]: gives this value back, and [`Sent::reclaim`] returns the buffer.
+    /// [`crate::RefusedError`]: gives this value back, and [`Sent::reclaim`] returns the buffer.
     pub fn wait(self) -> Result<Buffer, GivenBack<Self>> {
         self.wait_within(None)
     }

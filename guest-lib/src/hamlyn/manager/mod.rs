@@ -176,7 +176,7 @@ impl Manager {
     /// there was one.
     ///
     /// # Errors
-    /// [`Error::Overrun`]: every receiver has been notified of the loss, and reports it as well.
+    /// [`crate::OverrunError`]: every receiver has been notified of the loss, and reports it as well.
     pub fn poll(&self) -> Result<bool> {
         // Dropped after the lock is released. These may be the last references to their receivers,
         // which then take the lock to deregister.
@@ -227,7 +227,7 @@ impl Manager {
     /// Busy-polls for a while, then sleeps.
     ///
     /// # Errors
-    /// The errors of `look`; [`Error::Woken`], [`Error::Overrun`], [`Error::System`].
+    /// The errors of `look`; [`Error::Woken`], [`crate::OverrunError`], [`Error::System`].
     pub fn wait_until<T>(
         &self,
         what: &'static str,
@@ -254,7 +254,7 @@ impl Manager {
     /// Dispatches all pending notifications. Returns how many there were.
     ///
     /// # Errors
-    /// [`Error::Overrun`], as for [`Manager::poll`].
+    /// [`crate::OverrunError`], as for [`Manager::poll`].
     pub fn poll_all(&self) -> Result<usize> {
         let mut count = 0;
         // Take no more than the queues hold: a peer may send as fast as this loop runs.
@@ -277,7 +277,7 @@ impl Manager {
     /// one record of what its loop knows.
     ///
     /// # Errors
-    /// [`Error::Overrun`], [`Error::System`].
+    /// [`crate::OverrunError`], [`Error::System`].
     pub fn wait(&self) -> Result<()> {
         self.wait_within(None)
     }

@@ -139,7 +139,7 @@ impl Barrier {
     ///
     /// # Errors
     /// Those of [`Terminus::send`] and [`NotificationQueue::recv`]. Call again to continue the
-    /// wait, except after [`Error::Overrun`]: a sender that is not a correct participant sent
+    /// wait, except after [`crate::OverrunError`]: a sender that is not a correct participant sent
     /// messages.
     pub fn wait(&mut self) -> Result<()> {
         self.wait_within(None)

@@ -333,7 +333,7 @@ impl DatagramReceiver {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] if none has arrived; [`Error::Malformed`] if it is not a datagram;
-    /// [`Error::Overrun`]; [`Error::Incomplete`], as for [`DatagramReceiver::recv`].
+    /// [`crate::OverrunError`]; [`Error::Incomplete`], as for [`DatagramReceiver::recv`].
     pub fn try_recv(&self) -> Result<Datagram<'_>> {
         if self.group.arrived()[self.entry as usize].is_none() {
             self.manager.poll_all()?;
@@ -347,7 +347,7 @@ impl DatagramReceiver {
     /// Waits for the message and returns it. Busy-polls for a while, then sleeps.
     ///
     /// # Errors
-    /// [`Error::Malformed`], [`Error::Overrun`], [`Error::System`]. [`Error::Incomplete`] if some
+    /// [`Error::Malformed`], [`crate::OverrunError`], [`Error::System`]. [`Error::Incomplete`] if some
     /// packets of a message have arrived, and no other for 10 s
     /// ([`DatagramReceiver::set_stall_timeout`]). Then call [`DatagramReceiver::revoke`] or
     /// [`DatagramReceiver::forget`], or continue to wait if the sender is slow.
@@ -397,7 +397,7 @@ impl DatagramReceiver {
     ///
     /// # Errors
     /// [`Error::System`] if the kernel cannot provide a random key; then nothing changes.
-    /// [`Error::System`] or [`Error::Overrun`] after that point: the old tickets are void, but the
+    /// [`Error::System`] or [`crate::OverrunError`] after that point: the old tickets are void, but the
     /// receiver may not be ready. Call this again.
     pub fn revoke(&mut self) -> Result<()> {
         let key = random_key()?;

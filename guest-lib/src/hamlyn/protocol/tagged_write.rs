@@ -78,7 +78,7 @@ impl TagSender {
     ///
     /// # Errors
     /// The errors of [`TagSender::send`]; [`Error::PastEnd`] if the part is not inside the buffer,
-    /// [`Error::ForeignBuffer`] for another manager's buffer.
+    /// [`crate::ForeignBufferError`] for another manager's buffer.
     pub fn send_from(
         &self,
         ticket: &Ticket,
@@ -179,7 +179,7 @@ impl TagReceiver {
     /// Returns the next tag. Blocks until one arrives: polls for a while, then sleeps.
     ///
     /// # Errors
-    /// [`Error::Overrun`], once, if tags were lost because more arrived than the receiver was
+    /// [`crate::OverrunError`], once, if tags were lost because more arrived than the receiver was
     /// created for; [`Error::System`].
     pub fn recv(&mut self) -> Result<u32> {
         self.block(None, None)
@@ -196,7 +196,7 @@ impl TagReceiver {
     /// Returns the next tag, if one has arrived.
     ///
     /// # Errors
-    /// [`Error::Overrun`], as for [`TagReceiver::recv`].
+    /// [`crate::OverrunError`], as for [`TagReceiver::recv`].
     #[doc(alias = "get_tag")]
     pub fn try_recv(&mut self) -> Result<Option<u32>> {
         match self.waiting.pop_front() {
@@ -208,7 +208,7 @@ impl TagReceiver {
     /// Returns this specific tag. Blocks until it arrives. Others stay for later, in order.
     ///
     /// # Errors
-    /// [`Error::Overrun`], [`Error::System`]; those of [`TagReceiver::try_recv_tag`].
+    /// [`crate::OverrunError`], [`Error::System`]; those of [`TagReceiver::try_recv_tag`].
     pub fn recv_tag(&mut self, tag: u32) -> Result<u32> {
         self.block(None, Some(tag))
     }
@@ -225,7 +225,7 @@ impl TagReceiver {
     /// Returns this specific tag, if it has arrived. Others stay for later, in order.
     ///
     /// # Errors
-    /// [`Error::Overrun`], as for [`TagReceiver::recv`]. [`Error::Exhausted`] if as many others
+    /// [`crate::OverrunError`], as for [`TagReceiver::recv`]. [`Error::Exhausted`] if as many others
     /// are set aside as the receiver was created for: take some with [`TagReceiver::try_recv`].
     #[doc(alias = "get_specific_tag")]
     pub fn try_recv_tag(&mut self, tag: u32) -> Result<Option<u32>> {
@@ -258,7 +258,7 @@ impl TagReceiver {
     /// processor between polls.
     ///
     /// # Errors
-    /// [`Error::Overrun`].
+    /// [`crate::OverrunError`].
     pub fn recv_polling(&mut self) -> Result<u32> {
         self.poll_within(None)
     }
@@ -266,7 +266,7 @@ impl TagReceiver {
     /// Returns the next tag like [`TagReceiver::recv_polling`]. Blocks for at most `timeout`.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::Overrun`].
+    /// [`Error::TimedOut`], [`crate::OverrunError`].
     pub fn recv_polling_timeout(&mut self, timeout: Duration) -> Result<u32> {
         self.poll_within(Some(timeout))
     }

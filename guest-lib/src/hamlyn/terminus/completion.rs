@@ -33,7 +33,7 @@ impl Terminus {
     }
 
     /// Waits until the card has completed the request at a position ([`Handle::request`],
-    /// [`crate::Error::InFlight`]), and so all requests before it. Busy-polls for a while, then
+    /// [`crate::InFlightError`]), and so all requests before it. Busy-polls for a while, then
     /// sleeps.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Terminus {
     }
 
     /// Waits until the card has completed half of the requests in flight. For callers that found no
-    /// room for a request ([`crate::Error::WouldBlock`], [`crate::Error::InFlight`]). Returns at
+    /// room for a request ([`crate::Error::WouldBlock`], [`crate::InFlightError`]). Returns at
     /// once if nothing is in flight.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl Handle {
     /// again.
     ///
     /// # Errors
-    /// [`crate::Error::Refused`] if the card refused the request.
+    /// [`crate::RefusedError`] if the card refused the request.
     pub fn is_complete(&self) -> Result<bool> {
         self.outcome().map_or(Ok(false), |outcome| outcome.map(|()| true))
     }

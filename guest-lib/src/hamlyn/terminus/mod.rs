@@ -12,6 +12,7 @@ use crate::core::lend::{self, Lendable};
 use crate::core::memory::Memory;
 use crate::error::{Error, GivenBack, Result};
 use crate::hamlyn::attach::Attachment;
+use crate::hamlyn::errors::ForeignBufferError;
 #[cfg(feature = "test-hooks")]
 use crate::hamlyn::request::RequestBlock;
 use crate::hamlyn::request::{Message, Request};
@@ -131,7 +132,7 @@ impl Terminus {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] and [`Error::PastEnd`] if the message exceeds the limits of the
-    /// ticket, the card or direct I/O; [`Error::ForeignBuffer`]; [`Error::Invalid`] for metadata in
+    /// ticket, the card or direct I/O; [`crate::ForeignBufferError`]; [`Error::Invalid`] for metadata in
     /// fast mode. [`Error::System`] if the card cannot be woken: it is then gone, and with it the
     /// message in its work queue.
     pub fn send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
@@ -283,7 +284,7 @@ impl Terminus {
 
     fn check_own(&self, pieces: &[Piece<'_>]) -> Result<()> {
         match pieces.iter().find(|piece| !piece.belongs_to(&self.inner)) {
-            Some(foreign) => Err(Error::ForeignBuffer { tag: foreign.tag() }),
+            Some(foreign) => Err(ForeignBufferError { tag: foreign.tag() }.into()),
             None => Ok(()),
         }
     }

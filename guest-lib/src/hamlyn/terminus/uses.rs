@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use hamlyn_abi::hamlyn::request::HamlynGather;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::hamlyn::errors::InFlightError;
 
 /// The ranges of a terminus' send buffers that requests in flight gather from, in the order of the
 /// requests.
@@ -43,7 +44,7 @@ impl Uses {
         let end = offset + length;
         match self.0.iter().find(|used| used.tag == tag && used.offset < end && offset < used.end) {
             Some(Use { request, offset, end, .. }) => {
-                Err(Error::InFlight { tag, request: *request, offset: *offset, end: *end })
+                Err(InFlightError { tag, request: *request, offset: *offset, end: *end }.into())
             }
             None => Ok(()),
         }

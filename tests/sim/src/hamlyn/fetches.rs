@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use hamlyn::Error;
+use hamlyn::{Error, RefusedError};
 use hamlyn_abi::hamlyn::statistics::Statistic;
 
 use crate::engine::violation::{Violation, ensure};
@@ -247,14 +247,14 @@ impl Fetches {
         let right = match says {
             Ok(None) => !done,
             Ok(Some(found)) => done && record.verdict == Some(Ok(*found)),
-            Err(Error::Refused { reason: Some(Statistic::RefusedByDestination), .. }) => {
-                done && record.verdict == Some(Err(()))
-            }
-            Err(Error::Refused { reason: Some(Statistic::RefusedUnanswered), .. }) => {
-                record.given_up = true;
-                done && now >= record.posted + ANSWER_TIMEOUT
-            }
-            Err(_) => false,
+            Err(error) => match error.of::<RefusedError>().and_then(|refused| refused.reason) {
+                Some(Statistic::RefusedByDestination) => done && record.verdict == Some(Err(())),
+                Some(Statistic::RefusedUnanswered) => {
+                    record.given_up = true;
+                    done && now >= record.posted + ANSWER_TIMEOUT
+                }
+                _ => false,
+            },
         };
         ensure(right, || format!("a fetch-and-op is said to have given {says:?} at {now} ms: {record:?}"))
     }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use hamlyn::{
-    Card, Error, Fetch, Handle, Message, Piece, RequestBlock, SendBuffer, Share, Source, Terminus, Ticket,
+    Card, Error, ErrorKind, Fetch, Handle, Message, Piece, RefusedError, RequestBlock, SendBuffer, Share,
+    Source, Terminus, Ticket,
 };
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_BODY_SIZE, HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT, HamlynGather,
@@ -355,7 +356,7 @@ impl Outlet {
         let InFlight { chunks, guarded, position, .. } = &self.in_flight[index];
         let (true, Some((buffer, chunk))) = (*guarded, rng.pick(chunks)) else { return Ok(()) };
         let written = self.buffers[buffer].write(chunk * CHUNK, &rng.bytes(CHUNK));
-        let kept = matches!(written, Err(Error::InFlight { .. }));
+        let kept = written.as_ref().is_err_and(|error| error.kind() == ErrorKind::InFlight);
         ensure(kept == (*position > completed), || {
             format!("writing to a piece of request {position} gives {written:?}; {completed} are finished")
         })
@@ -370,7 +371,7 @@ impl Outlet {
         while let Some((buffer, chunk)) = chunks.pop() {
             match self.buffers[buffer].write(chunk * CHUNK, &rng.bytes(CHUNK)) {
                 Ok(()) => self.free_chunks.push((buffer, chunk)),
-                Err(Error::InFlight { .. }) if *position > completed => {
+                Err(error) if error.kind() == ErrorKind::InFlight && *position > completed => {
                     chunks.push((buffer, chunk));
                     return Ok(false);
                 }
@@ -400,10 +401,9 @@ impl InFlight {
         let right = match (&says, self.due) {
             (Ok(complete), None) => *complete == done,
             (Ok(complete), Some(_)) => !complete && !done,
-            (Err(Error::Refused { request, reason }), due) => {
-                done && *request == self.position && *reason == due
-            }
-            (Err(_), _) => false,
+            (Err(error), due) => error
+                .of::<RefusedError>()
+                .is_some_and(|refused| done && refused.request == self.position && refused.reason == due),
         };
         ensure(right, || {
             format!(

@@ -1,6 +1,6 @@
 //! Receiving by programs: they read their queues, check the messages, and sleep.
 
-use hamlyn::{Arrival, Error, Notification, Slot};
+use hamlyn::{Arrival, Notification, OverrunError, Slot};
 use hamlyn_abi::hamlyn::command::{HAMLYN_MODE_NORMAL, HAMLYN_MODE_PARANOID_ONE_SHOT};
 
 use crate::engine::violation::{Violation, ensure};
@@ -34,8 +34,7 @@ impl Reader<'_> {
         let right = match &seen {
             Ok(None) => unread == 0,
             Ok(Some(_)) => unread > 0 && lost == 0,
-            Err(Error::Overrun { lost: said, .. }) => lost > 0 && *said == lost,
-            Err(_) => false,
+            Err(error) => lost > 0 && error.of::<OverrunError>().is_some_and(|said| said.lost == lost),
         };
         ensure(right, || {
             format!(

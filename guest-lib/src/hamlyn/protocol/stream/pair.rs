@@ -35,7 +35,7 @@ impl StreamPair {
     ///
     /// # Errors
     /// The errors of [`crate::Card::begin_connect`] and [`crate::Connecting::finish`];
-    /// [`crate::Error::Seed`] if the listener is not a stream listener; the errors of
+    /// [`crate::SeedError`] if the listener is not a stream listener; the errors of
     /// [`StreamReceiver::create`] and [`StreamSender::from_seed`].
     pub fn connect(manager: &Manager, host: u32, name: &str) -> Result<Self> {
         Self::connect_with(manager, host, name, StreamOptions::default())

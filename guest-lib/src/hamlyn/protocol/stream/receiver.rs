@@ -119,7 +119,7 @@ impl StreamReceiver {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] if nothing has arrived; [`Error::PeerLost`], once, after everything
-    /// that arrived in order, then `None` from then on; [`Error::Overrun`].
+    /// that arrived in order, then `None` from then on; [`crate::OverrunError`].
     pub fn try_recv(&self) -> Result<Option<Record<'_>>> {
         if let Some(next) = self.shared.lock().next()? {
             return Ok(next);

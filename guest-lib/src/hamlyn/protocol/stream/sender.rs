@@ -117,7 +117,7 @@ impl StreamSender {
     /// at once, the rest with a later call. Waits while the receiver has no room.
     ///
     /// # Errors
-    /// [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::PeerLost`], [`crate::RefusedError`].
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.send_within(bytes, None)
     }
@@ -145,7 +145,7 @@ impl StreamSender {
     /// Returns their number.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is no room at all; [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::WouldBlock`] if there is no room at all; [`Error::PeerLost`], [`crate::RefusedError`].
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<usize> {
         let mut accepted = 0;
         while accepted < bytes.len() {
@@ -164,7 +164,7 @@ impl StreamSender {
     /// # Errors
     /// The errors of [`StreamSender::send`]. On error the buffer is given back. Some of its bytes
     /// may have been sent, as [`StreamSender::accepted`] shows. Those cannot be changed while the
-    /// card gathers from them ([`Error::InFlight`]).
+    /// card gathers from them ([`crate::InFlightError`]).
     pub fn send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         self.send_buffer_within(buffer, None)
     }
@@ -211,7 +211,7 @@ impl StreamSender {
     ///   how much was sent.
     /// - [`Error::OutOfRange`] if the buffer needs more records than a work queue has entries. If
     ///   it needs more than the receiver has, only [`StreamSender::send_buffer`] can send it.
-    /// - [`Error::PeerLost`], [`Error::Refused`].
+    /// - [`Error::PeerLost`], [`crate::RefusedError`].
     pub fn try_send_buffer(&mut self, buffer: Buffer) -> Result<Sent, GivenBack<Buffer>> {
         let (mut offset, mut last) = (0, None);
         match self
@@ -277,7 +277,7 @@ impl StreamSender {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] if there is no room at all; [`Error::PastEnd`], [`Error::PeerLost`],
-    /// [`Error::Refused`].
+    /// [`crate::RefusedError`].
     pub fn try_send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<usize> {
         buffer.part(part.clone())?;
         self.try_flush()?;
@@ -293,7 +293,7 @@ impl StreamSender {
     /// Sends all coalesced bytes. Waits while the receiver has no room.
     ///
     /// # Errors
-    /// [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::PeerLost`], [`crate::RefusedError`].
     pub fn flush(&mut self) -> Result<()> {
         self.block(None, Self::try_flush)
     }
@@ -310,7 +310,7 @@ impl StreamSender {
     /// nothing left to flush.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`], [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::WouldBlock`], [`Error::PeerLost`], [`crate::RefusedError`].
     pub fn try_flush(&mut self) -> Result<()> {
         if self.closed {
             // The coalesced bytes were sent with the end.
@@ -326,7 +326,7 @@ impl StreamSender {
     /// follows, and waits until everything is sent. Never waits for the receiver.
     ///
     /// # Errors
-    /// [`Error::PeerLost`], [`Error::Refused`]: the receiver may not get everything.
+    /// [`Error::PeerLost`], [`crate::RefusedError`]: the receiver may not get everything.
     pub fn close(mut self) -> Result<()> {
         self.block(None, Self::try_close)
     }
@@ -343,7 +343,7 @@ impl StreamSender {
     /// succeeded. Until then call it again; nothing more can be sent.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] until everything is sent; [`Error::PeerLost`], [`Error::Refused`].
+    /// [`Error::WouldBlock`] until everything is sent; [`Error::PeerLost`], [`crate::RefusedError`].
     pub fn try_close(&mut self) -> Result<()> {
         if !self.closed {
             self.send_coalesced(Some(Last::Closed))?;
