@@ -19,11 +19,14 @@ use super::endpoint::{self, Endpoint};
 use super::fault::{Broken, Dropped, Status, Trap};
 use super::operation::Operation;
 use super::queue::{self, Queue};
+use crate::core::polling::{Poller, Polling};
 use crate::core::waiting::{Deadline, slept, slice};
 use crate::error::{Error, Result, at_most, inside};
 
 /// Size of a page of the card in bytes.
 const PAGE: usize = DART_PAGE_SIZE as usize;
+/// What waits for messages to leave wait for.
+const LEAVING: &str = "message that leaves";
 /// The first version of a card with [`DART_SEND_DATA`].
 const WITH_DATA_REGISTER: u32 = 0x0001_0001;
 
@@ -155,6 +158,7 @@ impl ConnectionBuilder {
             host,
             registers: opened.registers,
             sender: Mutex::default(),
+            poller: Poller::default(),
             has_data_register: card.query()?.abi_version >= WITH_DATA_REGISTER,
             endpoint: self.endpoint.clone(),
             _kept: (self.bank.clone(), self.events.clone(), self.exceptions.clone()),
@@ -174,6 +178,8 @@ pub struct Connection {
     host: u32,
     registers: u32,
     sender: Mutex<Sender>,
+    /// For waits until messages leave.
+    poller: Poller,
     /// The card has the register [`DART_SEND_DATA`].
     has_data_register: bool,
     endpoint: Arc<endpoint::Parts>,
@@ -272,9 +278,8 @@ impl Connection {
     fn send_within(&self, operation: &Operation, data: Range<u64>, timeout: Option<Duration>) -> Result<()> {
         let deadline = Deadline::new(timeout);
         loop {
-            let known = self.left();
             match self.try_send(operation, data.clone()) {
-                Err(Error::WouldBlock { .. }) => self.sleep(known, &deadline)?,
+                Err(Error::WouldBlock { .. }) => self.wait_for_room(DART_MAX_SENDS, deadline.left())?,
                 result => return result,
             }
         }
@@ -369,17 +374,39 @@ impl Connection {
 
     /// Blocks until fewer than `limit` messages wait to leave.
     pub(super) fn wait_for_room(&self, limit: u32, timeout: Option<Duration>) -> Result<()> {
+        self.wait_until(timeout, |left| self.sender().sent.wrapping_sub(left) < limit)
+    }
+
+    /// Blocks until the number of messages that have left satisfies a condition: polls, then
+    /// sleeps.
+    fn wait_until(&self, timeout: Option<Duration>, is_met: impl Fn(u32) -> bool) -> Result<()> {
+        let look = || match is_met(self.left()) {
+            true => Some(Ok(())),
+            false => self.broken().map(|broken| Err(broken.into())),
+        };
+        // Mostly it is met, and no clock is needed.
+        if let Some(found) = look() {
+            return found;
+        }
         let deadline = Deadline::new(timeout);
+        deadline.check(LEAVING)?;
+        let asleep = match self.poller.poll(timeout, look) {
+            Ok(found) => return found,
+            Err(asleep) => asleep,
+        };
         loop {
             let left = self.left();
-            if self.sender().sent.wrapping_sub(left) < limit {
-                return Ok(());
-            }
-            if let Some(broken) = self.broken() {
-                return Err(broken.into());
+            if let Some(found) = look() {
+                asleep.found();
+                return found;
             }
             self.sleep(left, &deadline)?;
         }
+    }
+
+    /// Sets how long calls that wait for messages to leave poll before they sleep.
+    pub fn set_polling(&self, polling: Polling) {
+        self.poller.set(polling);
     }
 
     fn broken(&self) -> Option<Broken> {
@@ -387,7 +414,7 @@ impl Connection {
     }
 
     fn sleep(&self, left: u32, deadline: &Deadline) -> Result<()> {
-        let remaining = deadline.check("message that leaves")?;
+        let remaining = deadline.check(LEAVING)?;
         let mut wait = DartLeftWait { timeout_ns: slice(remaining), connection: self.open.number, left };
         slept(self.open.card.wait_until_left(&mut wait))
     }
@@ -410,18 +437,9 @@ impl Connection {
     }
 
     fn wait_until_left_within(&self, timeout: Option<Duration>) -> Result<()> {
-        let (deadline, sent) = (Deadline::new(timeout), self.sender().sent);
-        loop {
-            let left = self.left();
-            // Other threads may have sent more messages, which have left too.
-            if sent.wrapping_sub(left) as i32 <= 0 {
-                return Ok(());
-            }
-            if let Some(broken) = self.broken() {
-                return Err(broken.into());
-            }
-            self.sleep(left, &deadline)?;
-        }
+        let sent = self.sender().sent;
+        // Other threads may have sent more messages, which have left too.
+        self.wait_until(timeout, |left| sent.wrapping_sub(left) as i32 <= 0)
     }
 
     /// Blocks until [`Status::exceptions`] differs from `known`, and returns it. Without an

@@ -13,6 +13,7 @@ use hamlyn_sys::{Access, Mapping};
 use super::Echo;
 use crate::core::attach::{CardAttachment, file_of};
 use crate::core::device::{Node, nanoseconds};
+use crate::core::polling::{Poller, Polling};
 use crate::core::waiting::{Deadline, slept};
 use crate::error::{Result, at_most};
 
@@ -51,6 +52,7 @@ pub struct Mailbox {
     /// Number of doorbell rings, and of messages taken, modulo 2^32.
     rung: u32,
     taken: u32,
+    poller: Arc<Poller>,
 }
 
 impl Mailbox {
@@ -64,7 +66,18 @@ impl Mailbox {
         let inbox_bytes = (records * ECHO_RECORD_SIZE) as usize;
         let inbox = node.map("inbox", opened.inbox_offset, inbox_bytes, Access::Read)?;
         let (number, offset) = (opened.mailbox, opened.outbox_offset);
-        Ok(Self { node, number, records, offset, outbox, doorbell, inbox, rung: 0, taken: 0 })
+        Ok(Self {
+            node,
+            number,
+            records,
+            offset,
+            outbox,
+            doorbell,
+            inbox,
+            rung: 0,
+            taken: 0,
+            poller: Arc::default(),
+        })
     }
 
     /// Returns its number. A sender needs this number and the host id.
@@ -173,7 +186,12 @@ impl Mailbox {
         Some(Message { from: Address { host, mailbox }, data })
     }
 
-    /// Returns the next message. Blocks until one arrives.
+    /// Sets how long [`Mailbox::recv`] polls before it sleeps.
+    pub fn set_polling(&mut self, polling: Polling) {
+        self.poller.set(polling);
+    }
+
+    /// Returns the next message. Blocks until one arrives: polls, then sleeps.
     ///
     /// # Errors
     /// [`crate::Error::System`] if the card is gone.
@@ -190,9 +208,14 @@ impl Mailbox {
     }
 
     fn recv_within(&mut self, timeout: Option<Duration>) -> Result<Message> {
-        let deadline = Deadline::new(timeout);
+        let (deadline, poller) = (Deadline::new(timeout), self.poller.clone());
+        let asleep = match poller.poll(timeout, || self.try_recv()) {
+            Ok(message) => return Ok(message),
+            Err(asleep) => asleep,
+        };
         loop {
             if let Some(message) = self.try_recv() {
+                asleep.found();
                 return Ok(message);
             }
             slept(self.sleep(deadline.check("message")?))?;
