@@ -163,7 +163,8 @@ impl Request {
     /// [`super::programs::End::accept`] maps this memory.
     ///
     /// # Errors
-    /// [`crate::clan::DescriptorError`] or [`Error::Malformed`] if the data is not such a descriptor.
+    /// [`crate::clan::DescriptorError`] or [`Error::Malformed`] if the data is not such a
+    /// descriptor.
     pub fn descriptor(&self) -> Result<Descriptor> {
         let descriptor = Descriptor::from_bytes(&self.told)?;
         if descriptor.host() != Some(self.from.host) {

@@ -82,8 +82,8 @@ impl Dma {
     /// Returns whether a request is complete, without a system call.
     ///
     /// # Errors
-    /// [`crate::clan::DmaError`] if the request failed. Only the latest failures are remembered: as many as
-    /// the queue has room for requests.
+    /// [`crate::clan::DmaError`] if the request failed. Only the latest failures are remembered: as
+    /// many as the queue has room for requests.
     pub fn is_done(&self, request: Requested) -> Result<bool> {
         let mut queue = self.core.dma();
         queue.harvest(self.core.state());

@@ -192,8 +192,9 @@ macro_rules! words {
                 #[doc = concat!("Loads the ", $bytes, " at `offset`, a multiple of as many: a read across the network.")]
                 ///
                 /// # Errors
-                /// [`Error::PastEnd`], [`Error::Misaligned`]; [`crate::clan::Fault`] if the other host
-                /// refuses or does not answer; [`Error::Unsupported`] if the window maps a group.
+                /// [`Error::PastEnd`], [`Error::Misaligned`]; [`crate::clan::Fault`] if the other
+                /// host refuses or does not answer; [`Error::Unsupported`] if the window maps a
+                /// group.
                 pub fn $load(&self, offset: usize) -> Result<$word> {
                     self.load(offset)
                 }

@@ -62,7 +62,8 @@ pub(crate) fn kind_of(source: &io::Error) -> ErrorKind {
     }
 }
 
-/// An error that only one model's cards have, or objects of theirs. [`crate::Error::of`] returns it.
+/// An error that only one model's cards have, or objects of theirs. [`crate::Error::of`] returns
+/// it.
 pub trait ModelError: std::error::Error + Send + Sync + 'static {
     /// Returns the model's name.
     fn model(&self) -> &'static str;

@@ -1,6 +1,6 @@
 //! What a channel promises, as cases. They run for every carrier and every way to attach to a card:
-//! between machines (`tests/tests/vm/channel.rs`, by the program `channel-check`), at the sockets of
-//! cards (`tests/tests/host`), and between cards in memory (`guest-lib/tests/library`).
+//! between machines (`tests/tests/vm/channel.rs`, by the program `channel-check`), at the sockets
+//! of cards (`tests/tests/host`), and between cards in memory (`guest-lib/tests/library`).
 //!
 //! One end calls [`serve`], the other end [`run`]. The first message of a channel names the case to
 //! the server.
@@ -66,8 +66,8 @@ pub fn is_express(at: &Place) -> Outcome<bool> {
     Ok(cases::open(at, "echo")?.is_express())
 }
 
-/// Opens a channel, calls `opened`, and waits until the peer is lost. Returns how both halves report
-/// that. The server reports it, too.
+/// Opens a channel, calls `opened`, and waits until the peer is lost. Returns how both halves
+/// report that. The server reports it, too.
 ///
 /// # Errors
 /// Any other end of the channel.

@@ -154,8 +154,8 @@ impl Endpoint {
     /// Sets a Tripwire and enables it.
     ///
     /// # Errors
-    /// [`Error::Exhausted`] if all Tripwires of the endpoint are in use; [`crate::clan::TripwireError`] if the
-    /// card refuses.
+    /// [`Error::Exhausted`] if all Tripwires of the endpoint are in use;
+    /// [`crate::clan::TripwireError`] if the card refuses.
     pub fn tripwire(&self, watch: &Watch) -> Result<Tripwire> {
         Tripwire::set(&self.0, watch)
     }

@@ -51,7 +51,8 @@ impl Client {
     /// [`Error::OutOfRange`] if the request is too long, or the reply's length, as stored by the
     /// server, exceeds the buffer; [`Error::PastEnd`] if the reply does not fit into `reply`, and
     /// is lost; [`Error::TimedOut`]: the reply may still arrive, and the next call waits for it
-    /// first. If the server is gone, [`Error::PeerLost`] or [`Error::Ended`]; [`crate::clan::Fault`].
+    /// first. If the server is gone, [`Error::PeerLost`] or [`Error::Ended`];
+    /// [`crate::clan::Fault`].
     pub fn call(&mut self, request: &[u8], reply: &mut [u8]) -> Result<usize> {
         if self.owed {
             self.reply(&mut [])?;

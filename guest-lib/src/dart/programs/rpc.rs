@@ -44,7 +44,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] if the arguments are longer than the area; the errors of
-    /// [`Connection::try_send`]; [`crate::dart::Trap`]; [`Error::Invalid`] if the client is unusable.
+    /// [`Connection::try_send`]; [`crate::dart::Trap`]; [`Error::Invalid`] if the client is
+    /// unusable.
     pub fn call(&mut self, arguments: &[u8]) -> Result<Vec<u8>> {
         self.call_within(arguments, None)
     }

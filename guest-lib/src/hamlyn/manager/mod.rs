@@ -176,7 +176,8 @@ impl Manager {
     /// there was one.
     ///
     /// # Errors
-    /// [`crate::OverrunError`]: every receiver has been notified of the loss, and reports it as well.
+    /// [`crate::OverrunError`]: every receiver has been notified of the loss, and reports it as
+    /// well.
     pub fn poll(&self) -> Result<bool> {
         // Dropped after the lock is released. These may be the last references to their receivers,
         // which then take the lock to deregister.

@@ -347,8 +347,8 @@ impl DatagramReceiver {
     /// Waits for the message and returns it. Busy-polls for a while, then sleeps.
     ///
     /// # Errors
-    /// [`Error::Malformed`], [`crate::OverrunError`], [`Error::System`]. [`Error::Incomplete`] if some
-    /// packets of a message have arrived, and no other for 10 s
+    /// [`Error::Malformed`], [`crate::OverrunError`], [`Error::System`]. [`Error::Incomplete`] if
+    /// some packets of a message have arrived, and no other for 10 s
     /// ([`DatagramReceiver::set_stall_timeout`]). Then call [`DatagramReceiver::revoke`] or
     /// [`DatagramReceiver::forget`], or continue to wait if the sender is slow.
     pub fn recv(&self) -> Result<Datagram<'_>> {
@@ -397,8 +397,8 @@ impl DatagramReceiver {
     ///
     /// # Errors
     /// [`Error::System`] if the kernel cannot provide a random key; then nothing changes.
-    /// [`Error::System`] or [`crate::OverrunError`] after that point: the old tickets are void, but the
-    /// receiver may not be ready. Call this again.
+    /// [`Error::System`] or [`crate::OverrunError`] after that point: the old tickets are void, but
+    /// the receiver may not be ready. Call this again.
     pub fn revoke(&mut self) -> Result<()> {
         let key = random_key()?;
         self.stale = true;

@@ -225,8 +225,9 @@ impl TagReceiver {
     /// Returns this specific tag, if it has arrived. Others stay for later, in order.
     ///
     /// # Errors
-    /// [`crate::OverrunError`], as for [`TagReceiver::recv`]. [`Error::Exhausted`] if as many others
-    /// are set aside as the receiver was created for: take some with [`TagReceiver::try_recv`].
+    /// [`crate::OverrunError`], as for [`TagReceiver::recv`]. [`Error::Exhausted`] if as many
+    /// others are set aside as the receiver was created for: take some with
+    /// [`TagReceiver::try_recv`].
     #[doc(alias = "get_specific_tag")]
     pub fn try_recv_tag(&mut self, tag: u32) -> Result<Option<u32>> {
         if let Some(position) = self.waiting.iter().position(|waiting| *waiting == tag) {

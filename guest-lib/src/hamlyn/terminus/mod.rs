@@ -132,9 +132,9 @@ impl Terminus {
     ///
     /// # Errors
     /// [`Error::OutOfRange`] and [`Error::PastEnd`] if the message exceeds the limits of the
-    /// ticket, the card or direct I/O; [`crate::ForeignBufferError`]; [`Error::Invalid`] for metadata in
-    /// fast mode. [`Error::System`] if the card cannot be woken: it is then gone, and with it the
-    /// message in its work queue.
+    /// ticket, the card or direct I/O; [`crate::ForeignBufferError`]; [`Error::Invalid`] for
+    /// metadata in fast mode. [`Error::System`] if the card cannot be woken: it is then gone, and
+    /// with it the message in its work queue.
     pub fn send<'a>(&self, message: &Message<'_>, source: impl Into<Source<'a>>) -> Result<Handle> {
         let request = self.post_source(message, source.into(), Post::When)?;
         Ok(Handle::new(self, request, message.context_word()))

@@ -145,7 +145,8 @@ impl StreamSender {
     /// Returns their number.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is no room at all; [`Error::PeerLost`], [`crate::RefusedError`].
+    /// [`Error::WouldBlock`] if there is no room at all; [`Error::PeerLost`],
+    /// [`crate::RefusedError`].
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<usize> {
         let mut accepted = 0;
         while accepted < bytes.len() {
@@ -343,7 +344,8 @@ impl StreamSender {
     /// succeeded. Until then call it again; nothing more can be sent.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] until everything is sent; [`Error::PeerLost`], [`crate::RefusedError`].
+    /// [`Error::WouldBlock`] until everything is sent; [`Error::PeerLost`],
+    /// [`crate::RefusedError`].
     pub fn try_close(&mut self) -> Result<()> {
         if !self.closed {
             self.send_coalesced(Some(Last::Closed))?;
