@@ -109,6 +109,13 @@ impl Common {
         self.broken.get().map_or(Ok(()), |nonsense| Err((*nonsense).into()))
     }
 
+    /// Returns whether a half that goes may tell the peer so. An end that has blamed the peer sends
+    /// nothing that the peer could see before that. After a loss, the peer has one to report: over a
+    /// link that is back, a later store could arrive before that.
+    pub(super) fn may_tell(&self) -> bool {
+        self.is_whole().is_ok() && self.watch.known_grace().is_none()
+    }
+
     /// Time after the connection's end in which the peer's data may still arrive.
     pub(super) const fn grace<G: Ground>() -> Duration {
         if G::IS_SHARED { Duration::ZERO } else { GRACE }

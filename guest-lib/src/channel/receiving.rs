@@ -221,7 +221,7 @@ impl<G: Ground> Drop for Receiving<G> {
     fn drop(&mut self) {
         // A sender that has closed waits for this, too.
         let mut has_woken = false;
-        if !matches!(self.end.get(), Some(Some(_))) && self.common.is_whole().is_ok() {
+        if !matches!(self.end.get(), Some(Some(_))) && self.common.may_tell() {
             self.ring.leave();
             has_woken = self.wake();
         }

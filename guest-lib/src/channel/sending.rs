@@ -262,9 +262,8 @@ impl<G: Ground> Sending<G> {
 
 impl<G: Ground> Drop for Sending<G> {
     fn drop(&mut self) {
-        // An end that has blamed the peer sends nothing that the peer could see before that.
         let mut has_woken = false;
-        if !self.closed && self.common.is_whole().is_ok() {
+        if !self.closed && self.common.may_tell() {
             self.ring.end(ABANDONED);
             has_woken = self.wake();
         }

@@ -367,6 +367,20 @@ fn full_card_that_fails_reports_how_peer_ended() {
 }
 
 #[test]
+fn nothing_is_stored_after_a_loss() {
+    let mut pair = pair();
+    while pair.send(&[1; 1000]).unwrap() {}
+    pair.senders.end();
+    pair.receivers.end();
+    assert!(matches!(pair.sender.wait(1000, None), Err(Error::PeerLost(PeerLoss::Process))));
+    let Pair { sender, receiver, senders_area, receivers_area, .. } = pair;
+    assert!(receiver.peer_ended());
+    drop(sender);
+    drop(receiver);
+    assert_eq!((receivers_area.load(Word::Ended), senders_area.load(Word::Left)), (0, 0));
+}
+
+#[test]
 fn nonsense_ends_channel_and_informs_peer() {
     let mut pair = pair();
     pair.receivers_area.store(Word::Written, 12);

@@ -72,7 +72,9 @@ pub fn is_express(at: &Place) -> Outcome<bool> {
 /// # Errors
 /// Any other end of the channel.
 pub fn hold(at: &Place, opened: impl FnOnce()) -> Outcome<[PeerLoss; 2]> {
-    let channel = cases::open(at, "hold")?;
+    let mut channel = cases::open(at, "hold")?;
+    let held = channel.receiver.recv_timeout(LONG)?.ok_or("closed")?.to_vec()?;
+    assert_eq!(held, b"held", "the server has the channel");
     opened();
     serving::losses(channel)
 }

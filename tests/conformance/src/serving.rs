@@ -1,7 +1,7 @@
 //! The cases, at the end that listens.
 
 use std::io::{Read, Write};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use hamlyn::channel::{Card, Channel, Listener, Options};
@@ -11,7 +11,8 @@ use crate::messages::{receive_all, send_all};
 use crate::{DYING, LARGE, LONG, NAME, Outcome, SHORT, STREAM};
 
 /// Serves all cases until the listener fails. Calls `ready` once peers can connect, and `report`
-/// with a case and what its end here has to say: an error, or for [`crate::hold`] the losses.
+/// with a case and what its end here has to say: an error, or for [`crate::hold`] the losses. Then
+/// all cases have ended.
 ///
 /// # Errors
 /// Those of the listener.
@@ -22,10 +23,18 @@ pub fn serve(
 ) -> Outcome {
     let listener = Listener::bind(card, NAME, Options::for_messages(LARGE))?;
     ready();
+    let mut cases = Vec::new();
     loop {
-        let mut channel = listener.accept()?;
+        let mut channel = match listener.accept() {
+            Ok(channel) => channel,
+            Err(error) => {
+                cases.into_iter().try_for_each(JoinHandle::join).map_err(|_| "a case panicked")?;
+                return Err(error.into());
+            }
+        };
         let report = report.clone();
-        thread::spawn(move || {
+        cases.retain(|case: &JoinHandle<()>| !case.is_finished());
+        cases.push(thread::spawn(move || {
             let case = channel.receiver.recv_timeout(LONG).ok().flatten().and_then(|case| case.to_vec().ok());
             let case = String::from_utf8(case.unwrap_or_default()).unwrap_or_default();
             match answer(&case, channel) {
@@ -33,18 +42,22 @@ pub fn serve(
                 Ok(Some(losses)) => report(&case, &format!("{losses:?}")),
                 Err(error) => report(&case, &error.to_string()),
             }
-        });
+        }));
     }
 }
 
 /// Waits until the peer is lost, and returns how receiver and sender report that.
 pub(crate) fn losses(channel: Channel) -> Outcome<[PeerLoss; 2]> {
     let Channel { mut sender, mut receiver } = channel;
-    let received = match receiver.recv_timeout(LONG) {
-        Err(Error::PeerLost(loss)) => loss,
-        other => return Err(format!("the receiver gets {other:?}").into()),
-    };
     let begun = Instant::now();
+    let received = loop {
+        match receiver.recv_timeout(LONG) {
+            Err(Error::PeerLost(loss)) => break loss,
+            // The other end knows of the loss, and tries its sender.
+            Ok(Some(_)) if begun.elapsed() < LONG => {}
+            other => return Err(format!("the receiver gets {other:?}").into()),
+        }
+    };
     loop {
         match sender.send_timeout(&[0; 1000], LONG) {
             Err(Error::PeerLost(loss)) => return Ok([received, loss]),
@@ -68,10 +81,12 @@ pub fn die(card: &Card) -> Outcome {
 
 /// Runs the server's side of a case. Returns the losses of a channel that is held.
 fn answer(case: &str, channel: Channel) -> Outcome<Option<[PeerLoss; 2]>> {
-    if case == "hold" {
-        return losses(channel).map(Some);
-    }
     let Channel { mut sender, mut receiver } = channel;
+    if case == "hold" {
+        // It may arrive, and the loss still come before this returns.
+        let _ = sender.send(b"held");
+        return losses(Channel { sender, receiver }).map(Some);
+    }
     match case {
         "echo" => {
             while let Some(message) = receiver.recv()? {

@@ -41,11 +41,13 @@ fn loss_is_told(
     let mut holder = lab.vm(0).run(["channel-check", "hold", "1"])?;
     ensure!(holder.answer()? == json!({ "open": true }));
     cause()?;
-    ensure!(holder.answer()? == json!({ "losses": [at_zero, at_zero] }), "host 0");
+    let said = holder.answer()?;
+    ensure!(said == json!({ "losses": [at_zero, at_zero] }), "host 0: {said}");
     if let Some(loss) = at_one {
         let said = server.answer()?;
         ensure!(said == json!({ "case": "hold", "says": format!("[{loss}, {loss}]") }), "host 1: {said}");
-        server.kill(9)?;
+        // It may have ended by itself, with its card.
+        let _ = server.kill(9);
         server.wait()?;
     }
     holder.finish().map(drop)
