@@ -110,8 +110,8 @@ impl Common {
     }
 
     /// Returns whether a half that goes may tell the peer so. An end that has blamed the peer sends
-    /// nothing that the peer could see before that. After a loss, the peer has one to report: over a
-    /// link that is back, a later store could arrive before that.
+    /// nothing that the peer could see before that. After a loss, the peer has one to report: over
+    /// a link that is back, a later store could arrive before that.
     pub(super) fn may_tell(&self) -> bool {
         self.is_whole().is_ok() && self.watch.known_grace().is_none()
     }
