@@ -102,9 +102,9 @@ impl Design {
             let planned = self.pair().unpinned().stream(self.track(what), role, &format!("{more} {laps}"));
             planned.by_root().at(self.name, size)
         };
-        // As small a ring as the message allows, and no larger than a lap: a DART card has
-        // translations of 1024 pages.
-        let capacity = (2 * size + 4096).max(256 << 10);
+        // Room for several messages, but little more than a lap: a DART card has translations of
+        // 1024 pages.
+        let capacity = (16 * size).clamp(256 << 10, PLACES).max(2 * size + 4096);
         let channel = format!("--through card --wait yield --capacity {capacity}");
         [
             stream(&streamed(size), self.stream),
