@@ -91,7 +91,10 @@ static void close_end(struct end *end)
  */
 static struct dart_record next_record(struct end *end)
 {
-	struct pollfd ready = { .fd = must(dart_queue_fd(end->events)), .events = POLLIN };
+	struct pollfd ready[] = {
+		{ .fd = must(dart_queue_fd(end->events)), .events = POLLIN },
+		{ .fd = must(dart_queue_fd(end->exceptions)), .events = POLLIN },
+	};
 	struct dart_record record;
 	int outcome;
 
@@ -100,7 +103,7 @@ static struct dart_record next_record(struct end *end)
 			break;
 		if ((outcome = dart_queue_next(end->events, &record, 0)) != -EAGAIN)
 			break;
-		if (poll(&ready, 1, PATIENCE_MS) == 0)
+		if (poll(ready, 2, PATIENCE_MS) == 0)
 			fail("nothing happens");
 	}
 	must(outcome);

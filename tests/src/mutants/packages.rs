@@ -1,6 +1,6 @@
 //! The packages whose tests can detect a break: the package that contains it, and its dependents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -79,16 +79,24 @@ impl Packages {
         let named =
             |name: &&str, one: &str| if *name == CARDS { one.starts_with(CARDS) } else { one == *name };
         let all = PACKAGES.iter().flat_map(|name| self.0.keys().filter(|one| named(name, one)));
-        let mut all: Vec<&str> = all.map(String::as_str).filter(|name| self.stands_on(name, own)).collect();
+        let mut all: Vec<&str> =
+            all.map(String::as_str).filter(|name| self.below(name).contains(own)).collect();
         all.sort_by_key(|name| *name != own);
         all.into_iter().map(str::to_owned).collect()
     }
 
-    fn stands_on(&self, name: &str, other: &str) -> bool {
-        // A package may depend on itself for its tests.
-        let below =
-            |package: &Package| package.needs.iter().any(|need| need != name && self.stands_on(need, other));
-        name == other || self.0.get(name).is_some_and(below)
+    /// Returns a package and all that it depends on. For its tests it may depend on itself, and on
+    /// packages that depend on it.
+    fn below<'a>(&'a self, name: &'a str) -> BTreeSet<&'a str> {
+        let (mut found, mut left) = (BTreeSet::new(), vec![name]);
+        while let Some(name) = left.pop() {
+            if found.insert(name) {
+                left.extend(
+                    self.0.get(name).iter().flat_map(|package| package.needs.iter().map(String::as_str)),
+                );
+            }
+        }
+        found
     }
 }
 
@@ -118,6 +126,8 @@ mod tests {
         let chassis = packages.that_see("device/card/src/chassis/area.rs");
         assert!(chassis[0] == "hamlyn-card" && chassis[1].starts_with(CARDS), "{chassis:?}");
         assert_eq!(packages.that_see("device/cards/hamlyn/src/receiving/slot.rs")[0], "hamlyn-card-hamlyn");
+        // The library's tests depend on a package that depends on the library.
+        assert_eq!(packages.that_see("device/abi/src/lib.rs").last().unwrap(), "hamlyn-sim");
         // The contract has no tests of its own here.
         let contract = packages.that_see("device/abi/src/family/area.rs");
         assert!(
