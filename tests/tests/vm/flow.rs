@@ -9,6 +9,9 @@ use crate::messages::{ping_pong, transfer};
 use crate::{lab_of, shared, text};
 
 const COUNT: &str = "5000";
+/// A sender and a receiver wait for as long as a card is held, which is until other traffic is
+/// done.
+const PATIENCE: [&str; 2] = ["--timeout", "300"];
 
 /// Runs a sender that never waits against a slow receiver. No message is lost.
 pub(crate) fn backlog(lab: &Lab, from: usize, to: usize) -> Result<()> {
@@ -31,13 +34,15 @@ fn held_up(lab: &Lab, from: usize, to: usize) -> Result<()> {
 
 fn receive(lab: &Lab, to: usize) -> Result<(Run, String)> {
     let receive = ["backlog", "receive", "--count", COUNT, "--size", "4096", "--delay-us", "20"];
+    let receive = [&receive[..], &PATIENCE].concat();
     let mut receiver = lab.vm(to).run(receive)?;
     let ticket = text(&receiver.answer()?, "ticket");
     Ok((receiver, ticket))
 }
 
 fn send(lab: &Lab, from: usize, ticket: &str) -> Result<Run> {
-    lab.vm(from).run(["backlog", "send", "--ticket", ticket, "--count", COUNT, "--size", "4096"])
+    let send = ["backlog", "send", "--ticket", ticket, "--count", COUNT, "--size", "4096"];
+    lab.vm(from).run([&send[..], &PATIENCE].concat())
 }
 
 /// Checks that everything was sent and received. Returns the sender's result.
