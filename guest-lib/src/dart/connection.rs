@@ -25,7 +25,7 @@ use crate::error::{Error, Result, at_most, inside};
 
 /// Size of a page of the card in bytes.
 const PAGE: usize = DART_PAGE_SIZE as usize;
-/// What waits for messages to leave wait for.
+/// What a wait for room reports when it times out.
 const LEAVING: &str = "message that leaves";
 /// The first version of a card with [`DART_SEND_DATA`].
 const WITH_DATA_REGISTER: u32 = 0x0001_0001;

@@ -75,7 +75,7 @@ fn a_batch_larger_than_the_queue_is_divided() {
     let short = Duration::from_millis(1);
     assert!(terminus.send_batch_timeout(&requests, short).unwrap_err().is_timed_out());
     fake.take(10);
-    // The timeout is over when some are sent, and there is no room for the others.
+    // The first ten are sent. The timeout expires before the work queue has room for the others.
     let some = terminus.send_batch_timeout(&requests, short).unwrap();
     assert_eq!(some.len(), 10);
     fake.hold(false);

@@ -66,7 +66,7 @@ fn receive_early(end: &Arc<End>) -> Outcome<usize> {
     tell(end)?;
     let (mut bytes, mut early) = (vec![0; LENGTH], 0);
     for length in MESSAGES {
-        receiver.early().ok_or("there is no early Tripwire")?.wait_timeout(PATIENCE)?;
+        receiver.early().ok_or("the receiver has no early Tripwire")?.wait_timeout(PATIENCE)?;
         early += usize::from(receiver.try_recv()?.is_none());
         tell(end)?;
         let received = receiver.recv_into(&mut bytes)?;

@@ -145,7 +145,7 @@ impl StreamSender {
     /// Returns their number.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is no room at all; [`Error::PeerLost`],
+    /// [`Error::WouldBlock`] if the ring has no room; [`Error::PeerLost`],
     /// [`crate::RefusedError`].
     pub fn try_send(&mut self, bytes: &[u8]) -> Result<usize> {
         let mut accepted = 0;
@@ -277,7 +277,7 @@ impl StreamSender {
     /// Returns the number of bytes sent; continue after them.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] if there is no room at all; [`Error::PastEnd`], [`Error::PeerLost`],
+    /// [`Error::WouldBlock`] if the ring has no room; [`Error::PastEnd`], [`Error::PeerLost`],
     /// [`crate::RefusedError`].
     pub fn try_send_from(&mut self, buffer: &Buffer, part: Range<usize>) -> Result<usize> {
         buffer.part(part.clone())?;
