@@ -90,6 +90,8 @@ void uln_pages_free(struct uln_pages *pages)
 		cond_resched();
 	}
 	pages_uncharge(pages);
+	if (pages->owner)
+		uln_object_put(pages->owner);
 	kvfree(pages->page);
 	kfree(pages);
 }
@@ -156,6 +158,35 @@ struct uln_pages *uln_pages_pin(u64 address, u64 length, enum dma_data_direction
 		pages->held += ret;
 	}
 	return_ptr(pages);
+}
+
+/**
+ * uln_pages_share() - some pages of memory that is pinned and mapped already
+ * @whole: the memory
+ * @owner: the object that has it; the pages hold a reference to it
+ * @offset: first byte
+ * @length: number of bytes; offset + length is at most the length of @whole
+ *
+ * Only lists of their own are made for the pages when they are mapped.
+ *
+ * Return: the pages; -ENOMEM.
+ */
+struct uln_pages *uln_pages_share(const struct uln_pages *whole, struct card_object *owner,
+				  u64 offset, u64 length)
+{
+	struct uln_pages *pages = kzalloc(sizeof(*pages), GFP_KERNEL_ACCOUNT);
+	u64 first = whole->first + offset;
+
+	if (!pages)
+		return ERR_PTR(-ENOMEM);
+	kref_get(&owner->users);
+	pages->whole = whole;
+	pages->owner = owner;
+	pages->skipped = first / ULN_PAGE_SIZE;
+	pages->first = first % ULN_PAGE_SIZE;
+	pages->length = length;
+	pages->count = DIV_ROUND_UP(pages->first + length, ULN_PAGE_SIZE);
+	return pages;
 }
 
 /* Releases pages, and forgets them. */
@@ -290,6 +321,27 @@ void uln_page_unmap(struct uln_card *card, dma_addr_t dma, enum dma_data_directi
 	pages_put_mapping(card);
 }
 
+static __u64 *pages_entry(const struct uln_pages *pages, unsigned long i)
+{
+	return &pages->lists[i / PER_LIST][i % PER_LIST];
+}
+
+/* Lets the card reach page @i; returns its address. */
+static int pages_map_page(struct uln_pages *pages, struct device *dev, unsigned long i,
+			  dma_addr_t *dma)
+{
+	int ret;
+
+	if (pages->whole) {
+		*dma = *pages_entry(pages->whole, pages->skipped + i);
+		return 0;
+	}
+	ret = pages_map_one(dev, pages->page[i], pages->direction, dma);
+	if (!ret)
+		pages->mapped_pages++;
+	return ret;
+}
+
 static int pages_map_list(struct uln_pages *pages, struct device *dev, unsigned long list)
 {
 	unsigned long first = list * PER_LIST, i;
@@ -301,11 +353,10 @@ static int pages_map_list(struct uln_pages *pages, struct device *dev, unsigned 
 		return -ENOMEM;
 	pages->lists[list] = entries;
 	for (i = first; i < min(first + PER_LIST, pages->count); i++) {
-		ret = pages_map_one(dev, pages->page[i], pages->direction, &dma);
+		ret = pages_map_page(pages, dev, i, &dma);
 		if (ret)
 			return ret;
 		entries[i - first] = dma;
-		pages->mapped_pages++;
 	}
 	ret = pages_map_one(dev, virt_to_page(entries), DMA_TO_DEVICE, &dma);
 	if (ret)
@@ -432,11 +483,6 @@ void uln_pages_unmap(struct uln_pages *pages)
 	pages->mapped_directory = false;
 	pages_put_mapping(pages->card);
 	pages->card = NULL;
-}
-
-static __u64 *pages_entry(struct uln_pages *pages, unsigned long i)
-{
-	return &pages->lists[i / PER_LIST][i % PER_LIST];
 }
 
 /*

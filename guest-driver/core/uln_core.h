@@ -379,6 +379,13 @@ struct uln_pages {
 	enum dma_data_direction direction;
 	u64 length;
 	u32 first;
+	/*
+	 * Set if these are some of the pages of @whole, from page @skipped on: those are pinned and
+	 * mapped already, and stay so while a reference to @owner is held.
+	 */
+	const struct uln_pages *whole;
+	struct card_object *owner;
+	unsigned long skipped;
 
 	/* The card that can reach the pages. */
 	struct uln_card *card;
@@ -604,6 +611,8 @@ u32 uln_fifo_take(struct uln_card *card, struct uln_fifo *fifo, u32 taken_regist
 
 /* pages.c */
 struct uln_pages *uln_pages_pin(u64 address, u64 length, enum dma_data_direction direction);
+struct uln_pages *uln_pages_share(const struct uln_pages *whole, struct card_object *owner,
+				  u64 offset, u64 length);
 struct uln_pages *uln_pages_alloc(struct uln_file *file, u64 length);
 int uln_pages_make(struct uln_file *file, u64 length, struct uln_pages **made);
 int uln_page_map(struct uln_card *card, struct page *page, enum dma_data_direction direction,

@@ -16,8 +16,14 @@ enum {
 	HAMLYN_QUEUES = HAMLYN_SHARE_QUEUES,
 };
 
-/* Kinds of objects, slots before the queues that they name. */
-enum { HAMLYN_KIND_SLOT, HAMLYN_KIND_TERMINUS, HAMLYN_KIND_QUEUE, HAMLYN_KIND_EXPRESS };
+/* Kinds of objects: slots before the queues that they name, both before registrations. */
+enum {
+	HAMLYN_KIND_SLOT,
+	HAMLYN_KIND_TERMINUS,
+	HAMLYN_KIND_QUEUE,
+	HAMLYN_KIND_REGISTRATION,
+	HAMLYN_KIND_EXPRESS,
+};
 
 struct hamlyn_parts {
 	struct uln_card card;
@@ -44,6 +50,7 @@ struct hamlyn_parts {
 	struct xarray termini;
 	struct xarray slots;
 	struct xarray queues;
+	struct xarray registrations;
 	/* The driver's own objects, for messages to other hosts' drivers (wellknown.c). */
 	struct hamlyn_wellknown *wellknown;
 };
@@ -77,6 +84,13 @@ struct hamlyn_slot {
 	struct hamlyn_queue *queue;
 	struct uln_pages *area;
 	struct uln_pages *metadata;
+};
+
+struct hamlyn_registration {
+	struct card_object object;
+	/* Where the memory begins in the process that registered it. */
+	u64 address;
+	struct uln_pages *pages;
 };
 
 struct hamlyn_queue {
@@ -126,6 +140,14 @@ bool hamlyn_post(struct hamlyn_terminus *terminus, const struct hamlyn_request *
 int hamlyn_terminus_mmap(struct card_object *object, struct vm_area_struct *vma, u64 offset,
 			 u64 size);
 resource_size_t hamlyn_terminus_place(const struct card_object *object, u64 offset);
+
+/* registration.c */
+extern const struct card_kind hamlyn_registration_kind;
+int hamlyn_registration_create(struct uln_file *file, void *argument);
+int hamlyn_registration_destroy(struct uln_file *file, void *argument);
+void hamlyn_registration_undo(struct uln_file *file, void *argument);
+struct uln_pages *hamlyn_memory_pin(struct uln_file *file, u32 index, u64 address, u64 length,
+				    enum dma_data_direction direction);
 
 /* slot.c */
 extern const struct card_kind hamlyn_slot_kind;

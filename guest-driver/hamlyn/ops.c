@@ -23,6 +23,7 @@ static void ops_init(struct uln_card *card)
 	xa_init_flags(&parts->termini, XA_FLAGS_ALLOC);
 	xa_init_flags(&parts->slots, XA_FLAGS_ALLOC);
 	xa_init_flags(&parts->queues, XA_FLAGS_ALLOC);
+	xa_init_flags(&parts->registrations, XA_FLAGS_ALLOC1);
 }
 
 static void ops_free(struct uln_card *card)
@@ -32,6 +33,7 @@ static void ops_free(struct uln_card *card)
 	xa_destroy(&parts->termini);
 	xa_destroy(&parts->slots);
 	xa_destroy(&parts->queues);
+	xa_destroy(&parts->registrations);
 	hamlyn_wellknown_free(card);
 }
 
@@ -117,7 +119,7 @@ static void ops_query(const struct uln_card *card, struct uln_query *query)
 {
 	struct hamlyn_sram_query *sram = (struct hamlyn_sram_query *)query->card;
 
-	query->capabilities |= HAMLYN_CAPABILITY_COMPLETIONS;
+	query->capabilities |= HAMLYN_CAPABILITY_COMPLETIONS | HAMLYN_CAPABILITY_REGISTRATIONS;
 	if (sram->room) {
 		sram->free = readl(card->registers + HAMLYN_REG_SRAM_FREE);
 		sram->longest = readl(card->registers + HAMLYN_REG_SRAM_LONGEST);
@@ -184,12 +186,16 @@ static const struct card_call calls[] = {
 	{ HAMLYN_IOC_QUEUE_ARM, true, hamlyn_queue_arm },
 	{ HAMLYN_IOC_SLOT_CREATE, true, hamlyn_slot_create, hamlyn_slot_undo },
 	{ HAMLYN_IOC_SLOT_DESTROY, false, hamlyn_slot_destroy },
+	{ HAMLYN_IOC_REGISTRATION_CREATE, true, hamlyn_registration_create,
+	  hamlyn_registration_undo },
+	{ HAMLYN_IOC_REGISTRATION_DESTROY, false, hamlyn_registration_destroy },
 };
 
 static const struct card_kind * const kinds[] = {
 	[HAMLYN_KIND_SLOT] = &hamlyn_slot_kind,
 	[HAMLYN_KIND_TERMINUS] = &hamlyn_terminus_kind,
 	[HAMLYN_KIND_QUEUE] = &hamlyn_queue_kind,
+	[HAMLYN_KIND_REGISTRATION] = &hamlyn_registration_kind,
 	[HAMLYN_KIND_EXPRESS] = &uln_express_kind,
 };
 static_assert(ARRAY_SIZE(kinds) <= ULN_CARD_KINDS);

@@ -6,7 +6,7 @@
 
 static int slot_check(const struct hamlyn_slot_create *create)
 {
-	if (create->slot || create->key ||
+	if (create->slot || create->key || create->reserved0 ||
 	    memchr_inv(create->reserved, 0, sizeof(create->reserved)))
 		return -EINVAL;
 	if (create->mode > HAMLYN_MODE_PARANOID_ONE_SHOT || create->flags & ~HAMLYN_SLOT_FLAGS)
@@ -43,7 +43,8 @@ static struct hamlyn_slot *slot_pin(struct uln_file *file,
 	if (!slot)
 		return ERR_PTR(-ENOMEM);
 	uln_object_init(&slot->object, file, &hamlyn_slot_kind);
-	pages = uln_pages_pin(create->area_address, create->area_length, DMA_BIDIRECTIONAL);
+	pages = hamlyn_memory_pin(file, create->registration, create->area_address,
+				  create->area_length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(pages))
 		return ERR_CAST(pages);
 	slot->area = pages;

@@ -324,7 +324,8 @@ int hamlyn_send_buffer_set(struct uln_file *file, void *argument)
 	if (buffer->reserved || buffer->tag >= HAMLYN_SEND_BUFFERS)
 		return -EINVAL;
 	tag = array_index_nospec(buffer->tag, HAMLYN_SEND_BUFFERS);
-	pages = uln_pages_pin(buffer->address, buffer->length, DMA_TO_DEVICE);
+	pages = hamlyn_memory_pin(file, buffer->registration, buffer->address, buffer->length,
+				  DMA_TO_DEVICE);
 	if (IS_ERR(pages))
 		return PTR_ERR(pages);
 	ret = uln_pages_map(pages, card);
@@ -357,7 +358,7 @@ int hamlyn_send_buffer_clear(struct uln_file *file, void *argument)
 	struct hamlyn_terminus *terminus;
 	u32 tag;
 
-	if (buffer->reserved || buffer->address || buffer->length ||
+	if (buffer->registration || buffer->reserved || buffer->address || buffer->length ||
 	    buffer->tag >= HAMLYN_SEND_BUFFERS)
 		return -EINVAL;
 	tag = array_index_nospec(buffer->tag, HAMLYN_SEND_BUFFERS);

@@ -78,8 +78,24 @@
  */
 #define HAMLYN_IOC_TERMINUS_ARM _IOWR('H', 23, struct hamlyn_terminus_wait)
 
+/*
+ * Registers a piece of the caller's memory: it is pinned and counted once, for all slots and send
+ * buffers that name the registration. Argument: hamlyn_registration_create. Fails with ENOTTY
+ * without HAMLYN_CAPABILITY_REGISTRATIONS.
+ */
+#define HAMLYN_IOC_REGISTRATION_CREATE _IOWR('H', 30, struct hamlyn_registration_create)
+
+/*
+ * Destroys a registration. Argument: uln_object. Fails with EBUSY while a slot or send buffer
+ * uses it.
+ */
+#define HAMLYN_IOC_REGISTRATION_DESTROY _IOWR('H', 31, struct uln_object)
+
 /* uln_query.capabilities: sleeping until requests are completed. */
 #define HAMLYN_CAPABILITY_COMPLETIONS 4ULL
+
+/* uln_query.capabilities: memory that slots and send buffers share. */
+#define HAMLYN_CAPABILITY_REGISTRATIONS 64ULL
 
 /*
  * What a Hamlyn card reports about its memory: the card's part of uln_query. All zero if the
@@ -133,6 +149,23 @@ struct hamlyn_terminus_create {
 	__u64 reserved[4];
 };
 
+/* Memory that slots and send buffers share. */
+struct hamlyn_registration_create {
+	/* In: address of the memory in the caller's address space; any alignment. */
+	__u64 address;
+	/*
+	 * In: bytes, 1 to 1 GiB minus the offset in the first page. The pages are pinned, and
+	 * counted against RLIMIT_MEMLOCK.
+	 */
+	__u64 length;
+	/* Out: its number, which is not 0. */
+	__u32 registration;
+	/* Zero. */
+	__u32 reserved0;
+	/* Zero. */
+	__u64 reserved1;
+};
+
 /* A send buffer of a terminus. */
 struct hamlyn_send_buffer {
 	/* In: the terminus. */
@@ -143,8 +176,10 @@ struct hamlyn_send_buffer {
 	__u64 address;
 	/* In: bytes, 1 to 1 GiB. The pages are pinned, and counted against RLIMIT_MEMLOCK. */
 	__u64 length;
+	/* In: a registration of this file that has all these bytes, as for a slot, or 0. */
+	__u32 registration;
 	/* Zero. */
-	__u64 reserved;
+	__u32 reserved;
 };
 
 /* A new notification queue, in the driver's own memory (counted against RLIMIT_MEMLOCK). */
@@ -224,8 +259,16 @@ struct hamlyn_slot_create {
 	__u32 slot;
 	/* Out: its protection key, from the kernel's random source. */
 	__u64 key;
+	/*
+	 * In: a registration of this file that has all bytes of the message area, or 0: the driver
+	 * pins and counts them for this slot alone. Fails with ENOENT if there is none of this
+	 * number, with EFAULT if the area is not all in it.
+	 */
+	__u32 registration;
 	/* Zero. */
-	__u64 reserved[5];
+	__u32 reserved0;
+	/* Zero. */
+	__u64 reserved[4];
 };
 
 #endif /* _HAMLYN_UAPI_H */

@@ -226,7 +226,7 @@ fn object(index: u32) -> UlnObject {
 
 fn send_buffer(terminus: u32, tag: u32, memory: &Mapping) -> HamlynSendBuffer {
     let (address, length) = (memory.address(), memory.length() as u64);
-    HamlynSendBuffer { terminus, tag, address, length, reserved: 0 }
+    HamlynSendBuffer { terminus, tag, address, length, ..Default::default() }
 }
 
 fn slot(queue: u32, memory: &Mapping) -> HamlynSlotCreate {

@@ -1,12 +1,13 @@
 //! A long message by DMA, gathered from several send buffers (section 2.3); the receiver verifies
-//! every byte. With `--own`, both programs use vectors of their own as memory.
+//! every byte. The send buffers are parts of one registered area, or with `--own` vectors of the
+//! program's own.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
-use hamlyn::{Message, MessageArea, Piece, SendBuffer, Slot, Terminus, Ticket};
+use hamlyn::{Message, MessageArea, Piece, Slot, Ticket};
 use hamlyn_examples as common;
 use serde_json::json;
 
@@ -107,11 +108,18 @@ fn send(options: &Options, ticket: &Ticket, bytes: usize, seed: u64, buffers: us
     let card = options.card.open()?;
     let terminus = card.create_terminus()?;
     let share = bytes.div_ceil(buffers);
+    let area = card.create_area(bytes)?;
+    card.register(&area)?;
     let mut filled = Vec::new();
     for offset in (0..bytes).step_by(share) {
         let mut data = vec![0; share.min(bytes - offset)];
         common::fill_pattern(seed, offset, &mut data);
-        filled.push(if options.own { terminus.lend(data)? } else { copied_in(&terminus, &data)? });
+        filled.push(if options.own {
+            terminus.lend(data)?
+        } else {
+            area.write(offset, &data)?;
+            terminus.create_send_buffer_in(&area, offset..offset + data.len())?
+        });
     }
     let pieces: Vec<Piece<'_>> =
         filled.iter().map(|buffer| buffer.piece(0, buffer.len())).collect::<hamlyn::Result<_>>()?;
@@ -122,10 +130,4 @@ fn send(options: &Options, ticket: &Ticket, bytes: usize, seed: u64, buffers: us
     let time = start.elapsed();
     let rate = bytes as f64 / 1e6 / time.as_secs_f64();
     print(&json!({ "sent": bytes, "ns": time.as_nanos() as u64, "mb_per_s": (rate * 10.0).round() / 10.0 }))
-}
-
-fn copied_in(terminus: &Terminus, data: &[u8]) -> Outcome<SendBuffer> {
-    let mut buffer = terminus.create_send_buffer(data.len())?;
-    buffer.write(0, data)?;
-    Ok(buffer)
 }

@@ -38,6 +38,8 @@ const CALLS: &[(u64, u32, u32)] = &[
     (16, 0xc010_481b, ULN_IOC_EXPRESS_DESTROY),
     (16, 0xc040_481c, ULN_IOC_EXPRESS_QUERY),
     (32, 0xc010_481d, ULN_IOC_OBJECT_FILE),
+    (64, 0xc020_481e, HAMLYN_IOC_REGISTRATION_CREATE),
+    (64, 0xc010_481f, HAMLYN_IOC_REGISTRATION_DESTROY),
 ];
 
 #[test]
@@ -53,8 +55,9 @@ fn call_numbers_are_unchanged() {
         ULN_CAPABILITY_QUESTIONS,
         ULN_CAPABILITY_EXPRESS,
         ULN_CAPABILITY_OBJECT_FILES,
+        HAMLYN_CAPABILITY_REGISTRATIONS,
     ];
-    assert_eq!(additions, [1, 2, 4, 8, 16, 32]);
+    assert_eq!(additions, [1, 2, 4, 8, 16, 32, 64]);
     assert_eq!(ULN_UAPI_VERSION >> 16, 2, "another major version need not take these");
 }
 
@@ -103,6 +106,10 @@ fn layouts_of_additions_are_unchanged() {
     built!(HamlynTerminusWait 32 { terminus 0, completed 4, ready 8, timeout_ns 16, });
     // Questions, and the switch's ports, in a word that was zero before.
     built!(UlnQuery 128 { ports 48, });
+    // Registrations, in words that were zero before.
+    built!(HamlynRegistrationCreate 32 { address 0, length 8, registration 16, });
+    built!(HamlynSendBuffer 32 { registration 24, });
+    built!(HamlynSlotCreate 96 { registration 56, });
     // Express memory.
     built!(UlnExpressCreate 64 { host 0, number 4, length 8, key 16, offset 24, });
     built!(UlnExpressMap 64 { host 0, area 4, key 8, number 16, length 24, offset 32, });

@@ -45,6 +45,13 @@ fn hamlyn_area_create(card: &hamlyn_card, memory: *mut c_void, length: usize, ar
     }))
 }
 
+/// Registers an area: its pages are pinned, and counted against the limit on locked memory, once
+/// for all slots and send buffers that are created over it from now on. Otherwise, each of them
+/// pins and counts its own. Has no effect if the area is registered already.
+fn hamlyn_area_register(card: &hamlyn_card, area: &hamlyn_area) {
+    card.0.register(&area.0)?
+}
+
 /// Releases an area. NULL is a no-op.
 fn hamlyn_area_destroy(area: Box<hamlyn_area>);
 }

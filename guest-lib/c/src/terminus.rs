@@ -10,6 +10,7 @@ use std::time::Duration;
 use hamlyn::protocol::barrier::{Barrier, Entrance};
 use hamlyn::{FetchOp, Handle, Message, Piece, SendBuffer, Share, Source, Statistic, Terminus};
 
+use crate::area::hamlyn_area;
 use crate::call::{Failure, retry, unused, waited};
 use crate::card::hamlyn_card;
 use crate::exported::{Out, exported};
@@ -287,6 +288,19 @@ fn hamlyn_send_buffer_create(
         Some(mapping) => terminus.lend_mapping(mapping)?,
         None => terminus.create_send_buffer(length)?,
     }))
+}
+
+/// Makes a send buffer of `length` bytes of an area, from `start` on: what has arrived there is
+/// sent on without a copy. If the area is registered, its pages are shared (hamlyn_area_register).
+fn hamlyn_send_buffer_create_in(
+    terminus: &hamlyn_terminus,
+    area: &hamlyn_area,
+    start: usize,
+    length: usize,
+    buffer: Out<Box<hamlyn_send_buffer>>,
+) {
+    let range = start..start.saturating_add(length);
+    buffer.store(hamlyn_send_buffer(terminus.terminus.create_send_buffer_in(&area.0, range)?))
 }
 
 /// Takes a send buffer from the card immediately. The card refuses what it has not gathered yet.

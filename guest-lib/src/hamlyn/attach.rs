@@ -105,13 +105,31 @@ pub trait Attachment: CardAttachment {
         Err(Error::Unsupported(NO_COMPLETIONS))
     }
 
-    /// Registers a piece of `memory` as a send buffer.
+    /// Registers memory: its pages are pinned and counted once, for all slots and send buffers
+    /// that name the registration. Returns its number, or 0 if the card has all memory of its
+    /// users anyway, so that there is nothing to share.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`]; [`crate::Error::Unsupported`] if the driver cannot do this.
+    fn register(&self, _memory: &Memory) -> Result<u32> {
+        Ok(0)
+    }
+
+    /// Ends a registration that no slot and no send buffer uses.
+    ///
+    /// # Errors
+    /// [`crate::Error::System`].
+    fn deregister(&self, _registration: u32) -> Result<()> {
+        Ok(())
+    }
+
+    /// Sets a piece of `memory` as a send buffer.
     ///
     /// # Errors
     /// [`crate::Error::System`].
     fn set_send_buffer(&self, buffer: HamlynSendBuffer, memory: &Memory) -> Result<()>;
 
-    /// Deregisters a send buffer.
+    /// Clears a send buffer.
     ///
     /// # Errors
     /// [`crate::Error::System`].
@@ -167,5 +185,7 @@ pub trait Attachment: CardAttachment {
     fn destroy_slot(&self, slot: u32) -> Result<()>;
 }
 
+pub(crate) const NO_REGISTRATIONS: &str =
+    "this driver pins memory for each slot and each send buffer; it has no registrations";
 pub(crate) const NO_COMPLETIONS: &str =
     "this driver or card cannot wake a process when its requests are finished";

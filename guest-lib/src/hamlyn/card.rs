@@ -172,6 +172,19 @@ impl Card {
         }
     }
 
+    /// Registers an area: its pages are pinned, and counted against the limit on locked memory,
+    /// once for all slots and send buffers that are created over it from now on, and until the last
+    /// of them and of the area's clones is dropped. Otherwise, each slot and send buffer pins and
+    /// counts its own. Has no effect if the area is registered already, or if the card was opened
+    /// by its socket (it has all memory of its users anyway).
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if the limit is too low, [`Error::Unsupported`] if the driver is too old,
+    /// [`Error::System`].
+    pub fn register(&self, area: &MessageArea) -> Result<()> {
+        area.register(self.attachment())
+    }
+
     /// Starts building a slot over an area of this card.
     #[must_use]
     pub fn slot<'a>(&'a self, area: &'a MessageArea) -> SlotBuilder<'a> {

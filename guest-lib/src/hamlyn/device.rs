@@ -11,7 +11,8 @@ use hamlyn_abi::hamlyn::uapi::HamlynSramQuery;
 use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
 use hamlyn_abi::uapi::{
     HAMLYN_SHARE_QUEUES, HAMLYN_SHARE_SLOTS, HAMLYN_SHARE_TERMINI, HamlynQueueCreate, HamlynQueueWait,
-    HamlynSendBuffer, HamlynSlotCreate, HamlynTerminusCreate, HamlynTerminusWait, UlnObject, UlnQuery,
+    HamlynRegistrationCreate, HamlynSendBuffer, HamlynSlotCreate, HamlynTerminusCreate, HamlynTerminusWait,
+    UlnObject, UlnQuery,
 };
 use hamlyn_sys::Access;
 use hamlyn_sys::hamlyn::window::{QueueEntries, StatusWords, Window};
@@ -23,7 +24,9 @@ use crate::core::doorbell::MappedDoorbell;
 use crate::core::memory::Memory;
 use crate::core::model::{Model, Shared};
 use crate::error::{Error, Result};
-use crate::hamlyn::attach::{Attachment, NO_COMPLETIONS, QueueParts, QueueWait, TerminusParts};
+use crate::hamlyn::attach::{
+    Attachment, NO_COMPLETIONS, NO_REGISTRATIONS, QueueParts, QueueWait, TerminusParts,
+};
 
 /// Bytes of the page that starts with a terminus' status words.
 const STATUS_PAGE: usize = 4096;
@@ -86,12 +89,13 @@ fn create_error(node: &DeviceAttachment, action: String, kind: u32) -> impl FnOn
 }
 
 /// An older driver does not know the call.
-fn completion_error(
+fn call_error(
     node: &DeviceAttachment,
+    missing: &'static str,
     action: impl std::fmt::Display,
 ) -> impl FnOnce(io::Error) -> Error {
     move |error| match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::NOTTY) => Error::Unsupported(NO_COMPLETIONS),
+        Some(Errno::NOTTY) => Error::Unsupported(missing),
         _ => node.error(action)(error),
     }
 }
@@ -143,19 +147,37 @@ impl Attachment for DeviceAttachment {
         match self.device().terminus_wait(&mut wait) {
             Ok(()) => Ok(()),
             Err(error) if is(&error, Errno::TIMEDOUT) || is(&error, Errno::INTR) => Ok(()),
-            Err(error) => Err(completion_error(self, format!("wait for terminus {terminus}"))(error)),
+            Err(error) => {
+                Err(call_error(self, NO_COMPLETIONS, format!("wait for terminus {terminus}"))(error))
+            }
         }
     }
 
     fn arm_terminus(&self, terminus: u32, completed: u32) -> Result<bool> {
         let mut wait = HamlynTerminusWait { terminus, completed, ..Default::default() };
         let action = format!("arm terminus {terminus}");
-        self.device().terminus_arm(&mut wait).map_err(completion_error(self, action))?;
+        self.device().terminus_arm(&mut wait).map_err(call_error(self, NO_COMPLETIONS, action))?;
         Ok(wait.ready != 0)
     }
 
     fn terminus_file(&self, _terminus: u32) -> Result<QueueFile<'_>> {
         Ok(self.file())
+    }
+
+    fn register(&self, memory: &Memory) -> Result<u32> {
+        let (address, length) = (memory.card_address(), memory.len() as u64);
+        let mut created = HamlynRegistrationCreate { address, length, ..Default::default() };
+        let action = format!("register memory ({length} bytes)");
+        let other = call_error(self, NO_REGISTRATIONS, action.clone());
+        let registered = self.device().registration_create(&mut created, memory.mapping());
+        registered.map_err(self.memory_error(length, action, other))?;
+        Ok(created.registration)
+    }
+
+    fn deregister(&self, registration: u32) -> Result<()> {
+        let mut object = UlnObject { index: registration, ..UlnObject::default() };
+        let action = format!("end registration {registration}");
+        self.device().registration_destroy(&mut object).map_err(self.error(action))
     }
 
     fn set_send_buffer(&self, mut buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
@@ -266,6 +288,8 @@ mod tests {
         let old = DeviceAttachment::unchecked(Path::new("/dev/null")).unwrap();
         assert!(matches!(old.wait_terminus(0, 1, None), Err(Error::Unsupported(_))));
         assert!(matches!(old.arm_terminus(0, 1), Err(Error::Unsupported(_))));
+        let memory = Memory::anonymous(1).unwrap();
+        assert!(matches!(old.register(&memory), Err(Error::Unsupported(_))));
         assert!(matches!(old.ask(1, "name"), Err(Error::Unsupported(_))));
         // Calls that every driver has are never missing: this file is not a card's node.
         let none = DeviceAttachment::open(Path::new("/dev/null")).unwrap_err();

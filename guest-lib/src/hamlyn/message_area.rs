@@ -1,10 +1,11 @@
 //! Message areas: memory that messages are deposited in (section 2.2).
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, OnceLock};
 
 use crate::core::memory::Memory;
 use crate::error::{GivenBack, Result};
+use crate::hamlyn::attach::Attachment;
 
 /// A contiguous region of this process' memory. Several slots may refer to the same area (section
 /// 2.2).
@@ -12,24 +13,45 @@ use crate::error::{GivenBack, Result};
 /// Cheap to clone: all clones share the same memory. It stays while a clone or a slot is left.
 #[derive(Debug, Clone)]
 pub struct MessageArea {
-    memory: Arc<Memory>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    // Declared first: the driver must release the memory before it is freed.
+    registration: OnceLock<Registration>,
+    memory: Memory,
+}
+
+/// Memory that a card's driver has pinned for all objects over it.
+#[derive(Debug)]
+struct Registration {
+    attachment: Arc<dyn Attachment>,
+    number: u32,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // Fails if the card is gone; then the driver has released the memory.
+        let _ = self.attachment.deregister(self.number);
+    }
 }
 
 impl MessageArea {
     pub(crate) fn new(memory: Memory) -> Self {
-        Self { memory: Arc::new(memory) }
+        Self { inner: Arc::new(Inner { registration: OnceLock::new(), memory }) }
     }
 
     /// Returns the size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.memory.len()
+        self.memory().len()
     }
 
     /// Always returns false: an area has at least one byte.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.memory.is_empty()
+        self.memory().is_empty()
     }
 
     /// Copies received bytes out, starting at `offset`.
@@ -40,7 +62,7 @@ impl MessageArea {
     /// # Errors
     /// [`crate::Error::PastEnd`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        self.memory.read(offset, to)
+        self.memory().read(offset, to)
     }
 
     /// Writes bytes, starting at `offset`.
@@ -48,7 +70,7 @@ impl MessageArea {
     /// # Errors
     /// [`crate::Error::PastEnd`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
-        self.memory.write(offset, from)
+        self.memory().write(offset, from)
     }
 
     /// Returns `length` bytes in place, starting at `offset`, without copying. The card may write
@@ -58,7 +80,7 @@ impl MessageArea {
     /// # Errors
     /// [`crate::Error::PastEnd`].
     pub fn cells(&self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
-        self.memory.cells(offset, length)
+        self.memory().cells(offset, length)
     }
 
     /// Gives back the memory that was passed to [`crate::Card::lend`], with what has arrived in it.
@@ -68,10 +90,11 @@ impl MessageArea {
     /// [`crate::Error::Invalid`], with the area, while a slot, a receiver or another clone has it,
     /// or if the type is another one.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
-        let memory = Arc::try_unwrap(self.memory).map_err(|memory| {
+        let Inner { registration, memory } = Arc::try_unwrap(self.inner).map_err(|inner| {
             let error = crate::Error::Invalid("a slot, a receiver or a clone still has the message area");
-            GivenBack::new(error, Self { memory })
+            GivenBack::new(error, Self { inner })
         })?;
+        drop(registration);
         memory.take_back().map_err(|failed| GivenBack::new(failed.error, Self::new(failed.back)))
     }
 
@@ -79,10 +102,45 @@ impl MessageArea {
     /// calls.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
-        self.memory.mapping().address() as usize as *const u8
+        self.memory().mapping().address() as usize as *const u8
     }
 
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
-        &self.memory
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.inner.memory
+    }
+
+    /// Pins the memory for all slots and send buffers over it ([`crate::Card::register`]).
+    pub(crate) fn register(&self, attachment: &Arc<dyn Attachment>) -> Result<()> {
+        if self.inner.registration.get().is_none() {
+            let number = attachment.register(self.memory())?;
+            let registration = Registration { attachment: attachment.clone(), number };
+            // If another thread was faster, its registration stays, and this one ends.
+            let _ = self.inner.registration.set(registration);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the registration at this card, or 0 if there is none.
+    pub(crate) fn registration_at(&self, attachment: &Arc<dyn Attachment>) -> u32 {
+        let registration = self.inner.registration.get();
+        registration
+            .filter(|found| Arc::ptr_eq(&found.attachment, attachment))
+            .map_or(0, |found| found.number)
+    }
+
+    /// Returns the value of a failed loan, or of an area that has no other user.
+    pub(crate) fn returned<T: 'static>(self) -> T {
+        match self.take_back() {
+            Ok(value) => value,
+            Err(failed) => unreachable!("{}", failed.error),
+        }
+    }
+
+    /// Returns whether [`MessageArea::take_back`] would succeed.
+    pub(crate) fn may_take_back<T: 'static>(&self) -> Result<()> {
+        if Arc::strong_count(&self.inner) > 1 {
+            return Err(crate::Error::Invalid("a slot, a receiver or a clone still has the message area"));
+        }
+        self.memory().may_take_back::<T>()
     }
 }

@@ -1,5 +1,6 @@
 //! Send buffers: memory that a terminus gathers from by DMA (section 2.3).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
@@ -7,50 +8,55 @@ use hamlyn_abi::hamlyn::request::HamlynGather;
 use hamlyn_abi::uapi::HamlynSendBuffer;
 use hamlyn_sys::Mapping;
 
-use crate::core::lend;
-use crate::core::memory::Memory;
 use crate::error::{GivenBack, Result, inside};
+use crate::hamlyn::message_area::MessageArea;
 use crate::hamlyn::terminus::inner::TerminusInner;
 
 /// One of a terminus' eight send buffers.
 ///
-/// The memory is the library's, or the application's own ([`crate::Terminus::lend`]). While a
+/// The memory is the library's, the application's own ([`crate::Terminus::lend`]), or part of a
+/// message area ([`crate::Terminus::create_send_buffer_in`]). While a
 /// request that gathers from some of its bytes is in flight, those bytes cannot be changed. If the
-/// buffer is dropped while such a request is in flight, it is deregistered from the card. The card
+/// buffer is dropped while such a request is in flight, it is taken from the card. The card
 /// then refuses what it has not gathered yet.
 #[derive(Debug)]
 pub struct SendBuffer {
     // Declared first: the card must release the memory before it is freed.
-    registration: Registration,
-    memory: Memory,
+    setting: Setting,
+    area: MessageArea,
+    start: usize,
+    length: usize,
 }
 
-/// The registration of a memory under a tag of a terminus.
+/// A tag of a terminus that the card has memory for.
 #[derive(Debug)]
-struct Registration {
+struct Setting {
     terminus: Arc<TerminusInner>,
     tag: u32,
 }
 
 impl SendBuffer {
-    /// Registers this memory with the terminus, for gathering.
+    /// Sets a range of this area as a send buffer of the terminus. It must be within the area.
     pub(crate) fn create(
         terminus: &Arc<TerminusInner>,
         tag: u32,
-        memory: Memory,
-    ) -> Result<Self, GivenBack<Memory>> {
+        area: MessageArea,
+        range: Range<usize>,
+    ) -> Result<Self, GivenBack<MessageArea>> {
+        let (start, length) = (range.start, range.len());
         let buffer = HamlynSendBuffer {
             terminus: terminus.number(),
             tag,
-            address: memory.card_address(),
-            length: memory.len() as u64,
+            address: area.memory().card_address() + start as u64,
+            length: length as u64,
+            registration: area.registration_at(terminus.attachment()),
             reserved: 0,
         };
-        match terminus.attachment().set_send_buffer(buffer, &memory) {
-            Ok(()) => Ok(Self { registration: Registration { terminus: terminus.clone(), tag }, memory }),
+        match terminus.attachment().set_send_buffer(buffer, area.memory()) {
+            Ok(()) => Ok(Self { setting: Setting { terminus: terminus.clone(), tag }, area, start, length }),
             Err(error) => {
                 terminus.return_tag(tag);
-                Err(GivenBack::new(error, memory))
+                Err(GivenBack::new(error, area))
             }
         }
     }
@@ -61,11 +67,11 @@ impl SendBuffer {
     /// [`crate::InFlightError`] while the card may still gather from it,
     /// [`crate::Error::Invalid`] if the type is another one. On error the buffer is given back.
     pub fn take_back<T: 'static>(self) -> Result<T, GivenBack<Self>> {
-        match self.memory.may_take_back::<T>().and_then(|()| self.check_idle(0, self.len())) {
+        match self.area.may_take_back::<T>().and_then(|()| self.check_idle(0, self.len())) {
             Ok(()) => {
-                let Self { registration, memory } = self;
-                drop(registration);
-                Ok(lend::returned(memory))
+                let Self { setting, area, .. } = self;
+                drop(setting);
+                Ok(area.returned())
             }
             Err(error) => Err(GivenBack::new(error, self)),
         }
@@ -84,53 +90,53 @@ impl SendBuffer {
     /// Like [`SendBuffer::cells`], for callers that have divided the buffer among themselves.
     pub(crate) fn cells_of(&self, offset: usize, length: usize) -> Result<&[AtomicU8]> {
         self.check_idle(offset, length)?;
-        self.memory.cells(offset, length)
+        self.area.cells(self.start + offset, length)
     }
 
     /// Returns the address in this process' memory. Only for languages that cannot use the other
     /// calls.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
-        self.memory.mapping().address() as usize as *const u8
+        self.area.as_ptr().wrapping_add(self.start)
     }
 
     pub(crate) fn mapping(&self) -> &Arc<Mapping> {
-        self.memory.mapping()
+        self.area.memory().mapping()
     }
 
     /// Returns true if this is the application's own memory.
     pub(crate) fn is_lent(&self) -> bool {
-        self.memory.mapping().is_lent()
+        self.area.memory().mapping().is_lent()
     }
 
     /// Returns true if the memory belongs to a value of this type.
     pub(crate) fn is_over<T: 'static>(&self) -> bool {
-        self.memory.mapping().is_over::<T>()
+        self.area.memory().mapping().is_over::<T>()
     }
 
     /// Fails if the card may still gather from any of these bytes.
     pub(crate) fn check_idle(&self, offset: usize, length: usize) -> Result<()> {
         inside("send buffer", offset as u64, length as u64, self.len() as u64)?;
-        let state = self.registration.terminus.observe();
+        let state = self.setting.terminus.observe();
         state.uses.check(self.tag(), offset as u64, length as u64)
     }
 
     /// Returns the tag, 0 to 7.
     #[must_use]
     pub fn tag(&self) -> u32 {
-        self.registration.tag
+        self.setting.tag
     }
 
     /// Returns the size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.memory.len()
+        self.length
     }
 
     /// Always returns false: a send buffer has at least one byte.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.memory.is_empty()
+        self.length == 0
     }
 
     /// Copies bytes in, starting at `offset`.
@@ -145,7 +151,7 @@ impl SendBuffer {
     /// Like [`SendBuffer::write`], for callers that have divided the buffer among themselves.
     pub(crate) fn store(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check_idle(offset, bytes.len())?;
-        self.memory.write(offset, bytes)
+        self.area.write(self.start + offset, bytes)
     }
 
     /// Copies bytes out, starting at `offset`.
@@ -153,7 +159,8 @@ impl SendBuffer {
     /// # Errors
     /// [`crate::Error::PastEnd`].
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<()> {
-        self.memory.read(offset, bytes)
+        inside("send buffer", offset as u64, bytes.len() as u64, self.len() as u64)?;
+        self.area.read(self.start + offset, bytes)
     }
 
     /// Returns a reference to a piece of the buffer, for sending.
@@ -166,10 +173,9 @@ impl SendBuffer {
     }
 }
 
-impl Drop for Registration {
+impl Drop for Setting {
     fn drop(&mut self) {
-        // Fails if the card is gone; then there is no buffer to deregister. And the card only reads
-        // it.
+        // Fails if the card is gone; then there is no buffer to clear. And the card only reads it.
         let _ = self.terminus.attachment().clear_send_buffer(self.terminus.number(), self.tag);
         self.terminus.return_tag(self.tag);
     }
@@ -207,10 +213,10 @@ impl Piece<'_> {
     }
 
     pub(crate) fn belongs_to(&self, terminus: &Arc<TerminusInner>) -> bool {
-        Arc::ptr_eq(&self.buffer.registration.terminus, terminus)
+        Arc::ptr_eq(&self.buffer.setting.terminus, terminus)
     }
 
     pub(crate) fn copy_to(&self, bytes: &mut [u8]) -> Result<()> {
-        self.buffer.memory.read(self.offset as usize, bytes)
+        self.buffer.read(self.offset as usize, bytes)
     }
 }

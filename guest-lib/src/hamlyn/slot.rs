@@ -163,6 +163,7 @@ impl<'a> SlotBuilder<'a> {
         HamlynSlotCreate {
             area_address: self.area.memory().card_address() + self.range.start as u64,
             area_length: length as u64,
+            registration: self.area.registration_at(self.attachment),
             metadata_address: metadata.map_or(0, Memory::card_address),
             metadata_entries: self.metadata_entries,
             mode: match self.mode {

@@ -67,6 +67,19 @@ impl Device {
         self.call::<HAMLYN_IOC_SEND_BUFFER_SET, _>(argument)
     }
 
+    /// Registers a piece of `memory`, for slots and send buffers to share.
+    ///
+    /// # Errors
+    /// The driver's; `EINVAL` also for an address outside `memory`.
+    pub fn registration_create(
+        &self,
+        argument: &mut HamlynRegistrationCreate,
+        memory: &Mapping,
+    ) -> io::Result<()> {
+        inside(memory, argument.address, argument.length)?;
+        self.call::<HAMLYN_IOC_REGISTRATION_CREATE, _>(argument)
+    }
+
     /// Creates a slot over a piece of `area`, with a metadata area in `metadata` if the argument
     /// has one.
     ///
@@ -195,6 +208,8 @@ calls! {
     share(UlnShareQuery) = ULN_IOC_SHARE;
     /// Destroys a slot.
     slot_destroy(UlnObject) = HAMLYN_IOC_SLOT_DESTROY;
+    /// Destroys a registration.
+    registration_destroy(UlnObject) = HAMLYN_IOC_REGISTRATION_DESTROY;
     /// Creates an area of express memory.
     express_create(UlnExpressCreate) = ULN_IOC_EXPRESS_CREATE;
     /// Maps another host's area.

@@ -34,7 +34,7 @@ fn no_participant_leaves_before_all_have_entered() {
                         assert!(entered >= count * round as usize, "{entered} in round {round} of {count}");
                         assert!(entered <= count * (round as usize + 1));
                     }
-                    assert_eq!(barrier.rounds(), ROUNDS.into());
+                    assert_eq!(barrier.rounds(), u64::from(ROUNDS));
                 });
             }
         });

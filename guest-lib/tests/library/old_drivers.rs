@@ -88,6 +88,15 @@ impl Attachment for Old {
         self.card.arm_terminus(terminus, completed)
     }
 
+    fn register(&self, memory: &Memory) -> Result<u32> {
+        self.has(HAMLYN_CAPABILITY_REGISTRATIONS)?;
+        self.card.register(memory)
+    }
+
+    fn deregister(&self, registration: u32) -> Result<()> {
+        self.card.deregister(registration)
+    }
+
     fn set_send_buffer(&self, buffer: HamlynSendBuffer, memory: &Memory) -> Result<()> {
         self.card.set_send_buffer(buffer, memory)
     }

@@ -156,6 +156,61 @@ fn unlendable_memory_is_given_back() {
 }
 
 #[test]
+fn slots_and_send_buffers_share_a_registration() {
+    let fake = Fake::default();
+    let (card, manager) = at(&fake);
+    let terminus = manager.terminus();
+    let area = card.lend(vec![0_u8; 300]).unwrap();
+    let before = card.slot(&area).create().unwrap();
+    card.register(&area).unwrap();
+    card.register(&area).unwrap();
+    let [one, two] = [0..100, 100..200].map(|range| card.slot(&area).range(range).create().unwrap());
+    let mut buffer = terminus.create_send_buffer_in(&area, 250..300).unwrap();
+    assert_eq!(fake.slot_registrations(), [(before.number(), 0), (one.number(), 1), (two.number(), 1)]);
+    assert_eq!(fake.buffer_registrations(), [1]);
+
+    buffer.write(40, b"shared").unwrap();
+    assert_eq!(loads(area.cells(290, 6).unwrap()), b"shared");
+    assert_eq!(buffer.write(47, b"past").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(buffer.read(45, &mut [0; 6]).unwrap_err().kind(), ErrorKind::Invalid);
+    let ticket = two.fast_ticket().unwrap();
+    let piece = Source::Gather(&[buffer.piece(40, 6).unwrap()]);
+    terminus.send(&Message::to(&ticket), piece).unwrap().wait_timeout(PATIENCE).unwrap();
+
+    let buffer = buffer.take_back::<Vec<u8>>().unwrap_err().back;
+    drop((before, one, two));
+    let area = area.take_back::<Vec<u8>>().unwrap_err().back;
+    drop(buffer);
+    assert_eq!(fake.registered(), [1], "the area still has it");
+    assert_eq!(&area.take_back::<Vec<u8>>().unwrap()[100..106], b"shared");
+    assert!(fake.registered().is_empty());
+}
+
+#[test]
+fn registration_of_another_card_is_not_used() {
+    let (fake, other) = (Fake::default(), Fake::default());
+    let (card, second) = (at(&fake).0, at(&other).0);
+    let area = card.create_area(64).unwrap();
+    card.register(&area).unwrap();
+    let slot = second.slot(&area).create().unwrap();
+    assert_eq!(other.slot_registrations(), [(slot.number(), 0)]);
+    fake.refuse_to_register();
+    let refused = card.register(&card.create_area(64).unwrap()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn send_buffers_stay_within_their_area() {
+    let (card, manager) = at(&Fake::default());
+    let area = card.create_area(64).unwrap();
+    let create = |range| manager.terminus().create_send_buffer_in(&area, range).unwrap_err().to_string();
+    assert_eq!(create(60..70), "10 bytes at offset 60 reach past the end of the message area (limit 64)");
+    assert_eq!(create(10..10), "memory of no bytes");
+    let all: Vec<_> = (0..8).map(|i| manager.terminus().create_send_buffer_in(&area, i..i + 1)).collect();
+    assert!(all.iter().all(Result::is_ok), "no tag was lost");
+}
+
+#[test]
 fn slot_and_send_buffer_use_application_memory() {
     let (card, manager) = at(&Fake::default());
     let terminus = manager.terminus();

@@ -33,7 +33,10 @@ static void check_handles(void)
 	CHECK(0, hamlyn_handle_wait(handles[0], PATIENCE_MS));
 	CHECK(0, hamlyn_handle_wait(handles[0], 0));
 	CHECK(1, hamlyn_handle_arm(handles[0]));
-	CHECK(0, hamlyn_send_buffer_create(terminus, NULL, 100, &buffer));
+	CHECK(0, hamlyn_area_register(card, area) | hamlyn_area_register(card, area));
+	CHECK(-22, hamlyn_send_buffer_create_in(terminus, area, 4000, 100, &buffer));
+	CHECK(0, hamlyn_send_buffer_create_in(terminus, area, 2000, 100, &buffer));
+	CHECK(1, hamlyn_send_buffer_data(buffer) == (char *)hamlyn_area_data(area) + 2000);
 	piece.buffer = buffer;
 	piece.start = 0;
 	piece.length = 100;

@@ -20,6 +20,7 @@ use crate::common::Outcome;
 use crate::connections::connections;
 use crate::fetch::fetch;
 use crate::object_files::object_files;
+use crate::registrations::registrations;
 
 pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
     let mut bench = Bench::create(path)?;
@@ -37,6 +38,7 @@ pub(crate) fn calls(checks: &mut Checks, path: &Path) -> Outcome {
     slot_calls(checks, &bench, &other)?;
     area_memory(checks, &bench)?;
     send_buffer_calls(checks, &bench)?;
+    registrations(checks, &mut bench, &other)?;
     fetch(checks, &mut bench)?;
     connections(checks, &bench.device)?;
     destroyed(checks, bench, &other)?;
@@ -63,6 +65,7 @@ fn card_calls(checks: &mut Checks, device: &Device) -> Outcome {
             == ULN_CAPABILITY_CONNECTIONS
                 | ULN_CAPABILITY_SHARES
                 | HAMLYN_CAPABILITY_COMPLETIONS
+                | HAMLYN_CAPABILITY_REGISTRATIONS
                 | ULN_CAPABILITY_QUESTIONS
                 | ULN_CAPABILITY_OBJECT_FILES;
     checks.holds(
@@ -310,13 +313,15 @@ fn slot_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
         flags: HAMLYN_SLOT_FLAGS,
         ..Default::default()
     };
-    let ways: [Spoil<HamlynSlotCreate>; 11] = [
+    let ways: [Spoil<HamlynSlotCreate>; 13] = [
         ("a number", |slot| slot.slot = 1, Errno::INVAL),
         ("a key", |slot| slot.key = 1, Errno::INVAL),
         ("mode 3", |slot| slot.mode = 3, Errno::INVAL),
         ("unknown flag", |slot| slot.flags = HAMLYN_SLOT_FLAGS + 1, Errno::INVAL),
+        ("no such registration", |slot| slot.registration = NOBODY, Errno::NOENT),
+        ("reserved word", |slot| slot.reserved0 = 1, Errno::INVAL),
         ("first reserved", |slot| slot.reserved[0] = 1, Errno::INVAL),
-        ("last reserved", |slot| slot.reserved[4] = 1, Errno::INVAL),
+        ("last reserved", |slot| slot.reserved[3] = 1, Errno::INVAL),
         ("no such queue", |slot| slot.queue = NOBODY, Errno::NOENT),
         ("no bytes", |slot| slot.area_length = 0, Errno::INVAL),
         (
@@ -378,10 +383,16 @@ fn area_memory(checks: &mut Checks, bench: &Bench) -> Outcome {
 fn send_buffer_calls(checks: &mut Checks, bench: &Bench) -> Outcome {
     let (device, memory) = (&bench.device, Mapping::anonymous(3 * PAGE)?);
     let (address, length) = (memory.address() + 5, 2 * PAGE as u64);
-    let good =
-        HamlynSendBuffer { terminus: bench.terminus.create.terminus, tag: 7, address, length, reserved: 0 };
+    let good = HamlynSendBuffer {
+        terminus: bench.terminus.create.terminus,
+        tag: 7,
+        address,
+        length,
+        ..Default::default()
+    };
     let set = |buffer: &mut HamlynSendBuffer| device.send_buffer_set(buffer, &memory);
-    let ways: [Spoil<HamlynSendBuffer>; 4] = [
+    let ways: [Spoil<HamlynSendBuffer>; 5] = [
+        ("no such registration", |buffer| buffer.registration = NOBODY, Errno::NOENT),
         ("tag 8", |buffer| buffer.tag = HAMLYN_SEND_BUFFERS, Errno::INVAL),
         ("reserved", |buffer| buffer.reserved = 1, Errno::INVAL),
         ("no bytes", |buffer| buffer.length = 0, Errno::INVAL),
@@ -393,7 +404,8 @@ fn send_buffer_calls(checks: &mut Checks, bench: &Bench) -> Outcome {
     checks.refused("set it again", set(&mut good.clone()), Errno::BUSY)?;
     checks.holds("its three pages count once", pinned()? == before + 3 * PAGE)?;
     let clear = HamlynSendBuffer { address: 0, length: 0, ..good };
-    let ways: [Spoil<HamlynSendBuffer>; 6] = [
+    let ways: [Spoil<HamlynSendBuffer>; 7] = [
+        ("a registration", |buffer| buffer.registration = 1, Errno::INVAL),
         ("tag 8", |buffer| buffer.tag = HAMLYN_SEND_BUFFERS, Errno::INVAL),
         ("address", |buffer| buffer.address = 1, Errno::INVAL),
         ("length", |buffer| buffer.length = 1, Errno::INVAL),

@@ -25,6 +25,7 @@ mod hold;
 mod memlock;
 mod object_files;
 mod quotas;
+mod registrations;
 mod sleep;
 mod stress;
 mod tables;

@@ -58,13 +58,18 @@ impl Stress<'_> {
         self.random.next_u32() % limit
     }
 
+    /// Returns no registration, or the number of one that may be this process' own.
+    fn registration(&mut self) -> u32 {
+        self.below(8)
+    }
+
     /// Makes a call with numbers that may be this process' objects, another's, or unused.
     fn step(&mut self) -> io::Result<()> {
         let (device, area) = (self.device, self.area);
         let index = self.below(64);
         let (terminus, tag) = (index, self.below(HAMLYN_SEND_BUFFERS));
         let mut wait = HamlynQueueWait { queue: index, ..Default::default() };
-        match self.below(12) {
+        match self.below(14) {
             0 => self.keep_terminus(Terminus::create(device)?),
             1 => device.terminus_destroy(&mut object(index))?,
             2 => {
@@ -79,8 +84,9 @@ impl Stress<'_> {
             6 => {
                 let length = 1 + u64::from(self.below(60 * PAGE as u32));
                 let address = area.address() + u64::from(self.below(PAGE as u32));
+                let registration = self.registration();
                 device.send_buffer_set(
-                    &mut HamlynSendBuffer { terminus, tag, address, length, reserved: 0 },
+                    &mut HamlynSendBuffer { terminus, tag, address, length, registration, reserved: 0 },
                     area,
                 )?;
             }
@@ -94,6 +100,12 @@ impl Stress<'_> {
                 poll_for(device, Duration::from_millis(5))?;
             }
             10 => self.spoil_window(),
+            11 => {
+                let (address, length) = (area.address(), area.length() as u64);
+                let mut create = HamlynRegistrationCreate { address, length, ..Default::default() };
+                device.registration_create(&mut create, area)?;
+            }
+            12 => device.registration_destroy(&mut object(self.registration()))?,
             _ => device.statistics(&mut UlnStatistics::new_zeroed())?,
         }
         Ok(())
@@ -107,7 +119,8 @@ impl Stress<'_> {
     fn send_to_new_slot(&mut self, queue: u32) -> io::Result<()> {
         let queue = if self.below(2) == 0 { queue } else { HAMLYN_NO_QUEUE };
         let flags = self.below(HAMLYN_SLOT_FLAGS + 1);
-        let mut slot = HamlynSlotCreate { queue, flags, ..slot(self.area) };
+        let registration = self.registration();
+        let mut slot = HamlynSlotCreate { queue, flags, registration, ..slot(self.area) };
         self.device.slot_create(&mut slot, self.area, None)?;
         let HamlynSlotCreate { slot, key, .. } = slot;
         let (destination, metadata_index) = (self.host, HAMLYN_FAST_MODE);

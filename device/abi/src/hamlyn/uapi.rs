@@ -44,9 +44,18 @@ pub const HAMLYN_IOC_TERMINUS_WAIT: u32 = iowr::<HamlynTerminusWait>(22);
 /// Argument: [`HamlynTerminusWait`]. Each terminus has one such sequence number; arming the
 /// terminus again replaces it.
 pub const HAMLYN_IOC_TERMINUS_ARM: u32 = iowr::<HamlynTerminusWait>(23);
+/// Registers a piece of the caller's memory: it is pinned and counted once, for all slots and send
+/// buffers that name the registration. Argument: [`HamlynRegistrationCreate`]. Fails with `ENOTTY`
+/// without [`HAMLYN_CAPABILITY_REGISTRATIONS`].
+pub const HAMLYN_IOC_REGISTRATION_CREATE: u32 = iowr::<HamlynRegistrationCreate>(30);
+/// Destroys a registration. Argument: [`UlnObject`]. Fails with `EBUSY` while a slot or send buffer
+/// uses it.
+pub const HAMLYN_IOC_REGISTRATION_DESTROY: u32 = iowr::<UlnObject>(31);
 
 /// `UlnQuery::capabilities`: sleeping until requests are completed.
 pub const HAMLYN_CAPABILITY_COMPLETIONS: u64 = 4;
+/// `UlnQuery::capabilities`: memory that slots and send buffers share.
+pub const HAMLYN_CAPABILITY_REGISTRATIONS: u64 = 64;
 
 /// What a Hamlyn card reports about its memory: the card's part of `UlnQuery`. All zero if the
 /// card is older than version 2.6, or the driver predates this structure.
@@ -96,6 +105,23 @@ pub struct HamlynTerminusCreate {
     pub reserved: [u64; 4],
 }
 
+/// Memory that slots and send buffers share.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct HamlynRegistrationCreate {
+    /// In: address of the memory in the caller's address space; any alignment.
+    pub address: u64,
+    /// In: bytes, 1 to 1 GiB minus the offset in the first page. The pages are pinned, and counted
+    /// against `RLIMIT_MEMLOCK`.
+    pub length: u64,
+    /// Out: its number, which is not 0.
+    pub registration: u32,
+    /// Zero.
+    pub reserved0: u32,
+    /// Zero.
+    pub reserved1: u64,
+}
+
 /// A send buffer of a terminus.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -108,8 +134,10 @@ pub struct HamlynSendBuffer {
     pub address: u64,
     /// In: bytes, 1 to 1 GiB. The pages are pinned, and counted against `RLIMIT_MEMLOCK`.
     pub length: u64,
+    /// In: a registration of this file that has all these bytes, as for a slot, or 0.
+    pub registration: u32,
     /// Zero.
-    pub reserved: u64,
+    pub reserved: u32,
 }
 
 /// A new notification queue, in the driver's own memory (counted against `RLIMIT_MEMLOCK`).
@@ -191,6 +219,12 @@ pub struct HamlynSlotCreate {
     pub slot: u32,
     /// Out: its protection key, from the kernel's random source.
     pub key: u64,
+    /// In: a registration of this file that has all bytes of the message area, or 0: the driver
+    /// pins and counts them for this slot alone. Fails with `ENOENT` if there is none of this
+    /// number, with `EFAULT` if the area is not all in it.
+    pub registration: u32,
     /// Zero.
-    pub reserved: [u64; 5],
+    pub reserved0: u32,
+    /// Zero.
+    pub reserved: [u64; 4],
 }

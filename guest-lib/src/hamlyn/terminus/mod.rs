@@ -1,5 +1,6 @@
 //! Send termini: posting requests without the kernel (section 2.3).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
@@ -9,10 +10,10 @@ use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 use hamlyn_sys::Mapping;
 
 use crate::core::lend::{self, Lendable};
-use crate::core::memory::Memory;
-use crate::error::{Error, GivenBack, Result};
+use crate::error::{Error, GivenBack, Result, inside};
 use crate::hamlyn::attach::Attachment;
 use crate::hamlyn::errors::ForeignBufferError;
+use crate::hamlyn::message_area::MessageArea;
 #[cfg(feature = "test-hooks")]
 use crate::hamlyn::request::RequestBlock;
 use crate::hamlyn::request::{Message, Request};
@@ -195,12 +196,27 @@ impl Terminus {
     pub fn create_send_buffer(&self, length: usize) -> Result<SendBuffer> {
         let tag = self.inner.take_tag()?;
         match self.inner.attachment().allocate(length) {
-            Ok(memory) => Ok(SendBuffer::create(&self.inner, tag, memory)?),
+            Ok(memory) => Ok(SendBuffer::create(&self.inner, tag, MessageArea::new(memory), 0..length)?),
             Err(error) => {
                 self.inner.return_tag(tag);
                 Err(error)
             }
         }
+    }
+
+    /// Makes a send buffer of a range of a message area, with the lowest free tag: what has arrived
+    /// there is sent on without a copy. If the area is registered ([`crate::Card::register`]), its
+    /// pages are shared. Bytes that are in flight can still be changed through the area: the
+    /// receiver then gets a mix of old and new bytes.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`] if the range is outside the area, [`Error::Invalid`] if it is empty,
+    /// [`Error::Exhausted`] if all 8 tags are in use, [`Error::System`].
+    pub fn create_send_buffer_in(&self, area: &MessageArea, range: Range<usize>) -> Result<SendBuffer> {
+        let length = range.end.saturating_sub(range.start);
+        inside("message area", range.start as u64, length as u64, area.len() as u64)?;
+        lend::check(length)?;
+        Ok(self.send_buffer_of(area.clone(), range)?)
     }
 
     /// Makes a send buffer from the caller's own memory, with the lowest free tag, as
@@ -212,8 +228,9 @@ impl Terminus {
     /// error the memory is given back.
     pub fn lend<T: Lendable>(&self, memory: T) -> Result<SendBuffer, GivenBack<T>> {
         let memory = lend::lend(&**self.inner.attachment(), memory)?;
-        self.send_buffer_of(memory)
-            .map_err(|failed| GivenBack::new(failed.error, lend::returned(failed.back)))
+        let (length, area) = (memory.len(), MessageArea::new(memory));
+        self.send_buffer_of(area, 0..length)
+            .map_err(|failed| GivenBack::new(failed.error, failed.back.returned()))
     }
 
     /// Like [`Terminus::lend`], for memory that is already mapped
@@ -223,13 +240,19 @@ impl Terminus {
     /// The errors of [`Terminus::lend`].
     pub fn lend_mapping(&self, mapping: Mapping) -> Result<SendBuffer> {
         lend::check(mapping.length())?;
-        Ok(self.send_buffer_of(self.inner.attachment().lend(mapping)?)?)
+        let area = MessageArea::new(self.inner.attachment().lend(mapping)?);
+        let length = area.len();
+        Ok(self.send_buffer_of(area, 0..length)?)
     }
 
-    fn send_buffer_of(&self, memory: Memory) -> Result<SendBuffer, GivenBack<Memory>> {
+    fn send_buffer_of(
+        &self,
+        area: MessageArea,
+        range: Range<usize>,
+    ) -> Result<SendBuffer, GivenBack<MessageArea>> {
         match self.inner.take_tag() {
-            Ok(tag) => SendBuffer::create(&self.inner, tag, memory),
-            Err(error) => Err(GivenBack::new(error, memory)),
+            Ok(tag) => SendBuffer::create(&self.inner, tag, area, range),
+            Err(error) => Err(GivenBack::new(error, area)),
         }
     }
 

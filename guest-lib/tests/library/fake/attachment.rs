@@ -193,6 +193,28 @@ impl Attachment for Fake {
         Ok(QueueFile::Shared(self.card_that_wakes()?.termini[&terminus].sleeper.file()))
     }
 
+    fn register(&self, _memory: &Memory) -> Result<u32> {
+        let mut card = self.0.lock().unwrap();
+        if card.refuses_to_register {
+            return Err(Error::Unsupported("an old driver"));
+        }
+        card.last_registration += 1;
+        let number = card.last_registration;
+        card.registered.insert(number);
+        Ok(number)
+    }
+
+    fn deregister(&self, registration: u32) -> Result<()> {
+        let mut card = self.0.lock().unwrap();
+        let uses = |number| number == registration;
+        assert!(!card.slots.values().any(|slot| uses(slot.registration)), "a slot uses it");
+        let mut buffers = card.termini.values().flat_map(|terminus| terminus.buffers.values());
+        assert!(!buffers.any(|buffer| uses(buffer.registration)), "a send buffer uses it");
+        drop(buffers);
+        assert!(card.registered.remove(&registration), "no registration {registration}");
+        Ok(())
+    }
+
     fn set_send_buffer(&self, buffer: HamlynSendBuffer, _memory: &Memory) -> Result<()> {
         let mut card = self.0.lock().unwrap();
         card.termini.get_mut(&buffer.terminus).unwrap().buffers.insert(buffer.tag, buffer);

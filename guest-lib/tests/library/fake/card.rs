@@ -1,6 +1,6 @@
 //! The fake card's execution of requests: all of them as soon as the doorbell is rung.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -49,6 +49,10 @@ pub(super) struct Card {
     pub(super) settled: u32,
     pub(super) link_down: bool,
     pub(super) refuses_to_lend: bool,
+    pub(super) refuses_to_register: bool,
+    /// Numbers of all registrations, and the last number given.
+    pub(super) registered: BTreeSet<u32>,
+    pub(super) last_registration: u32,
     /// Requests for connections, by host.
     pub(super) asked: BTreeMap<u32, Vec<Weak<Mutex<Asked>>>>,
     /// Immediate answers of hosts to a question; other hosts never answer. `None`: the driver

@@ -141,6 +141,30 @@ impl Fake {
         self.0.lock().unwrap().refuses_to_lend = true;
     }
 
+    /// Makes the driver too old for registrations.
+    pub(crate) fn refuse_to_register(&self) {
+        self.0.lock().unwrap().refuses_to_register = true;
+    }
+
+    /// Returns the numbers of all registrations.
+    pub(crate) fn registered(&self) -> Vec<u32> {
+        self.0.lock().unwrap().registered.iter().copied().collect()
+    }
+
+    /// Returns each slot's number, and that of its registration.
+    pub(crate) fn slot_registrations(&self) -> Vec<(u32, u32)> {
+        self.0.lock().unwrap().slots.iter().map(|(number, slot)| (*number, slot.registration)).collect()
+    }
+
+    /// Returns the number of the registration of each send buffer.
+    pub(crate) fn buffer_registrations(&self) -> Vec<u32> {
+        let card = self.0.lock().unwrap();
+        card.termini
+            .values()
+            .flat_map(|terminus| terminus.buffers.values().map(|buffer| buffer.registration))
+            .collect()
+    }
+
     pub(crate) fn cut_link(&self) {
         self.0.lock().unwrap().link_down = true;
     }
