@@ -22,7 +22,7 @@ use super::endpoint::core::Core;
 use super::tripwire::Tripwire;
 use crate::core::attach::file_of;
 use crate::core::polling::{Poller, Polling, poll_until};
-use crate::core::waiting::{Deadline, slept, slice};
+use crate::core::waiting::{slept, slice};
 use crate::error::{Error, Result, at_most};
 
 /// An event in an event queue.
@@ -296,22 +296,12 @@ impl EventQueue {
     }
 
     fn recv_within(&mut self, timeout: Option<Duration>) -> Result<Event> {
-        let deadline = Deadline::new(timeout);
         let poller = self.poller.clone();
-        let asleep = match poller.poll(timeout, || self.try_recv()) {
-            Ok(event) => return Ok(event),
-            Err(asleep) => asleep,
-        };
-        loop {
-            if let Some(event) = self.try_recv() {
-                asleep.found();
-                return Ok(event);
-            }
-            let left = deadline.check("event")?;
-            let mut wait =
-                ClanEventsWait { timeout_ns: slice(left), queue: self.open.number, taken: self.taken };
-            slept(self.open.card.wait_for_events(&mut wait))?;
-        }
+        poller.wait(self, "event", timeout, Self::try_recv, |events, left| {
+            let (queue, taken) = (events.open.number, events.taken);
+            let mut wait = ClanEventsWait { timeout_ns: slice(left), queue, taken };
+            slept(events.open.card.wait_for_events(&mut wait))
+        })
     }
 
     /// Arms the file for edge-triggered waiting (`mio`, `epoll` with `EPOLLET`), so that it signals

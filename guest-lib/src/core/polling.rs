@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::sched_yield;
 
+use crate::core::waiting::Deadline;
+use crate::error::Result as LibraryResult;
+
 /// The shortest window that polls.
 const SHORTEST: Duration = Duration::from_micros(20);
 /// Number of sleeps after which a waiter polls for the whole limit, in case only the wake-ups took
@@ -129,6 +132,30 @@ impl Poller {
         look: impl FnMut() -> Option<T>,
     ) -> Result<T, Asleep<'_>> {
         self.poll_once(timeout, look).map_err(|wait| Asleep { poller: self, wait, has_found: false })
+    }
+
+    /// Polls, then sleeps, until `look` finds something in `state`. `sleep` gets the time left, and
+    /// may return early. `what` names the awaited thing in the error.
+    pub(crate) fn wait<S: ?Sized, T>(
+        &self,
+        state: &mut S,
+        what: &'static str,
+        timeout: Option<Duration>,
+        mut look: impl FnMut(&mut S) -> Option<T>,
+        mut sleep: impl FnMut(&mut S, Option<Duration>) -> LibraryResult<()>,
+    ) -> LibraryResult<T> {
+        let deadline = Deadline::new(timeout);
+        let asleep = match self.poll(timeout, || look(state)) {
+            Ok(found) => return Ok(found),
+            Err(asleep) => asleep,
+        };
+        loop {
+            if let Some(found) = look(state) {
+                asleep.found();
+                return Ok(found);
+            }
+            sleep(state, deadline.check(what)?)?;
+        }
     }
 
     /// Polls for an event loop, before it arms a file and sleeps elsewhere. Its next call of this

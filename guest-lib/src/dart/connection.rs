@@ -388,20 +388,12 @@ impl Connection {
         if let Some(found) = look() {
             return found;
         }
-        let deadline = Deadline::new(timeout);
-        deadline.check(LEAVING)?;
-        let asleep = match self.poller.poll(timeout, look) {
-            Ok(found) => return found,
-            Err(asleep) => asleep,
+        // A message that leaves after the last look ends the sleep at once.
+        let look = |left: &mut u32| {
+            *left = self.left();
+            look()
         };
-        loop {
-            let left = self.left();
-            if let Some(found) = look() {
-                asleep.found();
-                return found;
-            }
-            self.sleep(left, &deadline)?;
-        }
+        self.poller.wait(&mut 0, LEAVING, timeout, look, |left, limit| self.sleep(*left, limit))?
     }
 
     /// Sets how long calls that wait for messages to leave poll before they sleep.
@@ -413,9 +405,8 @@ impl Connection {
         Broken::of(self.state(DART_STATE_BROKEN))
     }
 
-    fn sleep(&self, left: u32, deadline: &Deadline) -> Result<()> {
-        let remaining = deadline.check(LEAVING)?;
-        let mut wait = DartLeftWait { timeout_ns: slice(remaining), connection: self.open.number, left };
+    fn sleep(&self, left: u32, limit: Option<Duration>) -> Result<()> {
+        let mut wait = DartLeftWait { timeout_ns: slice(limit), connection: self.open.number, left };
         slept(self.open.card.wait_until_left(&mut wait))
     }
 

@@ -17,7 +17,7 @@ use super::fault::Trap;
 use super::operation::Operation;
 use crate::core::attach::file_of;
 use crate::core::polling::{Poller, Polling, poll_until};
-use crate::core::waiting::{Deadline, slept, slice};
+use crate::core::waiting::{slept, slice};
 use crate::error::{Error, Result, at_most};
 
 /// When a queue's records cause interrupts.
@@ -233,19 +233,8 @@ impl Queue {
     }
 
     pub(super) fn recv_within(&mut self, timeout: Option<Duration>) -> Result<Record> {
-        let deadline = Deadline::new(timeout);
         let poller = self.poller.clone();
-        let asleep = match poller.poll(timeout, || self.try_recv()) {
-            Ok(record) => return Ok(record),
-            Err(asleep) => asleep,
-        };
-        loop {
-            if let Some(record) = self.try_recv() {
-                asleep.found();
-                return Ok(record);
-            }
-            self.sleep(self.taken, deadline.check("record")?)?;
-        }
+        poller.wait(self, "record", timeout, Self::try_recv, |queue, left| queue.sleep(queue.taken, left))
     }
 
     /// Returns the number of records taken, modulo 2^32.

@@ -208,18 +208,8 @@ impl Mailbox {
     }
 
     fn recv_within(&mut self, timeout: Option<Duration>) -> Result<Message> {
-        let (deadline, poller) = (Deadline::new(timeout), self.poller.clone());
-        let asleep = match poller.poll(timeout, || self.try_recv()) {
-            Ok(message) => return Ok(message),
-            Err(asleep) => asleep,
-        };
-        loop {
-            if let Some(message) = self.try_recv() {
-                asleep.found();
-                return Ok(message);
-            }
-            slept(self.sleep(deadline.check("message")?))?;
-        }
+        let poller = self.poller.clone();
+        poller.wait(self, "message", timeout, Self::try_recv, |mailbox, left| slept(mailbox.sleep(left)))
     }
 
     /// Sleeps until a message has arrived.
