@@ -5,6 +5,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use hamlyn::clan::{DmaError, Fault};
 use hamlyn::shrimp::MappingError;
 use hamlyn::{EndReason, Error, ErrorKind, GivenBack, PeerLoss, Terminus};
 use libc::{
@@ -96,7 +97,7 @@ fn errno_of_loss(error: &Error) -> c_int {
         Error::PeerLost(PeerLoss::CardReset) => ECONNABORTED,
         Error::PeerLost(PeerLoss::Overrun) => EOVERFLOW,
         Error::PeerLost(_) => ECONNRESET,
-        Error::Model(why) if why.model() == "clan" => EHOSTDOWN,
+        Error::Model(_) if is_unanswered(error) => EHOSTDOWN,
         Error::Model(_) => ECONNRESET,
         Error::Ended(end) => match end.reason {
             EndReason::NoName | EndReason::BacklogFull | EndReason::Rejected => ECONNREFUSED,
@@ -108,6 +109,12 @@ fn errno_of_loss(error: &Error) -> c_int {
         },
         _ => ENOTCONN,
     }
+}
+
+/// Returns whether this is an access or a transfer of a CLAN card that the other host did not
+/// answer.
+fn is_unanswered(error: &Error) -> bool {
+    error.of::<Fault>().is_some() || error.of::<DmaError>().is_some()
 }
 
 /// Returns the errno for a send buffer with no destination. It is the errno with which the driver
