@@ -22,21 +22,20 @@ static void aperture_free(struct kref *users)
 	struct clan_aperture_object *aperture =
 		container_of(users, struct clan_aperture_object, object.users);
 
-	uln_pages_free(aperture->memory);
+	if (!aperture->lent)
+		uln_pages_free(aperture->memory);
 	kfree(aperture);
 }
 
 DEFINE_FREE(aperture_put, struct clan_aperture_object *,
 	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
-/* Allocates an aperture that the card does not know yet, of memory that is pinned. */
+/* Allocates an aperture that the card does not know yet, without memory. */
 static struct clan_aperture_object *aperture_alloc(struct uln_file *file,
 						   const struct clan_aperture *argument)
 {
 	struct clan_aperture_object *aperture __free(aperture_put) =
 		kzalloc(sizeof(*aperture), GFP_KERNEL_ACCOUNT);
-	struct uln_pages *memory;
-	int ret;
 
 	if (!aperture)
 		return ERR_PTR(-ENOMEM);
@@ -44,14 +43,19 @@ static struct clan_aperture_object *aperture_alloc(struct uln_file *file,
 	aperture->flags = argument->flags;
 	aperture->group = argument->group;
 	aperture->key = argument->flags & CLAN_APERTURE_GROUP ? argument->key : get_random_u64();
-	memory = uln_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
-	if (IS_ERR(memory))
-		return ERR_CAST(memory);
-	aperture->memory = memory;
-	ret = uln_pages_map(memory, file->card);
-	if (ret)
-		return ERR_PTR(ret);
 	return_ptr(aperture);
+}
+
+/* Pins the caller's memory for it. */
+static int aperture_pin(struct clan_aperture_object *aperture, const struct clan_aperture *argument)
+{
+	struct uln_pages *memory =
+		uln_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
+
+	if (IS_ERR(memory))
+		return PTR_ERR(memory);
+	aperture->memory = memory;
+	return uln_pages_map(memory, aperture->object.card);
 }
 
 /* Has the card open it under its number. */
@@ -117,6 +121,22 @@ give_back:
 	return ret;
 }
 
+static int aperture_add(struct clan_aperture_object *aperture, struct clan_aperture *answer)
+{
+	int ret;
+
+	CLASS(uln_entry, entry)(aperture->object.file);
+	if (entry.error)
+		return entry.error;
+	ret = aperture_open(aperture);
+	if (ret)
+		return ret;
+	uln_object_join(&aperture->object, CLAN_KIND_APERTURE);
+	answer->key = aperture->key;
+	answer->aperture = aperture->object.index;
+	return 0;
+}
+
 static bool aperture_is_sound(const struct clan_aperture *argument)
 {
 	const u32 any = CLAN_APERTURE_READ | CLAN_APERTURE_WRITE;
@@ -140,18 +160,27 @@ int clan_aperture_open(struct uln_file *file, void *argument)
 	aperture = aperture_alloc(file, answer);
 	if (IS_ERR(aperture))
 		return PTR_ERR(aperture);
+	ret = aperture_pin(aperture, answer) ?: aperture_add(aperture, answer);
+	if (!ret)
+		retain_and_null_ptr(aperture);
+	return ret;
+}
 
-	CLASS(uln_entry, entry)(file);
-	if (entry.error)
-		return entry.error;
-	ret = aperture_open(aperture);
-	if (ret)
-		return ret;
-	uln_object_join(&aperture->object, CLAN_KIND_APERTURE);
-	answer->key = aperture->key;
-	answer->aperture = aperture->object.index;
-	retain_and_null_ptr(aperture);
-	return 0;
+/* Opens an aperture of the driver's own memory, which is there until the file has ended. */
+int clan_aperture_lend(struct uln_file *file, struct uln_pages *memory,
+		       struct clan_aperture *answer)
+{
+	struct clan_aperture_object *aperture __free(aperture_put) = aperture_alloc(file, answer);
+	int ret;
+
+	if (IS_ERR(aperture))
+		return PTR_ERR(aperture);
+	aperture->lent = true;
+	aperture->memory = memory;
+	ret = aperture_add(aperture, answer);
+	if (!ret)
+		retain_and_null_ptr(aperture);
+	return ret;
 }
 
 static void aperture_close(struct card_object *object)

@@ -11,9 +11,10 @@
  *   fifo.c       what the card reports, and the sleepers that it wakes
  *   message.c    out-of-band messages, and peers
  *   farewell.c   peers that must still be told of an end
- *   request.c    endpoints whose requests the driver makes
+ *   request.c    endpoints that the driver uses itself
  *   kick.c       DMA requests that the driver carries out
  *   transport.c  how operating systems reach each other
+ *   lane.c       channels of the kernel
  *
  * The card's lock guards all of it.
  */
@@ -34,6 +35,8 @@ static_assert(CLAN_HOSTS <= BITS_PER_LONG_LONG);
 #define CLAN_OWN_ENDPOINT 0
 #define CLAN_OWN_ENDPOINTS 1
 #define CLAN_OWN_TRIPWIRES 1
+/* The number of the only Tripwire of an endpoint that the driver uses. */
+#define CLAN_OWN_TRIPWIRE 0
 
 struct clan_own;
 
@@ -98,6 +101,8 @@ static inline const struct clan_limits *clan_limits(const struct uln_card *card)
 struct clan_aperture_object {
 	struct card_object object;
 	struct uln_pages *memory;
+	/* The memory is a lane's. */
+	bool lent;
 	u64 key;
 	u32 flags;
 	u32 group;
@@ -171,12 +176,15 @@ resource_size_t clan_endpoint_page(const struct uln_card *card, u32 index);
 
 /* request.c */
 void __iomem *clan_endpoint_registers(struct uln_card *card, u32 endpoint);
-void clan_requests_go(struct uln_card *card, u32 endpoint, const struct uln_pages *memory,
-		      u32 *put);
+void clan_requests_go(struct uln_card *card, u32 endpoint, const struct uln_pages *memory, u32 put);
+int clan_tripwire_set(struct uln_card *card, u32 endpoint, const struct uln_pages *memory,
+		      u32 aperture, u64 offset, u64 length, u32 actions);
 
 /* aperture.c */
 extern const struct card_kind clan_aperture_kind;
 int clan_aperture_open(struct uln_file *file, void *argument);
+int clan_aperture_lend(struct uln_file *file, struct uln_pages *memory,
+		       struct clan_aperture *answer);
 int clan_aperture_close(struct uln_file *file, void *argument);
 void clan_aperture_undo(struct uln_file *file, void *argument);
 
@@ -291,6 +299,9 @@ void clan_own_start(struct uln_card *card);
 void clan_own_stop(struct uln_card *card, struct uln_closed *closed);
 void clan_own_arrived(struct uln_card *card);
 struct uln_fifo *clan_own_fifo(struct uln_card *card);
+
+/* lane.c */
+extern const struct uln_lane_ops clan_lane_ops;
 
 /* ops.c */
 extern const struct card_ops clan_card_ops;

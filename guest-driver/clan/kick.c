@@ -156,7 +156,7 @@ static void engine_start(struct clan_engine *engine)
 	request.result = CLAN_DMA_PENDING;
 	*clan_request_at(engine->memory, engine->put, REQUESTS) = request;
 	engine->busy = true;
-	clan_requests_go(engine_card(engine), engine->index, engine->memory, &engine->put);
+	clan_requests_go(engine_card(engine), engine->index, engine->memory, ++engine->put);
 }
 
 /*

@@ -212,4 +212,5 @@ const struct card_ops clan_card_ops = {
 	.start = clan_own_start,
 	.stop = ops_stop,
 	.end = clan_own_stop,
+	.lanes = &clan_lane_ops,
 };

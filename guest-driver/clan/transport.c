@@ -12,11 +12,6 @@
 
 /* DMA requests of the driver's own endpoint; each has a place of its own for what it sends. */
 #define REQUESTS 256
-/* The Tripwire's number, and its only serial number. */
-#define TRIPWIRE 0
-#define SERIAL 1
-#define TRIPWIRE_FLAGS \
-	(CLAN_TRIPWIRE_ENABLE | CLAN_TRIPWIRE_WRITES | CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT)
 
 static_assert(CLAN_PART == ULN_PAGE_SIZE && CLAN_HOSTS == ULN_RECORD_HOSTS);
 static_assert(REQUESTS >= CLAN_MIN_REQUESTS && REQUESTS <= CLAN_MAX_REQUESTS);
@@ -75,7 +70,7 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 	record = own_place(own, own->put, &request.local_offset);
 	request.length = uln_record_write(&own->records, record, wire, data, length);
 	*clan_request_at(own->memory, own->put, REQUESTS) = request;
-	clan_requests_go(own->card, CLAN_OWN_ENDPOINT, own->memory, &own->put);
+	clan_requests_go(own->card, CLAN_OWN_ENDPOINT, own->memory, ++own->put);
 	return true;
 }
 
@@ -131,7 +126,7 @@ void clan_own_arrived(struct uln_card *card)
 {
 	struct clan_own *own = clan_parts(card)->own;
 
-	clan_clear_bit(own->memory, TRIPWIRE);
+	clan_clear_bit(own->memory, CLAN_OWN_TRIPWIRE);
 	own->records.news = U64_MAX;
 	uln_system_arrived(card->system);
 }
@@ -208,22 +203,8 @@ static int own_open_endpoint(struct clan_own *own)
 /* Makes it fire for all that comes from other hosts. */
 static int own_set_tripwire(struct clan_own *own)
 {
-	void __iomem *tripwire = clan_endpoint_registers(own->card, CLAN_OWN_ENDPOINT) +
-				 TRIPWIRE * CLAN_TRIPWIRE_STRIDE;
-	const u32 *answer = clan_state(own->memory, CLAN_STATE_TRIPWIRES);
-	u32 control = SERIAL << 16 | TRIPWIRE_FLAGS, said;
-
-	writeq(0, tripwire + CLAN_TRIPWIRE_OFFSET);
-	writeq(own->in->length, tripwire + CLAN_TRIPWIRE_LENGTH);
-	writeq(CLAN_SYSTEM_APERTURE, tripwire + CLAN_TRIPWIRE_TARGET);
-	writel(control, tripwire + CLAN_TRIPWIRE_CONTROL);
-	/* The card has it when this is answered. */
-	readl(tripwire);
-	said = READ_ONCE(answer[2 * TRIPWIRE + 1]);
-	if (said == (SERIAL << 16 | CLAN_TRIPWIRE_OK))
-		return 0;
-	dev_err(&own->card->pdev->dev, "the Tripwire for messages is refused (%#x)\n", said);
-	return -EIO;
+	return clan_tripwire_set(own->card, CLAN_OWN_ENDPOINT, own->memory, CLAN_SYSTEM_APERTURE, 0,
+				 own->in->length, CLAN_TRIPWIRE_FIFO | CLAN_TRIPWIRE_BIT);
 }
 
 static int own_open(struct clan_own *own)

@@ -99,6 +99,11 @@ fn programs_run_over_hamlyn_cards() -> Result<()> {
     programs_run_over(network("hamlyn", 2)?.switch_args(["--paths", "4"]))
 }
 
+#[test]
+fn programs_run_over_clan_cards() -> Result<()> {
+    programs_run_over(network("clan", 2)?)
+}
+
 /// Its streams run, too. But under load a packet was dropped in 1 of some 20 runs, and it is not
 /// known yet whether that is the device's or the kernel's doing.
 #[test]
