@@ -63,10 +63,10 @@ static int aperture_tell(struct clan_aperture_object *aperture)
 {
 	struct uln_file *file = aperture->object.file;
 	struct clan_open_aperture body = {
-		.key = aperture->key,
-		.owner = file->number,
-		.flags = aperture->flags,
-		.group = aperture->group,
+		.key = cpu_to_le64(aperture->key),
+		.owner = cpu_to_le32(file->number),
+		.flags = cpu_to_le32(aperture->flags),
+		.group = cpu_to_le32(aperture->group),
 	};
 
 	uln_pages_describe(aperture->memory, &body.area);

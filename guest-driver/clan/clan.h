@@ -222,24 +222,34 @@ static inline void *clan_state(const struct uln_pages *memory, u32 word)
 	return page_address(memory->page[0]) + word;
 }
 
+static inline u32 clan_state_read(const struct uln_pages *memory, u32 word)
+{
+	return le32_to_cpu(READ_ONCE(*(const __le32 *)clan_state(memory, word)));
+}
+
+static inline void clan_state_write(const struct uln_pages *memory, u32 word, u32 value)
+{
+	WRITE_ONCE(*(__le32 *)clan_state(memory, word), cpu_to_le32(value));
+}
+
 /*
  * Returns the bits of an endpoint's bitmap that are set: those in which the card's half and the
  * owner's differ.
  */
 static inline u64 clan_bits(const struct uln_pages *memory)
 {
-	const u64 *card = clan_state(memory, CLAN_STATE_BITS);
-	const u64 *cleared = clan_state(memory, CLAN_STATE_CLEARED);
+	const __le64 *card = clan_state(memory, CLAN_STATE_BITS);
+	const __le64 *cleared = clan_state(memory, CLAN_STATE_CLEARED);
 
-	return READ_ONCE(*card) ^ READ_ONCE(*cleared);
+	return le64_to_cpu(READ_ONCE(*card) ^ READ_ONCE(*cleared));
 }
 
 /* Clears a bit of an endpoint of the driver's own; later events set it again. */
 static inline void clan_clear_bit(const struct uln_pages *memory, u32 bit)
 {
-	const u64 *card = clan_state(memory, CLAN_STATE_BITS);
-	u64 *cleared = clan_state(memory, CLAN_STATE_CLEARED);
-	u64 mask = BIT_ULL(bit);
+	const __le64 *card = clan_state(memory, CLAN_STATE_BITS);
+	__le64 *cleared = clan_state(memory, CLAN_STATE_CLEARED);
+	__le64 mask = cpu_to_le64(BIT_ULL(bit));
 
 	WRITE_ONCE(*cleared, (READ_ONCE(*cleared) & ~mask) | (READ_ONCE(*card) & mask));
 	mb(); /* The caller checks what the bit stands for after that. */
@@ -269,11 +279,11 @@ void clan_raised(struct uln_card *card, unsigned int vector);
 /* message.c */
 int clan_send(struct uln_file *file, void *argument);
 int clan_peer(struct uln_file *file, void *argument);
-void clan_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
+void clan_message(struct uln_card *card, u32 host, const struct uln_head *wire,
 		  const u8 *data);
 void clan_lost(struct uln_card *card, u32 host);
 void clan_refuse_askers(struct clan_endpoint_object *endpoint);
-void clan_dropped(struct uln_card *card, u32 host, const struct uln_wire *wire,
+void clan_dropped(struct uln_card *card, u32 host, const struct uln_head *wire,
 		  const u8 *data);
 
 /* farewell.c */

@@ -118,10 +118,10 @@ static int endpoint_tell(struct clan_endpoint_object *endpoint)
 {
 	struct uln_file *file = endpoint->object.file;
 	struct clan_open_endpoint body = {
-		.owner = file->number,
-		.tripwires = endpoint->tripwires,
-		.requests = endpoint->requests,
-		.events = endpoint->events,
+		.owner = cpu_to_le32(file->number),
+		.tripwires = cpu_to_le32(endpoint->tripwires),
+		.requests = cpu_to_le32(endpoint->requests),
+		.events = cpu_to_le32(endpoint->events),
 	};
 	int ret;
 
@@ -338,7 +338,7 @@ int clan_endpoint_wait(struct uln_file *file, void *argument)
 int clan_endpoint_set_events(struct uln_file *file, void *argument)
 {
 	const struct clan_events_of *of = argument;
-	struct clan_set_events body = { .events = of->events };
+	struct clan_set_events body = { .events = cpu_to_le32(of->events) };
 	struct clan_endpoint_object *endpoint;
 	u32 before;
 	int ret;

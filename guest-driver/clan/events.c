@@ -29,7 +29,7 @@ static bool events_arrived(const struct uln_waiters *sleepers, u64 what)
 		container_of_const(sleepers, struct clan_events_object, sleepers);
 	u32 taken = what;
 
-	return (s32)(READ_ONCE(events_record(events, taken)->number) - taken) > 0;
+	return (s32)(le32_to_cpu(READ_ONCE(events_record(events, taken)->number)) - taken) > 0;
 }
 
 static void events_arm(struct uln_waiters *sleepers, u64 what)
@@ -121,7 +121,10 @@ static int events_open(struct clan_events_object *events)
 {
 	struct uln_file *file = events->object.file;
 	struct clan_parts *parts = clan_parts(file->card);
-	struct clan_open_events body = { .owner = file->number, .records = events->records };
+	struct clan_open_events body = {
+		.owner = cpu_to_le32(file->number),
+		.records = cpu_to_le32(events->records),
+	};
 	int ret;
 
 	ret = uln_share_take_some(file->share, CLAN_SHARE_ENDPOINTS, events_count(file->card),
@@ -257,9 +260,9 @@ int clan_events_wait(struct uln_file *file, void *argument)
 static __poll_t events_poll(struct card_object *object)
 {
 	struct clan_events_object *events = events_of(object);
-	const u32 *taken = page_address(events->memory->page[0]) + CLAN_EVENTS_TAKEN;
+	const __le32 *taken = page_address(events->memory->page[0]) + CLAN_EVENTS_TAKEN;
 
-	return uln_waiters_ready(&events->sleepers, READ_ONCE(*taken)) ?
+	return uln_waiters_ready(&events->sleepers, le32_to_cpu(READ_ONCE(*taken))) ?
 		       EPOLLIN | EPOLLRDNORM :
 		       0;
 }

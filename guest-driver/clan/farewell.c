@@ -41,7 +41,7 @@ void clan_farewell_forget(struct clan_endpoint_object *endpoint)
 /* Returns false if it could not be told yet. */
 static bool farewell_told(struct uln_card *card, const struct clan_farewell *farewell)
 {
-	struct uln_wire wire = {
+	struct uln_head wire = {
 		.reason = CLAN_SAY_GONE,
 		.from = farewell->port,
 		.to = farewell->to,

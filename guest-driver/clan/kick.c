@@ -71,10 +71,10 @@ int clan_engine_open(struct clan_engine *engine)
 	struct uln_file *file = engine->endpoint->object.file;
 	struct clan_parts *parts = clan_parts(file->card);
 	struct clan_open_endpoint body = {
-		.owner = file->number,
-		.requests = REQUESTS,
-		.events = CLAN_NO_EVENTS,
-		.faults_to = engine->endpoint->object.index,
+		.owner = cpu_to_le32(file->number),
+		.requests = cpu_to_le32(REQUESTS),
+		.events = cpu_to_le32(CLAN_NO_EVENTS),
+		.faults_to = cpu_to_le32(engine->endpoint->object.index),
 	};
 	int ret;
 
@@ -91,7 +91,7 @@ int clan_engine_open(struct clan_engine *engine)
 		return ret;
 	}
 	/* The process must call for its first request. */
-	WRITE_ONCE(*(u32 *)clan_state(engine->endpoint->memory, CLAN_STATE_IDLE), 1);
+	clan_state_write(engine->endpoint->memory, CLAN_STATE_IDLE, 1);
 	return 0;
 }
 
@@ -130,10 +130,13 @@ static void engine_copy(const struct clan_engine *engine, struct clan_request *c
 
 static bool request_is_sound(const struct clan_request *request)
 {
-	return (request->opcode == CLAN_DMA_WRITE || request->opcode == CLAN_DMA_READ) &&
-	       !(request->flags & ~FLAGS) && !request->reserved && request->length &&
-	       request->length <= CLAN_MAX_TRANSFER &&
-	       clan_target_is_sound(request->host, request->aperture);
+	u32 opcode = le32_to_cpu(request->opcode);
+	u64 length = le64_to_cpu(request->length);
+
+	return (opcode == CLAN_DMA_WRITE || opcode == CLAN_DMA_READ) &&
+	       !(le32_to_cpu(request->flags) & ~FLAGS) && !request->reserved && length &&
+	       length <= CLAN_MAX_TRANSFER &&
+	       clan_target_is_sound(le32_to_cpu(request->host), le32_to_cpu(request->aperture));
 }
 
 /*
@@ -144,7 +147,7 @@ static void engine_start(struct clan_engine *engine)
 	struct clan_request request;
 
 	engine_copy(engine, &request);
-	engine->flags = request.flags & FLAGS;
+	engine->flags = le32_to_cpu(request.flags) & FLAGS;
 	engine->result = 0;
 	if (engine->skip)
 		engine->result = CLAN_DMA_SKIPPED;
@@ -152,8 +155,8 @@ static void engine_start(struct clan_engine *engine)
 		engine->result = CLAN_DMA_BAD_REQUEST;
 	if (engine->result)
 		request = (struct clan_request) {};
-	request.flags = CLAN_DMA_NOTIFY;
-	request.result = CLAN_DMA_PENDING;
+	request.flags = cpu_to_le32(CLAN_DMA_NOTIFY);
+	request.result = cpu_to_le32(CLAN_DMA_PENDING);
 	*clan_request_at(engine->memory, engine->put, REQUESTS) = request;
 	engine->busy = true;
 	clan_requests_go(engine_card(engine), engine->index, engine->memory, ++engine->put);
@@ -164,8 +167,8 @@ static void engine_start(struct clan_engine *engine)
  */
 static bool engine_has_more(const struct clan_engine *engine)
 {
-	const u32 *put = clan_state(engine->endpoint->memory, CLAN_STATE_PUT);
-	u32 count = READ_ONCE(*put) - engine->done;
+	u32 put = clan_state_read(engine->endpoint->memory, CLAN_STATE_PUT);
+	u32 count = put - engine->done;
 
 	return count && count <= engine->endpoint->requests;
 }
@@ -173,15 +176,15 @@ static bool engine_has_more(const struct clan_engine *engine)
 /* Carries on, if there is more; if not, the process must call. */
 static void engine_go_on(struct clan_engine *engine)
 {
-	u32 *idle = clan_state(engine->endpoint->memory, CLAN_STATE_IDLE);
+	const struct uln_pages *memory = engine->endpoint->memory;
 
 	if (!engine_has_more(engine)) {
-		WRITE_ONCE(*idle, 1);
+		clan_state_write(memory, CLAN_STATE_IDLE, 1);
 		mb(); /* Either the process sees it idle, or the driver sees the process's count. */
 		if (!engine_has_more(engine))
 			return;
 	}
-	WRITE_ONCE(*idle, 0);
+	clan_state_write(memory, CLAN_STATE_IDLE, 0);
 	smp_rmb(); /* Read the requests after their count. */
 	engine_start(engine);
 }
@@ -191,13 +194,13 @@ static void engine_end(struct clan_engine *engine)
 {
 	const struct clan_request *own = clan_request_at(engine->memory, engine->put - 1, REQUESTS);
 	struct clan_endpoint_object *endpoint = engine->endpoint;
-	u32 result = engine->result ?: READ_ONCE(own->result);
-	u32 *done = clan_state(endpoint->memory, CLAN_STATE_DONE);
+	u32 result = engine->result ?: le32_to_cpu(READ_ONCE(own->result));
+	__le32 *done = clan_state(endpoint->memory, CLAN_STATE_DONE);
 
 	WRITE_ONCE(clan_request_at(endpoint->memory, engine->done, endpoint->requests)->result,
-		   result);
+		   cpu_to_le32(result));
 	/* The process sees the result before the count. */
-	smp_store_release(done, ++engine->done);
+	smp_store_release(done, cpu_to_le32(++engine->done));
 	engine->skip = result != CLAN_DMA_DONE && engine->flags & CLAN_DMA_CHAIN;
 	engine->busy = false;
 	if (engine->flags & CLAN_DMA_NOTIFY)
@@ -214,10 +217,8 @@ static void engine_arm(const struct clan_engine *engine)
 /* Handles news of the card. */
 void clan_engine_told(struct clan_engine *engine)
 {
-	const u32 *done = clan_state(engine->memory, CLAN_STATE_DONE);
-
 	clan_clear_bit(engine->memory, CLAN_BIT_DMA);
-	if (engine->busy && READ_ONCE(*done) == engine->put) {
+	if (engine->busy && clan_state_read(engine->memory, CLAN_STATE_DONE) == engine->put) {
 		dma_rmb(); /* The result was written before. */
 		engine_end(engine);
 	}

@@ -120,16 +120,9 @@ static int lane_connect(struct uln_lane *lane, const u8 *bytes)
 	return 0;
 }
 
-static u32 lane_state(const struct clan_lane *own, u32 word)
-{
-	const u32 *state = clan_state(own->endpoint->memory, word);
-
-	return READ_ONCE(*state);
-}
-
 static bool lane_is_full(const struct clan_lane *own)
 {
-	return own->put - lane_state(own, CLAN_STATE_DONE) > REQUESTS - 2;
+	return own->put - clan_state_read(own->endpoint->memory, CLAN_STATE_DONE) > REQUESTS - 2;
 }
 
 /* Returns whether there is room for a deposit. If not, the lane's user is woken when there is. */
@@ -157,18 +150,18 @@ static bool lane_put(struct clan_lane *own, u32 from, u32 to, u32 length, u32 fl
 		clan_request_at(own->endpoint->memory, own->put, REQUESTS);
 
 	dma_rmb(); /* It has ended, so its result is there. */
-	if (own->put >= REQUESTS && READ_ONCE(request->result) != CLAN_DMA_DONE)
+	if (own->put >= REQUESTS && le32_to_cpu(READ_ONCE(request->result)) != CLAN_DMA_DONE)
 		return false;
 	*request = (struct clan_request) {
-		.opcode = CLAN_DMA_WRITE,
-		.flags = flags,
-		.local_aperture = own->aperture,
-		.host = own->lane->host,
-		.local_offset = from,
-		.aperture = own->peer,
-		.key = own->key,
-		.offset = to,
-		.length = length,
+		.opcode = cpu_to_le32(CLAN_DMA_WRITE),
+		.flags = cpu_to_le32(flags),
+		.local_aperture = cpu_to_le32(own->aperture),
+		.host = cpu_to_le32(own->lane->host),
+		.local_offset = cpu_to_le64(from),
+		.aperture = cpu_to_le32(own->peer),
+		.key = cpu_to_le64(own->key),
+		.offset = cpu_to_le64(to),
+		.length = cpu_to_le64(length),
 	};
 	own->put++;
 	return true;
@@ -192,7 +185,7 @@ static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 		.length = cpu_to_le32(length),
 		.number = cpu_to_le32(++own->sent),
 	};
-	if (lane_state(own, CLAN_STATE_FAULTS) ||
+	if (clan_state_read(own->endpoint->memory, CLAN_STATE_FAULTS) ||
 	    !lane_put(own, from, to, length, CLAN_DMA_CHAIN) ||
 	    !lane_put(own, mirror, place, sizeof(*record), CLAN_DMA_NOTIFY)) {
 		uln_lane_broke(lane);

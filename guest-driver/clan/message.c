@@ -29,17 +29,18 @@ static_assert(sizeof(struct clan_said) <= ULN_MAX_PRIVATE);
  */
 static bool queue_has(const struct clan_endpoint_object *endpoint, u32 room)
 {
-	const u32 *taken = clan_state(endpoint->memory, CLAN_STATE_MESSAGES_TAKEN);
+	u32 taken = clan_state_read(endpoint->memory, CLAN_STATE_MESSAGES_TAKEN);
 
-	return endpoint->messages - READ_ONCE(*taken) < room;
+	return endpoint->messages - taken < room;
 }
 
 /* Puts a message into an endpoint's queue, and has the card make an event of it. False: no room. */
 static bool queue_put(struct clan_endpoint_object *endpoint, u32 room, u32 host, u32 port, u32 kind,
-		      const __u64 *data)
+		      const __le64 *data)
 {
 	struct clan_message *message;
 	u32 place = endpoint->messages & (CLAN_MESSAGES - 1);
+	unsigned int i;
 
 	if (!queue_has(endpoint, room))
 		return false;
@@ -47,9 +48,8 @@ static bool queue_put(struct clan_endpoint_object *endpoint, u32 room, u32 host,
 	message->kind = kind;
 	message->host = host;
 	message->port = port;
-	memset(message->data, 0, sizeof(message->data));
-	if (data)
-		memcpy(message->data, data, sizeof(message->data));
+	for (i = 0; i < ARRAY_SIZE(message->data); i++)
+		message->data[i] = data ? le64_to_cpu(data[i]) : 0;
 	message->reserved = 0;
 	/* A reader that sees the number sees all of the message. */
 	smp_store_release(&message->number, ++endpoint->messages);
@@ -71,23 +71,25 @@ static bool port_is_sound(u32 port)
 static int say(struct clan_endpoint_object *endpoint, const struct clan_send *send)
 {
 	struct uln_file *file = endpoint->object.file;
-	struct clan_said said = { .kind = send->kind };
-	struct uln_wire wire = {
+	struct clan_said said = { .kind = cpu_to_le32(send->kind) };
+	struct uln_head wire = {
 		.reason = CLAN_SAY_MESSAGE,
 		.from = endpoint->port,
 		.to = send->port,
 		.private_length = sizeof(said),
 	};
+	unsigned int i;
 
-	memcpy(said.data, send->data, sizeof(said.data));
+	for (i = 0; i < ARRAY_SIZE(said.data); i++)
+		said.data[i] = cpu_to_le64(send->data[i]);
 	return uln_system_say_for(file->card->system, file->share, send->host, &wire, &said);
 }
 
 /* Tells a sender that its message was not delivered: the driver sends this. */
-static void say_undelivered(struct uln_card *card, u32 host, const struct uln_wire *came,
+static void say_undelivered(struct uln_card *card, u32 host, const struct uln_head *came,
 			    const struct clan_said *said)
 {
-	struct uln_wire wire = {
+	struct uln_head wire = {
 		.reason = CLAN_SAY_UNDELIVERED,
 		.from = came->to,
 		.to = came->from,
@@ -139,13 +141,13 @@ static void askers_answered(struct uln_file *file, const struct clan_send *send)
 void clan_refuse_askers(struct clan_endpoint_object *endpoint)
 {
 	struct uln_card *card = endpoint->object.file->card;
-	struct clan_said said = { .kind = CLAN_MESSAGE_CONNECT };
-	struct uln_wire came = { .to = endpoint->port };
+	struct clan_said said = { .kind = cpu_to_le32(CLAN_MESSAGE_CONNECT) };
+	struct uln_head came = { .to = endpoint->port };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(endpoint->askers) && card->live; i++) {
 		came.from = endpoint->askers[i].port;
-		said.data[0] = endpoint->askers[i].nonce;
+		said.data[0] = cpu_to_le64(endpoint->askers[i].nonce);
 		if (came.from)
 			say_undelivered(card, endpoint->askers[i].host, &came, &said);
 	}
@@ -211,22 +213,22 @@ int clan_peer(struct uln_file *file, void *argument)
 }
 
 /* Delivers a message to an endpoint. If there is none, or it has no room, the sender is told. */
-static void message_deliver(struct uln_card *card, u32 host, const struct uln_wire *wire,
+static void message_deliver(struct uln_card *card, u32 host, const struct uln_head *wire,
 			    const struct clan_said *said)
 {
 	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->to);
+	u32 kind = le32_to_cpu(said->kind);
 
-	if (!kind_is_sound(said->kind))
+	if (!kind_is_sound(kind))
 		return;
-	if (!endpoint ||
-	    !queue_put(endpoint, ROOM_FOR_OTHERS, host, wire->from, said->kind, said->data))
+	if (!endpoint || !queue_put(endpoint, ROOM_FOR_OTHERS, host, wire->from, kind, said->data))
 		say_undelivered(card, host, wire, said);
-	else if (said->kind == CLAN_MESSAGE_CONNECT)
-		asker_add(endpoint, host, wire->from, said->data[0]);
+	else if (kind == CLAN_MESSAGE_CONNECT)
+		asker_add(endpoint, host, wire->from, le64_to_cpu(said->data[0]));
 }
 
 /* Tells an endpoint that its message to a host was not delivered there. */
-static void message_undelivered(struct uln_card *card, u32 host, const struct uln_wire *wire,
+static void message_undelivered(struct uln_card *card, u32 host, const struct uln_head *wire,
 				const struct clan_said *said)
 {
 	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->to);
@@ -240,7 +242,7 @@ static void message_undelivered(struct uln_card *card, u32 host, const struct ul
  * Tells an endpoint that its peer is gone. Endpoints without a peer that have sent messages to that
  * host are told as well: their request may be in flight.
  */
-static void message_gone(struct uln_card *card, u32 host, const struct uln_wire *wire)
+static void message_gone(struct uln_card *card, u32 host, const struct uln_head *wire)
 {
 	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->to);
 	const struct clan_farewell *farewell;
@@ -256,7 +258,7 @@ static void message_gone(struct uln_card *card, u32 host, const struct uln_wire 
 	}
 }
 
-void clan_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
+void clan_message(struct uln_card *card, u32 host, const struct uln_head *wire,
 		  const u8 *data)
 {
 	struct clan_said said = {};
@@ -298,7 +300,7 @@ static void endpoint_lost(struct clan_endpoint_object *endpoint, u32 host)
  * an answer. A request for a connection fails as if the peer were gone, not as if the port were
  * free.
  */
-void clan_dropped(struct uln_card *card, u32 host, const struct uln_wire *wire,
+void clan_dropped(struct uln_card *card, u32 host, const struct uln_head *wire,
 		  const u8 *data)
 {
 	struct clan_endpoint_object *endpoint = clan_endpoint_at(card, wire->from);
@@ -308,7 +310,8 @@ void clan_dropped(struct uln_card *card, u32 host, const struct uln_wire *wire,
 	if (!card->live || wire->reason != CLAN_SAY_MESSAGE)
 		return;
 	memcpy(&said, data, sizeof(said));
-	kind = said.kind == CLAN_MESSAGE_CONNECT ? CLAN_MESSAGE_GONE : CLAN_MESSAGE_UNDELIVERED;
+	kind = le32_to_cpu(said.kind) == CLAN_MESSAGE_CONNECT ? CLAN_MESSAGE_GONE :
+								CLAN_MESSAGE_UNDELIVERED;
 	if (endpoint && endpoint->spoken & BIT_ULL(host))
 		queue_put(endpoint, ROOM_FOR_NEWS, host, wire->to, kind, said.data);
 }

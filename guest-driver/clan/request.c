@@ -14,13 +14,12 @@ void __iomem *clan_endpoint_registers(struct uln_card *card, u32 endpoint)
  */
 void clan_requests_go(struct uln_card *card, u32 endpoint, const struct uln_pages *memory, u32 put)
 {
-	const u32 *idle = clan_state(memory, CLAN_STATE_IDLE);
-	u32 *word = clan_state(memory, CLAN_STATE_PUT);
+	__le32 *word = clan_state(memory, CLAN_STATE_PUT);
 
 	/* The card reads the whole request when it sees the count. */
-	smp_store_release(word, put);
+	smp_store_release(word, cpu_to_le32(put));
 	mb(); /* Either the card sees the count, or the driver sees it idle. */
-	if (READ_ONCE(*idle))
+	if (clan_state_read(memory, CLAN_STATE_IDLE))
 		writel(1, clan_endpoint_registers(card, endpoint) + CLAN_ENDPOINT_GO);
 }
 
@@ -34,7 +33,7 @@ int clan_tripwire_set(struct uln_card *card, u32 endpoint, const struct uln_page
 	const u32 serial = 1, number = CLAN_OWN_TRIPWIRE;
 	void __iomem *tripwire =
 		clan_endpoint_registers(card, endpoint) + number * CLAN_TRIPWIRE_STRIDE;
-	const u32 *answer = clan_state(memory, CLAN_STATE_TRIPWIRES);
+	u32 answer = CLAN_STATE_TRIPWIRES + (2 * number + 1) * sizeof(u32);
 	u32 said;
 
 	writeq(offset, tripwire + CLAN_TRIPWIRE_OFFSET);
@@ -44,7 +43,7 @@ int clan_tripwire_set(struct uln_card *card, u32 endpoint, const struct uln_page
 	       tripwire + CLAN_TRIPWIRE_CONTROL);
 	/* The card has it when this is answered. */
 	readl(tripwire);
-	said = READ_ONCE(answer[2 * number + 1]);
+	said = clan_state_read(memory, answer);
 	if (said == (serial << 16 | CLAN_TRIPWIRE_OK))
 		return 0;
 	dev_err(&card->pdev->dev, "a Tripwire for messages is refused (%#x)\n", said);

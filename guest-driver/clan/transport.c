@@ -53,22 +53,25 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 		     const struct uln_wire *wire, const void *data, u32 length)
 {
 	struct clan_own *own = own_of(transport);
-	const u32 *done = clan_state(own->memory, CLAN_STATE_DONE);
 	struct clan_request request = {
-		.opcode = CLAN_DMA_WRITE,
-		.local_aperture = CLAN_OWN_RECORDS,
-		.host = host,
-		.aperture = CLAN_SYSTEM_APERTURE,
-		.key = CLAN_SYSTEM_KEY,
-		.offset = entry * ULN_RECORD_PLACE_SIZE,
+		.opcode = cpu_to_le32(CLAN_DMA_WRITE),
+		.local_aperture = cpu_to_le32(CLAN_OWN_RECORDS),
+		.host = cpu_to_le32(host),
+		.aperture = cpu_to_le32(CLAN_SYSTEM_APERTURE),
+		.key = cpu_to_le64(CLAN_SYSTEM_KEY),
+		.offset = cpu_to_le64(entry * ULN_RECORD_PLACE_SIZE),
 	};
 	struct uln_record *record;
+	u64 offset;
+	u32 bytes;
 
-	if (own->put - READ_ONCE(*done) >= REQUESTS)
+	if (own->put - clan_state_read(own->memory, CLAN_STATE_DONE) >= REQUESTS)
 		return false;
 	dma_rmb(); /* What the place held was sent before it was done. */
-	record = own_place(own, own->put, &request.local_offset);
-	request.length = uln_record_write(&own->records, record, wire, data, length);
+	record = own_place(own, own->put, &offset);
+	bytes = uln_record_write(&own->records, record, wire, data, length);
+	request.local_offset = cpu_to_le64(offset);
+	request.length = cpu_to_le64(bytes);
 	*clan_request_at(own->memory, own->put, REQUESTS) = request;
 	clan_requests_go(own->card, CLAN_OWN_ENDPOINT, own->memory, ++own->put);
 	return true;
@@ -88,7 +91,7 @@ static const struct peer_transport_ops own_transport = {
 	.reopen = uln_records_reopen,
 };
 
-static void own_message(struct peer_service *service, u32 host, const struct uln_wire *wire,
+static void own_message(struct peer_service *service, u32 host, const struct uln_head *wire,
 			const u8 *data)
 {
 	clan_message(service_card(service), host, wire, data);
@@ -99,7 +102,7 @@ static void own_lost(struct peer_service *service, u32 host, u32 reason, bool re
 	clan_lost(service_card(service), host);
 }
 
-static void own_dropped(struct peer_service *service, u32 host, const struct uln_wire *wire,
+static void own_dropped(struct peer_service *service, u32 host, const struct uln_head *wire,
 			const u8 *data)
 {
 	clan_dropped(service_card(service), host, wire, data);
@@ -160,7 +163,7 @@ void clan_own_free(struct uln_card *card)
 
 static int own_open_fifo(struct clan_own *own)
 {
-	struct clan_open_fifo body = { .records = own->fifo.records };
+	struct clan_open_fifo body = { .records = cpu_to_le32(own->fifo.records) };
 
 	own->fifo.taken = 0;
 	uln_pages_describe(own->fifo.memory, &body.area);
@@ -171,11 +174,15 @@ static int own_open_fifo(struct clan_own *own)
 static int own_open_apertures(struct clan_own *own)
 {
 	struct clan_open_aperture in = {
-		.key = CLAN_SYSTEM_KEY,
-		.owner = own->file.number,
-		.flags = CLAN_APERTURE_WRITE | CLAN_APERTURE_PRIVILEGED | CLAN_APERTURE_PARTS,
+		.key = cpu_to_le64(CLAN_SYSTEM_KEY),
+		.owner = cpu_to_le32(own->file.number),
+		.flags = cpu_to_le32(CLAN_APERTURE_WRITE | CLAN_APERTURE_PRIVILEGED |
+				     CLAN_APERTURE_PARTS),
 	};
-	struct clan_open_aperture out = { .key = get_random_u64(), .owner = own->file.number };
+	struct clan_open_aperture out = {
+		.key = cpu_to_le64(get_random_u64()),
+		.owner = cpu_to_le32(own->file.number),
+	};
 
 	uln_pages_describe(own->in, &in.area);
 	uln_pages_describe(own->out, &out.area);
@@ -188,11 +195,11 @@ static int own_open_apertures(struct clan_own *own)
 static int own_open_endpoint(struct clan_own *own)
 {
 	struct clan_open_endpoint body = {
-		.owner = own->file.number,
-		.tripwires = CLAN_OWN_TRIPWIRES,
-		.requests = REQUESTS,
-		.events = CLAN_NO_EVENTS,
-		.flags = CLAN_PRIVILEGED,
+		.owner = cpu_to_le32(own->file.number),
+		.tripwires = cpu_to_le32(CLAN_OWN_TRIPWIRES),
+		.requests = cpu_to_le32(REQUESTS),
+		.events = cpu_to_le32(CLAN_NO_EVENTS),
+		.flags = cpu_to_le32(CLAN_PRIVILEGED),
 	};
 
 	uln_pages_describe(own->memory, &body.memory);

@@ -47,12 +47,12 @@ static void window_give_pages(struct uln_card *card, struct clan_window_object *
 static int window_tell(struct clan_window_object *window, const struct clan_window *argument)
 {
 	struct clan_open_window body = {
-		.key = argument->key,
-		.offset = argument->offset,
-		.length = argument->length,
-		.host = argument->host,
-		.aperture = argument->aperture,
-		.endpoint = window->endpoint->object.index,
+		.key = cpu_to_le64(argument->key),
+		.offset = cpu_to_le64(argument->offset),
+		.length = cpu_to_le64(argument->length),
+		.host = cpu_to_le32(argument->host),
+		.aperture = cpu_to_le32(argument->aperture),
+		.endpoint = cpu_to_le32(window->endpoint->object.index),
 	};
 
 	return uln_command(window->object.file->card, CLAN_COMMAND_OPEN_WINDOW,

@@ -206,6 +206,8 @@ int uln_card_statistics(struct uln_file *file, void *argument)
 {
 	struct uln_statistics *statistics = argument;
 	struct uln_card *card = file->card;
+	const __le64 *values;
+	unsigned int i;
 	int ret;
 
 	if (memchr_inv(statistics, 0, sizeof(*statistics)))
@@ -217,7 +219,8 @@ int uln_card_statistics(struct uln_file *file, void *argument)
 	if (ret)
 		return ret;
 	*statistics = (struct uln_statistics) { .count = card->ops->statistics };
-	memcpy(statistics->values, card->page + ULN_COMMAND_BODY,
-	       card->ops->statistics * sizeof(__u64));
+	values = card->page + ULN_COMMAND_BODY;
+	for (i = 0; i < card->ops->statistics; i++)
+		statistics->values[i] = le64_to_cpu(values[i]);
 	return 0;
 }

@@ -31,7 +31,7 @@ static u32 command_run(struct uln_card *card)
 
 	dma_wmb(); /* The command is visible before the store. */
 	writel(1, card->registers + ULN_REG_COMMAND_GO);
-	status = READ_ONCE(head->status);
+	status = le32_to_cpu(READ_ONCE(head->status));
 	if (status == NO_ANSWER) {
 		/*
 		 * A bus may have posted the store: then this read waits for it. Or the card could
@@ -40,7 +40,7 @@ static u32 command_run(struct uln_card *card)
 		 */
 		status = readl(card->registers + ULN_REG_COMMAND_STATUS);
 		if (status == ULN_STATUS_OK)
-			status = READ_ONCE(head->status);
+			status = le32_to_cpu(READ_ONCE(head->status));
 	}
 	dma_rmb(); /* Read the rest of the answer after the status. */
 	return status;
@@ -64,6 +64,7 @@ static const char *command_name(const struct uln_card *card, u32 opcode)
 static int command_refused(struct uln_card *card, u32 opcode, u32 index, u32 status)
 {
 	const struct uln_command *head = card->page;
+	u64 value = le64_to_cpu(head->value), limit = le64_to_cpu(head->limit);
 	const char *name =
 		status < ARRAY_SIZE(status_names) ? status_names[status] : "unknown status";
 
@@ -73,7 +74,7 @@ static int command_refused(struct uln_card *card, u32 opcode, u32 index, u32 sta
 	switch (status) {
 	case ULN_STATUS_MEMORY_FULL:
 		dev_dbg_ratelimited(&card->dev, "command %u on object %u: %s (needs %llu, %llu free)\n",
-				    opcode, index, name, head->value, head->limit);
+				    opcode, index, name, value, limit);
 		return -ENOSPC;
 	case ULN_STATUS_BAD_LENGTH:
 	case ULN_STATUS_BAD_ADDRESS:
@@ -81,12 +82,12 @@ static int command_refused(struct uln_card *card, u32 opcode, u32 index, u32 sta
 		/* The value comes from a process. */
 		dev_dbg_ratelimited(&card->dev,
 				    "command %u on object %u: %s (value %llu, limit %llu)\n",
-				    opcode, index, name, head->value, head->limit);
+				    opcode, index, name, value, limit);
 		return -EINVAL;
 	default:
 		dev_err_ratelimited(&card->dev,
 				    "command %u on object %u: %s (value %llu, limit %llu)\n",
-				    opcode, index, name, head->value, head->limit);
+				    opcode, index, name, value, limit);
 		return -EIO;
 	}
 }
@@ -113,9 +114,9 @@ int uln_command(struct uln_card *card, u32 opcode, u32 index, const void *body, 
 	if (WARN_ON_ONCE(size > ULN_COMMAND_PAGE_SIZE - ULN_COMMAND_BODY))
 		return -EINVAL;
 	memset(card->page, 0, ULN_COMMAND_PAGE_SIZE);
-	head->opcode = opcode;
-	head->index = index;
-	head->status = NO_ANSWER;
+	head->opcode = cpu_to_le32(opcode);
+	head->index = cpu_to_le32(index);
+	head->status = cpu_to_le32(NO_ANSWER);
 	memcpy(card->page + ULN_COMMAND_BODY, body, size);
 
 	status = command_run(card);

@@ -4,9 +4,9 @@
 
 /* Record n, counted from 0, is at index n modulo the ring's size. */
 struct fifo_record {
-	__u32 what;
+	__le32 what;
 	/* n + 1. The card writes it last. */
-	__u32 number;
+	__le32 number;
 };
 static_assert(sizeof(struct fifo_record) == ULN_FIFO_SIZE);
 
@@ -26,10 +26,10 @@ u32 uln_fifo_take(struct uln_card *card, struct uln_fifo *fifo, u32 taken_regist
 		place = (fifo->taken & (fifo->records - 1)) * ULN_FIFO_SIZE;
 		record = page_address(fifo->memory->page[place / ULN_PAGE_SIZE]) +
 			 place % ULN_PAGE_SIZE;
-		if (READ_ONCE(record->number) != fifo->taken + 1)
+		if (le32_to_cpu(READ_ONCE(record->number)) != fifo->taken + 1)
 			break;
 		dma_rmb(); /* The card wrote @what before the number. */
-		what[found] = READ_ONCE(record->what);
+		what[found] = le32_to_cpu(READ_ONCE(record->what));
 		fifo->taken++;
 	}
 	if (found)

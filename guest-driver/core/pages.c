@@ -14,7 +14,7 @@
 
 #include "uln_core.h"
 
-#define PER_LIST (ULN_PAGE_SIZE / sizeof(__u64))
+#define PER_LIST (ULN_PAGE_SIZE / sizeof(__le64))
 /* Number of pages that are unpinned between two calls of cond_resched(). */
 #define PAGES_BATCH 512
 
@@ -321,7 +321,7 @@ void uln_page_unmap(struct uln_card *card, dma_addr_t dma, enum dma_data_directi
 	pages_put_mapping(card);
 }
 
-static __u64 *pages_entry(const struct uln_pages *pages, unsigned long i)
+static __le64 *pages_entry(const struct uln_pages *pages, unsigned long i)
 {
 	return &pages->lists[i / PER_LIST][i % PER_LIST];
 }
@@ -333,7 +333,7 @@ static int pages_map_page(struct uln_pages *pages, struct device *dev, unsigned 
 	int ret;
 
 	if (pages->whole) {
-		*dma = *pages_entry(pages->whole, pages->skipped + i);
+		*dma = le64_to_cpu(*pages_entry(pages->whole, pages->skipped + i));
 		return 0;
 	}
 	ret = pages_map_one(dev, pages->page[i], pages->direction, dma);
@@ -345,7 +345,7 @@ static int pages_map_page(struct uln_pages *pages, struct device *dev, unsigned 
 static int pages_map_list(struct uln_pages *pages, struct device *dev, unsigned long list)
 {
 	unsigned long first = list * PER_LIST, i;
-	__u64 *entries = (__u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	__le64 *entries = (__le64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
 	dma_addr_t dma;
 	int ret;
 
@@ -356,12 +356,12 @@ static int pages_map_list(struct uln_pages *pages, struct device *dev, unsigned 
 		ret = pages_map_page(pages, dev, i, &dma);
 		if (ret)
 			return ret;
-		entries[i - first] = dma;
+		entries[i - first] = cpu_to_le64(dma);
 	}
 	ret = pages_map_one(dev, virt_to_page(entries), DMA_TO_DEVICE, &dma);
 	if (ret)
 		return ret;
-	pages->directory[list] = dma;
+	pages->directory[list] = cpu_to_le64(dma);
 	pages->mapped_lists++;
 	return 0;
 }
@@ -401,7 +401,7 @@ int uln_pages_map(struct uln_pages *pages, struct uln_card *card)
 		return ret;
 	pages->card = card;
 	ret = -ENOMEM;
-	pages->directory = (__u64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	pages->directory = (__le64 *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
 	pages->lists = kcalloc(DIV_ROUND_UP(pages->count, PER_LIST), sizeof(*pages->lists),
 			       GFP_KERNEL_ACCOUNT);
 	if (pages->directory && pages->lists)
@@ -436,9 +436,9 @@ int uln_pages_make(struct uln_file *file, u64 length, struct uln_pages **made)
 void uln_pages_describe(const struct uln_pages *pages, struct uln_area *area)
 {
 	*area = (struct uln_area) {
-		.directory = pages->directory_dma,
-		.length = pages->length,
-		.first = pages->first,
+		.directory = cpu_to_le64(pages->directory_dma),
+		.length = cpu_to_le64(pages->length),
+		.first = cpu_to_le32(pages->first),
 	};
 }
 
@@ -447,10 +447,11 @@ static void pages_unmap_list(struct uln_pages *pages, struct device *dev, unsign
 	unsigned long first = list * PER_LIST, i;
 
 	if (list < pages->mapped_lists)
-		pages_unmap_one(dev, pages->directory[list], DMA_TO_DEVICE);
+		pages_unmap_one(dev, le64_to_cpu(pages->directory[list]), DMA_TO_DEVICE);
 	for (i = first; i < min(first + PER_LIST, pages->mapped_pages); i++)
 		if (pages->page[i])
-			pages_unmap_one(dev, pages->lists[list][i - first], pages->direction);
+			pages_unmap_one(dev, le64_to_cpu(pages->lists[list][i - first]),
+					pages->direction);
 	free_page((unsigned long)pages->lists[list]);
 }
 
@@ -493,7 +494,8 @@ struct page *uln_pages_give_up(struct uln_pages *pages, unsigned long i)
 {
 	struct page *page = pages->page[i];
 
-	pages_unmap_one(&pages->card->pdev->dev, *pages_entry(pages, i), pages->direction);
+	pages_unmap_one(&pages->card->pdev->dev, le64_to_cpu(*pages_entry(pages, i)),
+			pages->direction);
 	pages->page[i] = NULL;
 	pages->given_up = true;
 	return page;
@@ -502,10 +504,13 @@ struct page *uln_pages_give_up(struct uln_pages *pages, unsigned long i)
 /* Puts a pinned page in the place of one that was given up. The caller keeps it if this fails. */
 int uln_pages_take_back(struct uln_pages *pages, unsigned long i, struct page *page)
 {
+	dma_addr_t dma;
 	int ret;
 
-	ret = pages_map_one(&pages->card->pdev->dev, page, pages->direction, pages_entry(pages, i));
-	if (!ret)
-		pages->page[i] = page;
-	return ret;
+	ret = pages_map_one(&pages->card->pdev->dev, page, pages->direction, &dma);
+	if (ret)
+		return ret;
+	*pages_entry(pages, i) = cpu_to_le64(dma);
+	pages->page[i] = page;
+	return 0;
 }

@@ -36,13 +36,13 @@ u32 uln_record_write(struct uln_records *records, struct uln_record *record,
 
 	if (!++records->serial)
 		records->serial = 1;
-	record->serial = records->serial;
+	record->serial = cpu_to_le32(records->serial);
 	record->wire = *wire;
 	if (length)
 		memcpy(record->data, data, length);
 	/* Nothing of an earlier record is sent. */
 	memset(record->data + length, 0, padded - length);
-	record->checksum = record_checksum(record, length);
+	record->checksum = cpu_to_le32(record_checksum(record, length));
 	return offsetof(struct uln_record, data) + padded;
 }
 
@@ -52,20 +52,23 @@ static bool record_copy(struct uln_records *records, u32 host, u32 entry)
 	const struct uln_record *record =
 		page_address(records->in->page[host]) + entry * ULN_RECORD_PLACE_SIZE;
 	struct uln_record *copy = &records->record[host][entry];
+	u32 seen = records->seen[host][entry], serial;
+	struct uln_head head;
 	u32 length;
 
-	if (READ_ONCE(record->serial) == records->seen[host][entry])
+	if (le32_to_cpu(READ_ONCE(record->serial)) == seen)
 		return false;
 	memcpy(copy, record, sizeof(*copy));
-	if (!copy->serial || copy->serial == records->seen[host][entry])
+	serial = le32_to_cpu(copy->serial);
+	if (!serial || serial == seen)
 		return false;
-	if (copy->wire.name_length > ULN_MAX_NAME ||
-	    copy->wire.private_length > ULN_MAX_PRIVATE)
+	head = uln_wire_unpack(&copy->wire);
+	if (head.name_length > ULN_MAX_NAME || head.private_length > ULN_MAX_PRIVATE)
 		return false;
-	length = copy->wire.name_length + copy->wire.private_length;
-	if (copy->checksum != record_checksum(copy, length))
+	length = head.name_length + head.private_length;
+	if (le32_to_cpu(copy->checksum) != record_checksum(copy, length))
 		return false;
-	records->seen[host][entry] = copy->serial;
+	records->seen[host][entry] = serial;
 	return true;
 }
 

@@ -28,7 +28,7 @@ u32 uln_selftest_access(struct uln_card *card)
 u32 uln_selftest_dma(struct uln_card *card)
 {
 	struct device *dev = &card->pdev->dev;
-	struct uln_test_dma body = { .length = ULN_PAGE_SIZE };
+	struct uln_test_dma body = { .length = cpu_to_le64(ULN_PAGE_SIZE) };
 	dma_addr_t dma;
 	u32 result = 1;
 	void *from;
@@ -37,8 +37,8 @@ u32 uln_selftest_dma(struct uln_card *card)
 	if (!from)
 		return 1;
 	get_random_bytes(from, 2 * ULN_PAGE_SIZE);
-	body.from = dma;
-	body.to = dma + ULN_PAGE_SIZE;
+	body.from = cpu_to_le64(dma);
+	body.to = cpu_to_le64(dma + ULN_PAGE_SIZE);
 	if (!uln_command(card, ULN_COMMAND_TEST_DMA, 0, &body, sizeof(body)))
 		result = memcmp(from, from + ULN_PAGE_SIZE, ULN_PAGE_SIZE) ? 2 : 0;
 	dma_free_coherent(dev, 2 * ULN_PAGE_SIZE, from, dma);

@@ -389,8 +389,8 @@ struct uln_pages {
 
 	/* The card that can reach the pages. */
 	struct uln_card *card;
-	__u64 **lists;
-	__u64 *directory;
+	__le64 **lists;
+	__le64 *directory;
 	dma_addr_t directory_dma;
 	unsigned long mapped_pages;
 	unsigned long mapped_lists;

@@ -59,15 +59,17 @@ static int bank_clear(const struct dart_bank_object *bank)
 	struct dart_values values = {};
 	struct dart_program program = {};
 	int ret = 0;
-	u32 done;
+	u32 done, count;
 
-	for (done = 0; done < bank->registers && !ret; done += values.count) {
-		values.count = min(bank->registers - done, DART_MAX_VALUES);
+	for (done = 0; done < bank->registers && !ret; done += count) {
+		count = min(bank->registers - done, DART_MAX_VALUES);
+		values.count = cpu_to_le32(count);
 		ret = uln_command(card, DART_COMMAND_SET_REGISTERS, bank->first_register + done,
 				  &values, sizeof(values));
 	}
-	for (done = 0; done < bank->entries && !ret; done += program.count) {
-		program.count = min(bank->entries - done, DART_MAX_VALUES);
+	for (done = 0; done < bank->entries && !ret; done += count) {
+		count = min(bank->entries - done, DART_MAX_VALUES);
+		program.count = cpu_to_le32(count);
 		ret = uln_command(card, DART_COMMAND_SET_PROGRAM, bank->first_entry + done,
 				  &program, sizeof(program));
 	}
@@ -215,7 +217,7 @@ void dart_bank_undo(struct uln_file *file, void *argument)
 int dart_bank_set_program(struct uln_file *file, void *argument)
 {
 	const struct dart_set_program *set = argument;
-	struct dart_program body = { .count = set->count };
+	struct dart_program body = { .count = cpu_to_le32(set->count) };
 	struct dart_bank_object *bank;
 
 	if (set->reserved || !set->count || set->count > DART_SET_ENTRIES)

@@ -20,9 +20,9 @@ static_assert(DART_PAGE_SIZE == ULN_PAGE_SIZE && DART_STATE_SIZE <= ULN_PAGE_SIZ
 
 static u32 connection_state(const struct dart_connection_object *connection, u32 word)
 {
-	const u32 *state = page_address(connection->state->page[0]) + word;
+	const __le32 *state = page_address(connection->state->page[0]) + word;
 
-	return READ_ONCE(*state);
+	return le32_to_cpu(READ_ONCE(*state));
 }
 
 /* Returns whether messages have left since the count was @what, or none will. */
@@ -118,20 +118,21 @@ static int connection_tell(const struct dart_connection_object *connection,
 			   const struct dart_connection *argument)
 {
 	struct dart_open_connection body = {
-		.endpoint = argument->endpoint,
-		.host = argument->host,
-		.register_base = connection->bank->first_register + argument->first_register,
-		.register_bound = argument->registers,
-		.program_base = connection->bank->first_entry + argument->first_entry,
-		.program_bound = argument->entries,
-		.events = argument->events,
-		.exceptions = argument->exceptions,
-		.flags = argument->flags,
-		.key = connection->key,
+		.endpoint = cpu_to_le32(argument->endpoint),
+		.host = cpu_to_le32(argument->host),
+		.register_base = cpu_to_le32(connection->bank->first_register +
+					     argument->first_register),
+		.register_bound = cpu_to_le32(argument->registers),
+		.program_base = cpu_to_le32(connection->bank->first_entry + argument->first_entry),
+		.program_bound = cpu_to_le32(argument->entries),
+		.events = cpu_to_le32(argument->events),
+		.exceptions = cpu_to_le32(argument->exceptions),
+		.flags = cpu_to_le32(argument->flags),
+		.key = cpu_to_le64(connection->key),
 	};
 
 	uln_pages_describe(connection->state, &body.state);
-	body.state.length = DART_STATE_SIZE;
+	body.state.length = cpu_to_le64(DART_STATE_SIZE);
 	return uln_command(connection->card, DART_COMMAND_OPEN_CONNECTION,
 			   connection->object.index, &body, sizeof(body));
 }
@@ -297,7 +298,10 @@ int dart_connect(struct uln_file *file, void *argument)
 {
 	struct dart_farewell *farewell __free(kfree) = NULL;
 	const struct dart_peer *peer = argument;
-	struct dart_connect body = { .key = peer->key, .peer = peer->peer };
+	struct dart_connect body = {
+		.key = cpu_to_le64(peer->key),
+		.peer = cpu_to_le32(peer->peer),
+	};
 	struct dart_connection_object *connection;
 	int ret;
 
@@ -373,7 +377,7 @@ int dart_exception_wait(struct uln_file *file, void *argument)
 /* Its other end is gone; the card reports this to its owner. */
 static void connection_gone(struct dart_connection_object *connection)
 {
-	struct dart_break body = { .why = DART_BROKEN_GONE };
+	struct dart_break body = { .why = cpu_to_le32(DART_BROKEN_GONE) };
 
 	dart_farewell_forget(connection);
 	/* A card that has failed in the loop of dart_lost() is stopped once. */
@@ -386,17 +390,17 @@ static void connection_gone(struct dart_connection_object *connection)
  * Handles a message of another host's driver. It is not trusted but checked: the sender must have
  * the key.
  */
-void dart_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
+void dart_message(struct uln_card *card, u32 host, const struct uln_head *wire,
 		  const u8 *data)
 {
 	struct dart_connection_object *connection;
-	u64 key;
+	__le64 key;
 
 	if (wire->reason != DART_SAY_GONE || wire->private_length < sizeof(key))
 		return;
 	memcpy(&key, data, sizeof(key));
 	connection = xa_load(&dart_parts(card)->connections, wire->to);
-	if (connection && connection->host == host && connection->key == key)
+	if (connection && connection->host == host && connection->key == le64_to_cpu(key))
 		connection_gone(connection);
 }
 

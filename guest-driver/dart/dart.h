@@ -191,7 +191,7 @@ void dart_connection_undo(struct uln_file *file, void *argument);
 int dart_connect(struct uln_file *file, void *argument);
 int dart_left_wait(struct uln_file *file, void *argument);
 int dart_exception_wait(struct uln_file *file, void *argument);
-void dart_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
+void dart_message(struct uln_card *card, u32 host, const struct uln_head *wire,
 		  const u8 *data);
 void dart_lost(struct uln_card *card, u32 host);
 

@@ -66,7 +66,10 @@ static int endpoint_open(struct dart_endpoint_object *endpoint)
 {
 	struct uln_file *file = endpoint->object.file;
 	struct dart_parts *parts = dart_parts(file->card);
-	struct dart_open_endpoint body = { .base = endpoint->address, .length = endpoint->length };
+	struct dart_open_endpoint body = {
+		.base = cpu_to_le64(endpoint->address),
+		.length = cpu_to_le64(endpoint->length),
+	};
 	int ret;
 
 	ret = uln_share_take_some(file->share, DART_SHARE_CONNECTIONS,
@@ -82,11 +85,11 @@ static int endpoint_open(struct dart_endpoint_object *endpoint)
 		goto give_back;
 	}
 	if (endpoint->pinned) {
-		body.flags = DART_ENDPOINT_PINNED;
+		body.flags = cpu_to_le32(DART_ENDPOINT_PINNED);
 		uln_pages_describe(endpoint->pinned, &body.area);
 	} else {
 		/* An address space of its own: two endpoints of a process may be taken apart. */
-		body.space = endpoint->object.index;
+		body.space = cpu_to_le32(endpoint->object.index);
 	}
 	ret = uln_command(file->card, DART_COMMAND_OPEN_ENDPOINT, endpoint->object.index, &body,
 			  sizeof(body));

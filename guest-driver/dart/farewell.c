@@ -37,13 +37,14 @@ void dart_farewell_forget(struct dart_connection_object *connection)
 /* Returns false if it could not be told yet. */
 static bool farewell_told(struct uln_card *card, const struct dart_farewell *farewell)
 {
-	struct uln_wire wire = {
+	__le64 key = cpu_to_le64(farewell->key);
+	struct uln_head wire = {
 		.reason = DART_SAY_GONE,
 		.from = farewell->from,
 		.to = farewell->to,
-		.private_length = sizeof(farewell->key),
+		.private_length = sizeof(key),
 	};
-	int ret = uln_system_say(card->system, farewell->host, &wire, &farewell->key);
+	int ret = uln_system_say(card->system, farewell->host, &wire, &key);
 
 	return ret != -ENOBUFS && ret != -ENOMEM;
 }

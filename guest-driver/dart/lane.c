@@ -124,9 +124,9 @@ static int lane_connect(struct uln_lane *lane, const u8 *bytes)
 
 static u32 lane_state(const struct dart_lane *own, u32 word)
 {
-	const u32 *state = page_address(own->connection->state->page[0]) + word;
+	const __le32 *state = page_address(own->connection->state->page[0]) + word;
 
-	return READ_ONCE(*state);
+	return le32_to_cpu(READ_ONCE(*state));
 }
 
 static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
@@ -155,11 +155,11 @@ static bool lane_take(struct uln_lane *lane, u32 *to, u32 *length)
 	struct dart_lane *own = lane->model;
 	const struct dart_record *record = dart_queue_record(own->queue, own->taken);
 
-	if (READ_ONCE(record->number) != own->taken + 1)
+	if (le32_to_cpu(READ_ONCE(record->number)) != own->taken + 1)
 		return false;
 	dma_rmb(); /* The card wrote the number last. */
-	*to = READ_ONCE(record->control.operand);
-	*length = READ_ONCE(record->length);
+	*to = le64_to_cpu(READ_ONCE(record->control.operand));
+	*length = le32_to_cpu(READ_ONCE(record->length));
 	own->taken++;
 	dart_queue_taken(own->queue, own->taken);
 	return true;

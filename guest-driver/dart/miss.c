@@ -21,7 +21,7 @@ void dart_misses_unload(void)
 
 /* Reads what a connection waits for; returns its endpoint with a reference, or NULL if nothing. */
 static struct dart_endpoint_object *misses_read(struct dart_connection_object *connection,
-						struct dart_misses *misses)
+						struct dart_misses *misses, u32 *count)
 {
 	struct uln_card *card = connection->card;
 	int ret;
@@ -33,7 +33,7 @@ static struct dart_endpoint_object *misses_read(struct dart_connection_object *c
 	if (ret)
 		return NULL;
 	memcpy(misses, card->page + ULN_COMMAND_BODY, sizeof(*misses));
-	misses->count = min(misses->count, ARRAY_SIZE(misses->pages));
+	*count = min(le32_to_cpu(misses->count), ARRAY_SIZE(misses->pages));
 	kref_get(&connection->endpoint->object.users);
 	return connection->endpoint;
 }
@@ -45,12 +45,14 @@ static void misses_work(struct work_struct *work)
 	struct uln_card *card = connection->card;
 	struct dart_endpoint_object *endpoint;
 	struct dart_misses misses;
-	u32 i;
+	u32 i, count;
+	u64 page;
 
-	endpoint = misses_read(connection, &misses);
-	for (i = 0; endpoint && i < misses.count && READ_ONCE(endpoint->told); i++)
-		dart_page_find(endpoint, misses.pages[i] >> PAGE_SHIFT,
-			       misses.pages[i] & DART_PAGE_WRITES);
+	endpoint = misses_read(connection, &misses, &count);
+	for (i = 0; endpoint && i < count && READ_ONCE(endpoint->told); i++) {
+		page = le64_to_cpu(misses.pages[i]);
+		dart_page_find(endpoint, page >> PAGE_SHIFT, page & DART_PAGE_WRITES);
+	}
 	if (endpoint)
 		uln_object_put(&endpoint->object);
 	uln_object_put(&connection->object);

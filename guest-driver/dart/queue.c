@@ -26,9 +26,9 @@ const struct dart_record *dart_queue_record(const struct dart_queue_object *queu
 /* Reports how many records the owner has taken, if that is the driver itself. */
 void dart_queue_taken(const struct dart_queue_object *queue, u32 taken)
 {
-	u32 *word = page_address(queue->memory->page[0]) + DART_QUEUE_TAKEN;
+	__le32 *word = page_address(queue->memory->page[0]) + DART_QUEUE_TAKEN;
 
-	smp_store_release(word, taken);
+	smp_store_release(word, cpu_to_le32(taken));
 }
 
 /* Returns whether there are more records than were taken: it has this number, or a later one. */
@@ -38,7 +38,7 @@ static bool queue_arrived(const struct uln_waiters *sleepers, u64 what)
 		container_of_const(sleepers, struct dart_queue_object, sleepers);
 	u32 taken = what;
 
-	return (s32)(READ_ONCE(dart_queue_record(queue, taken)->number) - taken) > 0;
+	return (s32)(le32_to_cpu(READ_ONCE(dart_queue_record(queue, taken)->number)) - taken) > 0;
 }
 
 static void queue_arm(struct uln_waiters *sleepers, u64 what)
@@ -104,7 +104,10 @@ static int queue_open(struct dart_queue_object *queue)
 {
 	struct uln_file *file = queue->object.file;
 	struct dart_parts *parts = dart_parts(file->card);
-	struct dart_open_queue body = { .records = queue->records, .flags = queue->flags };
+	struct dart_open_queue body = {
+		.records = cpu_to_le32(queue->records),
+		.flags = cpu_to_le32(queue->flags),
+	};
 	int ret;
 
 	ret = uln_share_take(file->share, DART_SHARE_QUEUES, file->privileged);
@@ -244,9 +247,9 @@ int dart_queue_wait(struct uln_file *file, void *argument)
 static __poll_t queue_poll(struct card_object *object)
 {
 	struct dart_queue_object *queue = queue_of(object);
-	const u32 *taken = page_address(queue->memory->page[0]) + DART_QUEUE_TAKEN;
+	const __le32 *taken = page_address(queue->memory->page[0]) + DART_QUEUE_TAKEN;
 
-	return uln_waiters_ready(&queue->sleepers, READ_ONCE(*taken)) ?
+	return uln_waiters_ready(&queue->sleepers, le32_to_cpu(READ_ONCE(*taken))) ?
 		       EPOLLIN | EPOLLRDNORM :
 		       0;
 }

@@ -41,9 +41,9 @@ static struct uln_card *service_card(const struct peer_service *service)
 /* Number of sends to @host that the card has completed. */
 static u32 own_left(const struct dart_own *own, u32 host)
 {
-	const u32 *left =
+	const __le32 *left =
 		page_address(own->states->page[0]) + host * DART_STATE_SIZE + DART_STATE_LEFT;
-	u32 seen = READ_ONCE(*left);
+	u32 seen = le32_to_cpu(READ_ONCE(*left));
 
 	dma_rmb(); /* The card read it before it left. */
 	return seen;
@@ -84,7 +84,7 @@ static const struct peer_transport_ops own_transport = {
 	.reopen = uln_records_reopen,
 };
 
-static void own_message(struct peer_service *service, u32 host, const struct uln_wire *wire,
+static void own_message(struct peer_service *service, u32 host, const struct uln_head *wire,
 			const u8 *data)
 {
 	dart_message(service_card(service), host, wire, data);
@@ -145,7 +145,7 @@ void dart_own_free(struct uln_card *card)
 
 static int own_open_fifo(struct dart_own *own)
 {
-	struct dart_open_fifo body = { .records = own->fifo.records };
+	struct dart_open_fifo body = { .records = cpu_to_le32(own->fifo.records) };
 
 	own->fifo.taken = 0;
 	uln_pages_describe(own->fifo.memory, &body.area);
@@ -154,7 +154,7 @@ static int own_open_fifo(struct dart_own *own)
 
 static int own_open_endpoint(struct dart_own *own)
 {
-	struct dart_open_endpoint body = { .flags = DART_ENDPOINT_PINNED };
+	struct dart_open_endpoint body = { .flags = cpu_to_le32(DART_ENDPOINT_PINNED) };
 
 	uln_pages_describe(own->memory, &body.area);
 	return uln_command(own->card, DART_COMMAND_OPEN_ENDPOINT, DART_SYSTEM_ENDPOINT, &body,
@@ -164,18 +164,18 @@ static int own_open_endpoint(struct dart_own *own)
 static int own_open_connection(struct dart_own *own, u32 host)
 {
 	struct dart_open_connection body = {
-		.endpoint = DART_SYSTEM_ENDPOINT,
-		.host = host,
-		.events = DART_NO_QUEUE,
-		.exceptions = DART_NO_QUEUE,
-		.flags = DART_CONNECTION_WRITE | DART_CONNECTION_SYSTEM,
-		.key = DART_SYSTEM_KEY,
+		.endpoint = cpu_to_le32(DART_SYSTEM_ENDPOINT),
+		.host = cpu_to_le32(host),
+		.events = cpu_to_le32(DART_NO_QUEUE),
+		.exceptions = cpu_to_le32(DART_NO_QUEUE),
+		.flags = cpu_to_le32(DART_CONNECTION_WRITE | DART_CONNECTION_SYSTEM),
+		.key = cpu_to_le64(DART_SYSTEM_KEY),
 	};
 
 	own->sent[host] = 0;
 	uln_pages_describe(own->states, &body.state);
-	body.state.first = host * DART_STATE_SIZE;
-	body.state.length = DART_STATE_SIZE;
+	body.state.first = cpu_to_le32(host * DART_STATE_SIZE);
+	body.state.length = cpu_to_le64(DART_STATE_SIZE);
 	return uln_command(own->card, DART_COMMAND_OPEN_CONNECTION, host, &body, sizeof(body));
 }
 

@@ -21,7 +21,7 @@ const struct echo_record *echo_mailbox_arrived(const struct echo_mailbox_object 
 		page_address(mailbox->inbox->page[place / ULN_PAGE_SIZE]) +
 		place % ULN_PAGE_SIZE;
 
-	if (READ_ONCE(record->number) != taken + 1)
+	if (le32_to_cpu(READ_ONCE(record->number)) != taken + 1)
 		return NULL;
 	dma_rmb(); /* The card wrote the number last. */
 	return record;
@@ -82,7 +82,7 @@ static void mailbox_zero_outbox(struct uln_card *card, u32 index)
 /* Allots a number, and has the card open the mailbox. */
 static int mailbox_open(struct echo_mailbox_object *mailbox)
 {
-	struct echo_open_mailbox body = { .records = mailbox->records };
+	struct echo_open_mailbox body = { .records = cpu_to_le32(mailbox->records) };
 	struct uln_file *file = mailbox->object.file;
 	struct echo_parts *parts = echo_parts(file->card);
 	u32 first = file->drivers_own ? ECHO_SYSTEM_MAILBOX : ECHO_SYSTEM_MAILBOX + 1;

@@ -16,7 +16,7 @@
 #define PATIENCE_US 1000
 
 struct own_message {
-	u64 place;
+	__le64 place;
 	struct uln_record record;
 };
 
@@ -62,7 +62,7 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 	if (readl_poll_timeout(own->outbox + ECHO_OUTBOX_SENT, sent, sent == own->rung, 5,
 			       PATIENCE_US))
 		return false;
-	message->place = entry;
+	message->place = cpu_to_le64(entry);
 	bytes = offsetof(struct own_message, record) +
 		uln_record_write(&own->records, &message->record, wire, data, length);
 	writel(host, own->outbox + ECHO_OUTBOX_DESTINATION);
@@ -78,9 +78,10 @@ static bool own_post(struct peer_transport *transport, u32 host, u32 entry,
 /* Moves a record to its place. The message is the sender's, so it is checked. */
 static void own_sort(struct echo_own *own, const struct echo_record *arrived)
 {
-	u32 host = READ_ONCE(arrived->source), length = READ_ONCE(arrived->length);
+	u32 host = le32_to_cpu(READ_ONCE(arrived->source));
+	u32 length = le32_to_cpu(READ_ONCE(arrived->length));
 	const struct own_message *message = (const void *)arrived->data;
-	u64 place = READ_ONCE(message->place);
+	u64 place = le64_to_cpu(READ_ONCE(message->place));
 
 	if (host >= ULN_RECORD_HOSTS || place >= ULN_RECORD_PLACES ||
 	    length < offsetof(struct own_message, record) || length > sizeof(*message))

@@ -57,7 +57,7 @@ static int lane_open_slot(struct hamlyn_lane *own)
 	u64 key;
 
 	uln_pages_describe(lane->memory, &area);
-	area.length /= 2;
+	area.length = cpu_to_le64(lane->memory->length / 2);
 	slot = hamlyn_slot_lend(&lane->file, &area, own->metadata, own->queue, &key);
 	if (IS_ERR(slot))
 		return PTR_ERR(slot);
@@ -133,29 +133,32 @@ static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 		.to = cpu_to_le32(to),
 		.length = cpu_to_le32(length),
 	};
-	const struct hamlyn_gather gather = { .offset = from, .length = length };
+	const struct hamlyn_gather gather = {
+		.offset = cpu_to_le32(from),
+		.length = cpu_to_le32(length),
+	};
 	struct hamlyn_lane *own = lane->model;
 	struct hamlyn_request request = {
-		.destination = lane->host,
-		.slot = own->slot,
-		.metadata_index = HAMLYN_FAST_MODE,
-		.flags = HAMLYN_REQUEST_INTERRUPT,
-		.key = own->key,
-		.offset = to,
-		.length = length,
+		.destination = cpu_to_le32(lane->host),
+		.slot = cpu_to_le32(own->slot),
+		.metadata_index = cpu_to_le32(HAMLYN_FAST_MODE),
+		.flags = cpu_to_le32(HAMLYN_REQUEST_INTERRUPT),
+		.key = cpu_to_le64(own->key),
+		.offset = cpu_to_le32(to),
+		.length = cpu_to_le32(length),
 	};
 
 	if (!hamlyn_post_ready(own->terminus))
 		return false;
 	/* The word of a fast-mode message. */
-	request.delta = to;
+	request.delta = cpu_to_le32(to);
 	if (!uln_lane_is_ring(to))
 		return hamlyn_post(own->terminus, &request, NULL, 0, lane->base + from, length);
 	request.delta = 0;
-	request.metadata_index = lane->deposits % ENTRIES;
-	request.metadata_length = offsetof(struct lane_metadata, reserved);
-	request.flags |= HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_INLINE_METADATA;
-	request.gather_count = 1;
+	request.metadata_index = cpu_to_le32(lane->deposits % ENTRIES);
+	request.metadata_length = cpu_to_le32(offsetof(struct lane_metadata, reserved));
+	request.flags |= cpu_to_le32(HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_INLINE_METADATA);
+	request.gather_count = cpu_to_le32(1);
 	return hamlyn_post(own->terminus, &request, &metadata, sizeof(metadata), &gather,
 			   sizeof(gather));
 }
@@ -187,8 +190,8 @@ static bool lane_take(struct uln_lane *lane, u32 *to, u32 *length)
 		notification = hamlyn_queue_take(own->queue, &own->cursor, &own->pass);
 		if (!notification)
 			return false;
-		what = READ_ONCE(notification->metadata);
-		if (READ_ONCE(notification->wrap) & HAMLYN_NOTIFICATION_FAST) {
+		what = le64_to_cpu(READ_ONCE(notification->metadata));
+		if (READ_ONCE(notification->wrap) & cpu_to_le32(HAMLYN_NOTIFICATION_FAST)) {
 			*to = what;
 			*length = sizeof(struct uln_lane_report);
 			return true;

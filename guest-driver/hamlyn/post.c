@@ -46,7 +46,7 @@ static u32 post_completed(const struct hamlyn_terminus *terminus)
 {
 	const struct hamlyn_terminus_status *status = page_address(terminus->status);
 
-	return READ_ONCE(status->completed);
+	return le32_to_cpu(READ_ONCE(status->completed));
 }
 
 /* Returns whether a request can be posted. If not, the terminus's wait queue is woken later. */

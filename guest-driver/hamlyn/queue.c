@@ -24,7 +24,7 @@ static const struct hamlyn_notification *queue_entry(const struct hamlyn_queue *
  */
 static bool queue_arrived(const struct hamlyn_queue *queue, u32 cursor, u32 pass)
 {
-	u32 word = READ_ONCE(queue_entry(queue, cursor)->wrap);
+	u32 word = le32_to_cpu(READ_ONCE(queue_entry(queue, cursor)->wrap));
 	u32 written = word >> HAMLYN_NOTIFICATION_PASS_SHIFT;
 	u32 ahead = (written - pass) % PASSES;
 
@@ -80,7 +80,7 @@ static struct hamlyn_queue *queue_alloc(struct uln_file *file, u32 entries)
 
 static int queue_open(struct hamlyn_queue *queue)
 {
-	struct hamlyn_open_queue body = { .entries = queue->entries };
+	struct hamlyn_open_queue body = { .entries = cpu_to_le32(queue->entries) };
 	struct uln_file *file = queue->object.file;
 	struct uln_card *card = file->card;
 	struct hamlyn_parts *parts = hamlyn_parts(card);
@@ -99,7 +99,7 @@ static int queue_open(struct hamlyn_queue *queue)
 	uln_sleepers_place(&queue->sleepers,
 			   parts->control + HAMLYN_QUEUE_CONTROL_ARMED +
 				   queue->object.index * ULN_ARMED_STRIDE);
-	body.vector = queue->sleepers.vector->number;
+	body.vector = cpu_to_le32(queue->sleepers.vector->number);
 	ret = uln_command(card, HAMLYN_COMMAND_OPEN_QUEUE, queue->object.index, &body,
 			  sizeof(body));
 	if (ret)

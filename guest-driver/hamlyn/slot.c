@@ -113,13 +113,13 @@ int hamlyn_slot_create(struct uln_file *file, void *argument)
 	struct hamlyn_slot_create *create = argument;
 	struct hamlyn_slot *slot __free(slot_free) = NULL;
 	struct hamlyn_open_slot body = {
-		.key = slot_make_key(),
-		.metadata_pointer = create->metadata_address,
-		.metadata_entries = create->metadata_entries,
-		.mode = create->mode,
-		.queue = create->queue,
-		.notification_index = create->notification_index,
-		.flags = create->flags,
+		.key = cpu_to_le64(slot_make_key()),
+		.metadata_pointer = cpu_to_le64(create->metadata_address),
+		.metadata_entries = cpu_to_le32(create->metadata_entries),
+		.mode = cpu_to_le32(create->mode),
+		.queue = cpu_to_le32(create->queue),
+		.notification_index = cpu_to_le32(create->notification_index),
+		.flags = cpu_to_le32(create->flags),
 	};
 	int ret;
 
@@ -148,7 +148,7 @@ int hamlyn_slot_create(struct uln_file *file, void *argument)
 		slot->queue->slots++;
 	uln_object_join(&slot->object, HAMLYN_KIND_SLOT);
 	create->slot = slot->object.index;
-	create->key = body.key;
+	create->key = le64_to_cpu(body.key);
 	retain_and_null_ptr(slot);
 	return 0;
 }
@@ -164,10 +164,10 @@ struct hamlyn_slot *hamlyn_slot_lend(struct uln_file *file, const struct uln_are
 	struct hamlyn_slot *slot __free(slot_free) = kzalloc(sizeof(*slot), GFP_KERNEL);
 	struct hamlyn_open_slot body = {
 		.area = *area,
-		.key = slot_make_key(),
-		.metadata_entries = metadata->length / HAMLYN_METADATA_SIZE,
-		.mode = HAMLYN_MODE_NORMAL,
-		.queue = queue->object.index,
+		.key = cpu_to_le64(slot_make_key()),
+		.metadata_entries = cpu_to_le32(metadata->length / HAMLYN_METADATA_SIZE),
+		.mode = cpu_to_le32(HAMLYN_MODE_NORMAL),
+		.queue = cpu_to_le32(queue->object.index),
 	};
 	int ret;
 
@@ -182,7 +182,7 @@ struct hamlyn_slot *hamlyn_slot_lend(struct uln_file *file, const struct uln_are
 	slot->queue = queue;
 	queue->slots++;
 	uln_object_join(&slot->object, HAMLYN_KIND_SLOT);
-	*key = body.key;
+	*key = le64_to_cpu(body.key);
 	return_ptr(slot);
 }
 
@@ -214,11 +214,12 @@ struct hamlyn_slot *hamlyn_slot_open_page(struct uln_file *file, u32 source,
 	ret = slot_map(slot, &body);
 	if (ret)
 		return ERR_PTR(ret);
-	body.source = source;
+	body.source = cpu_to_le32(source);
 	body.metadata = body.area;
-	body.area.length = metadata;
-	body.metadata.first = metadata;
-	body.metadata.length = body.metadata_entries * HAMLYN_METADATA_SIZE;
+	body.area.length = cpu_to_le64(metadata);
+	body.metadata.first = cpu_to_le32(metadata);
+	body.metadata.length =
+		cpu_to_le64(le32_to_cpu(body.metadata_entries) * HAMLYN_METADATA_SIZE);
 	ret = xa_insert(slots, source, slot, GFP_KERNEL) ?:
 	      uln_command(card, HAMLYN_COMMAND_OPEN_SLOT, source, &body, sizeof(body));
 	if (ret) {

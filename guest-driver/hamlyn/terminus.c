@@ -23,7 +23,7 @@ static bool terminus_awaited(const struct uln_sleepers *sleepers, const void *wh
 	const struct hamlyn_terminus_status *status = page_address(terminus->status);
 	const struct hamlyn_terminus_wait *wait = what;
 
-	return (s32)(READ_ONCE(status->completed) - wait->completed) >= 0;
+	return (s32)(le32_to_cpu(READ_ONCE(status->completed)) - wait->completed) >= 0;
 }
 
 /* With several sleepers, the card gets the first count that one of them waits for. */
@@ -78,10 +78,10 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 	struct uln_card *card = file->card;
 	struct hamlyn_parts *parts = hamlyn_parts(card);
 	struct hamlyn_open_terminus body = {
-		.weight = weight,
-		.flags = HAMLYN_TERMINUS_WAKES |
-			 (file->drivers_own ? HAMLYN_TERMINUS_PRIVILEGED : 0),
-		.status = terminus->status_dma,
+		.weight = cpu_to_le32(weight),
+		.flags = cpu_to_le32(HAMLYN_TERMINUS_WAKES |
+				     (file->drivers_own ? HAMLYN_TERMINUS_PRIVILEGED : 0)),
+		.status = cpu_to_le64(terminus->status_dma),
 	};
 	int ret;
 
@@ -97,7 +97,7 @@ static int terminus_open(struct hamlyn_terminus *terminus, u32 weight)
 	uln_sleepers_place(&terminus->sleepers,
 			   parts->control + parts->terminus_control + HAMLYN_TERMINUS_ARMED +
 				   terminus->object.index * HAMLYN_TERMINUS_CONTROL_STRIDE);
-	body.vector = terminus->sleepers.vector->number;
+	body.vector = cpu_to_le32(terminus->sleepers.vector->number);
 	terminus_zero_window(card, terminus->object.index);
 	ret = uln_command(card, HAMLYN_COMMAND_OPEN_TERMINUS, terminus->object.index, &body,
 			  sizeof(body));
@@ -314,7 +314,7 @@ static __poll_t terminus_poll(struct card_object *object)
 int hamlyn_send_buffer_set(struct uln_file *file, void *argument)
 {
 	const struct hamlyn_send_buffer *buffer = argument;
-	struct hamlyn_set_send_buffer body = { .tag = buffer->tag };
+	struct hamlyn_set_send_buffer body = { .tag = cpu_to_le32(buffer->tag) };
 	struct uln_pages *pages __free(uln_pages) = NULL;
 	struct uln_card *card = file->card;
 	struct hamlyn_terminus *terminus;
@@ -352,7 +352,7 @@ int hamlyn_send_buffer_set(struct uln_file *file, void *argument)
 int hamlyn_send_buffer_clear(struct uln_file *file, void *argument)
 {
 	const struct hamlyn_send_buffer *buffer = argument;
-	struct hamlyn_set_send_buffer body = { .tag = buffer->tag };
+	struct hamlyn_set_send_buffer body = { .tag = cpu_to_le32(buffer->tag) };
 	struct uln_pages *pages __free(uln_pages) = NULL;
 	struct uln_card *card = file->card;
 	struct hamlyn_terminus *terminus;

@@ -44,20 +44,25 @@ static struct hamlyn_wellknown *wellknown_of(struct peer_transport *transport)
 	return container_of(transport, struct hamlyn_wellknown, transport);
 }
 
+/* Returns the offset of an entry's place; acknowledgements have none. */
+static u32 wellknown_offset(u32 entry)
+{
+	return entry < WELLKNOWN_PLACES ? entry * ULN_WELL_KNOWN_PLACE_SIZE : 0;
+}
+
 /* Sends one packet to the operating system of a host; false if the work queue is full. */
 static bool wellknown_post(struct peer_transport *transport, u32 host, u32 entry,
 			   const struct uln_wire *wire, const void *data, u32 length)
 {
 	struct hamlyn_wellknown *own = wellknown_of(transport);
 	struct hamlyn_request request = {
-		.destination = host,
-		.slot = own->card->host,
-		.metadata_index = entry,
-		.key = ULN_WELL_KNOWN_KEY,
-		/* Acknowledgements have no place. */
-		.offset = entry < WELLKNOWN_PLACES ? entry * ULN_WELL_KNOWN_PLACE_SIZE : 0,
-		.length = length,
-		.metadata_length = sizeof(*wire),
+		.destination = cpu_to_le32(host),
+		.slot = cpu_to_le32(own->card->host),
+		.metadata_index = cpu_to_le32(entry),
+		.key = cpu_to_le64(ULN_WELL_KNOWN_KEY),
+		.offset = cpu_to_le32(wellknown_offset(entry)),
+		.length = cpu_to_le32(length),
+		.metadata_length = cpu_to_le32(sizeof(*wire)),
 	};
 
 	return hamlyn_post(own->terminus, &request, wire, sizeof(*wire), data, length);
@@ -74,8 +79,8 @@ static bool wellknown_take(struct peer_transport *transport, u32 *host, u32 *ent
 	if (!notification)
 		return false;
 	/* Slots are numbered by their hosts; pointers count from the start of a metadata area. */
-	*host = notification->slot % ULN_WELL_KNOWN_SLOTS;
-	pointer = notification->metadata;
+	*host = le32_to_cpu(notification->slot) % ULN_WELL_KNOWN_SLOTS;
+	pointer = le64_to_cpu(notification->metadata);
 	*entry = pointer / HAMLYN_METADATA_SIZE % WELLKNOWN_ENTRIES;
 	return true;
 }
@@ -112,7 +117,7 @@ static void wellknown_reopen(struct peer_transport *transport, u32 host, u32 ent
 
 	WRITE_ONCE(metadata->accumulator, 0);
 	dma_mb(); /* An entry that is seen open is empty, and was read. */
-	WRITE_ONCE(metadata->one_shot, HAMLYN_ONE_SHOT_OPEN);
+	WRITE_ONCE(metadata->one_shot, cpu_to_le32(HAMLYN_ONE_SHOT_OPEN));
 }
 
 static bool wellknown_link(struct peer_transport *transport, u32 *host)
@@ -163,24 +168,27 @@ void hamlyn_wellknown_free(struct uln_card *card)
 static void wellknown_lay_out(struct hamlyn_wellknown *own, u32 host, void *page)
 {
 	unsigned int i;
+	u32 low, size;
 
 	own->page[host] = page;
 	for (i = 0; i < WELLKNOWN_ENTRIES; i++) {
 		struct hamlyn_metadata_entry *entry = wellknown_entry(own, host, i);
 
-		entry->key = ULN_WELL_KNOWN_KEY;
-		entry->low = i < WELLKNOWN_PLACES ? i * ULN_WELL_KNOWN_PLACE_SIZE : 0;
-		entry->high = i < WELLKNOWN_PLACES ? entry->low + ULN_WELL_KNOWN_PLACE_SIZE : 0;
+		low = wellknown_offset(i);
+		size = i < WELLKNOWN_PLACES ? ULN_WELL_KNOWN_PLACE_SIZE : 0;
+		entry->key = cpu_to_le64(ULN_WELL_KNOWN_KEY);
+		entry->low = cpu_to_le64(low);
+		entry->high = cpu_to_le64(low + size);
 	}
 }
 
 static int wellknown_open_slots(struct hamlyn_wellknown *own)
 {
 	struct hamlyn_open_slot body = {
-		.metadata_entries = WELLKNOWN_ENTRIES,
-		.mode = HAMLYN_MODE_PARANOID_ONE_SHOT,
-		.queue = own->queue->object.index,
-		.flags = HAMLYN_SLOT_INTERRUPT | HAMLYN_SLOT_PRIVILEGED,
+		.metadata_entries = cpu_to_le32(WELLKNOWN_ENTRIES),
+		.mode = cpu_to_le32(HAMLYN_MODE_PARANOID_ONE_SHOT),
+		.queue = cpu_to_le32(own->queue->object.index),
+		.flags = cpu_to_le32(HAMLYN_SLOT_INTERRUPT | HAMLYN_SLOT_PRIVILEGED),
 	};
 	struct hamlyn_slot *slot;
 	u32 host;

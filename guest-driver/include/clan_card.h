@@ -122,36 +122,36 @@ struct clan_open_aperture {
 	/* Its memory, which begins at a multiple of 8. */
 	struct uln_area area;
 	/* Each packet for the aperture must carry this key. */
-	__u64 key;
+	__le64 key;
 	/* Its owner. */
-	__u32 owner;
+	__le32 owner;
 	/* Any of CLAN_APERTURE_*. */
-	__u32 flags;
+	__le32 flags;
 	/*
 	 * With CLAN_APERTURE_GROUP: the group, which must have no other member on
 	 * this host. Otherwise zero.
 	 */
-	__u32 group;
+	__le32 group;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /* Body of CLAN_COMMAND_OPEN_WINDOW. */
 struct clan_open_window {
 	/* The aperture's key. */
-	__u64 key;
+	__le64 key;
 	/* Offset in the aperture of the window's first byte, a multiple of 8. */
-	__u64 offset;
+	__le64 offset;
 	/* Bytes. The window gets as many pages as they need. */
-	__u64 length;
+	__le64 length;
 	/* The aperture's host, or CLAN_GROUP_HOST and a group. */
-	__u32 host;
+	__le32 host;
 	/* The aperture's number on that host. */
-	__u32 aperture;
+	__le32 aperture;
 	/* The endpoint to which its faults are reported. */
-	__u32 endpoint;
+	__le32 endpoint;
 	/* CLAN_PRIVILEGED or 0. */
-	__u32 flags;
+	__le32 flags;
 };
 
 /* Body of CLAN_COMMAND_OPEN_ENDPOINT. */
@@ -159,24 +159,24 @@ struct clan_open_endpoint {
 	/* Its memory: a page of endpoint, then requests of clan_request. */
 	struct uln_area memory;
 	/* Its owner. */
-	__u32 owner;
+	__le32 owner;
 	/* Number of Tripwires, 0 to CLAN_MAX_TRIPWIRES. */
-	__u32 tripwires;
+	__le32 tripwires;
 	/*
 	 * Size of its request queue: a power of two from CLAN_MIN_REQUESTS to
 	 * CLAN_MAX_REQUESTS.
 	 */
-	__u32 requests;
+	__le32 requests;
 	/* The event queue for its events, of the same owner, or CLAN_NO_EVENTS. */
-	__u32 events;
+	__le32 events;
 	/*
 	 * CLAN_PRIVILEGED or 0. Requests of a privileged endpoint do not wait for a host. Each
 	 * write is done once the card has its bytes. It fails with a time-out if too many writes
 	 * wait for that host.
 	 */
-	__u32 flags;
+	__le32 flags;
 	/* An endpoint of the same owner to which its faults are reported, or 0 for itself. */
-	__u32 faults_to;
+	__le32 faults_to;
 };
 
 /* Body of CLAN_COMMAND_OPEN_EVENTS. */
@@ -184,12 +184,12 @@ struct clan_open_events {
 	/* Its memory: a page of event, then records of clan_event. */
 	struct uln_area memory;
 	/* Its owner. */
-	__u32 owner;
+	__le32 owner;
 	/*
 	 * Number of records: a power of two from CLAN_MIN_EVENTS to
 	 * CLAN_MAX_EVENTS.
 	 */
-	__u32 records;
+	__le32 records;
 };
 
 /* Body of CLAN_COMMAND_OPEN_FIFO. */
@@ -200,17 +200,17 @@ struct clan_open_fifo {
 	 * Number of records: a power of two, at least the number of endpoints, event queues and
 	 * Tripwires, and at most CLAN_MAX_FIFO.
 	 */
-	__u32 records;
+	__le32 records;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /* Body of CLAN_COMMAND_SET_EVENTS. */
 struct clan_set_events {
 	/* The event queue, of the same owner, or CLAN_NO_EVENTS. */
-	__u32 events;
+	__le32 events;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /*
@@ -284,29 +284,29 @@ struct clan_set_events {
 /* A request. */
 struct clan_request {
 	/* CLAN_DMA_WRITE or CLAN_DMA_READ. */
-	__u32 opcode;
+	__le32 opcode;
 	/* CLAN_DMA_CHAIN, CLAN_DMA_NOTIFY, both or 0. */
-	__u32 flags;
+	__le32 flags;
 	/*
 	 * The local memory: an aperture of the same owner, whatever access it gives to other hosts.
 	 */
-	__u32 local_aperture;
+	__le32 local_aperture;
 	/* The aperture's host, or CLAN_GROUP_HOST and a group. */
-	__u32 host;
+	__le32 host;
 	/* Offset of the first byte in the local aperture. */
-	__u64 local_offset;
+	__le64 local_offset;
 	/* The aperture's number on that host. */
-	__u32 aperture;
+	__le32 aperture;
 	/* Written by the card: CLAN_DMA_*. */
-	__u32 result;
+	__le32 result;
 	/* The aperture's key. */
-	__u64 key;
+	__le64 key;
 	/* Offset of the first byte in the remote aperture. */
-	__u64 offset;
+	__le64 offset;
 	/* Bytes, 1 to CLAN_MAX_TRANSFER. */
-	__u64 length;
+	__le64 length;
 	/* Zero. */
-	__u64 reserved;
+	__le64 reserved;
 };
 
 /*
@@ -522,13 +522,13 @@ struct clan_request {
 /* An event. Record n, counted from 0, is at n modulo the queue's size. */
 struct clan_event {
 	/* Kind of event, CLAN_EVENT_*. */
-	__u32 kind;
+	__le32 kind;
 	/* The endpoint. */
-	__u32 endpoint;
+	__le32 endpoint;
 	/* Depends on the kind. */
-	__u32 detail;
+	__le32 detail;
 	/* n + 1, modulo 2^32. The card writes it last. */
-	__u32 number;
+	__le32 number;
 };
 
 /*
@@ -567,9 +567,9 @@ struct clan_fifo_record {
 	 * The endpoint, CLAN_FIFO_EVENTS and the event queue, or CLAN_FIFO_TRIPWIRE and the
 	 * Tripwire.
 	 */
-	__u32 what;
+	__le32 what;
 	/* n + 1, modulo 2^32. The card writes it last. */
-	__u32 number;
+	__le32 number;
 };
 
 /* Identity of the CLAN card. */
@@ -794,11 +794,11 @@ struct clan_fifo_record {
 /* An out-of-band message (section 3.1). */
 struct clan_said {
 	/* CLAN_MESSAGE_*, one that a process may send. */
-	__u32 kind;
+	__le32 kind;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 	/* Its payload. */
-	__u64 data[5];
+	__le64 data[5];
 };
 
 #endif /* _CLAN_CARD_H */

@@ -108,13 +108,13 @@ struct dart_open_endpoint {
 	/* With DART_ENDPOINT_PINNED, its memory; otherwise zero. */
 	struct uln_area area;
 	/* Its base: a virtual address that is a multiple of 4; zero if it is pinned. */
-	__u64 base;
+	__le64 base;
 	/* Bytes; zero if it is pinned. */
-	__u64 length;
+	__le64 length;
 	/* The address space of the virtual address; zero if it is pinned. */
-	__u32 space;
+	__le32 space;
 	/* DART_ENDPOINT_PINNED or 0. */
-	__u32 flags;
+	__le32 flags;
 };
 
 /* Body of DART_COMMAND_OPEN_CONNECTION. */
@@ -122,43 +122,43 @@ struct dart_open_connection {
 	/* Its state: DART_STATE_SIZE bytes, described in connection. */
 	struct uln_area state;
 	/* Its endpoint. */
-	__u32 endpoint;
+	__le32 endpoint;
 	/* The other host. */
-	__u32 host;
+	__le32 host;
 	/* The first of its address registers. */
-	__u32 register_base;
+	__le32 register_base;
 	/* Number of address registers, up to DART_MAX_REGISTERS. */
-	__u32 register_bound;
+	__le32 register_bound;
 	/* The first entry of its program. */
-	__u32 program_base;
+	__le32 program_base;
 	/* Number of program entries. */
-	__u32 program_bound;
+	__le32 program_bound;
 	/* The queue for the events of its messages, or DART_NO_QUEUE to report no events. */
-	__u32 events;
+	__le32 events;
 	/*
 	 * The queue for its exceptions. With DART_NO_QUEUE, the card counts them in the state, and
 	 * interrupts.
 	 */
-	__u32 exceptions;
+	__le32 exceptions;
 	/* Any of DART_CONNECTION_*. */
-	__u32 flags;
+	__le32 flags;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 	/*
 	 * Its key. A packet for the connection must carry it, so only the holder of the key can be
 	 * the other end.
 	 */
-	__u64 key;
+	__le64 key;
 };
 
 /* Body of DART_COMMAND_CONNECT. */
 struct dart_connect {
 	/* The key of the connection at its other end. */
-	__u64 key;
+	__le64 key;
 	/* The number of the connection at its other end. */
-	__u32 peer;
+	__le32 peer;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /* Body of DART_COMMAND_OPEN_QUEUE. */
@@ -169,9 +169,9 @@ struct dart_open_queue {
 	 * Number of records: a power of two from DART_MIN_RECORDS to
 	 * DART_MAX_RECORDS.
 	 */
-	__u32 records;
+	__le32 records;
 	/* DART_QUEUE_IMMEDIATE or 0. */
-	__u32 flags;
+	__le32 flags;
 };
 
 /* Body of DART_COMMAND_OPEN_FIFO. */
@@ -182,55 +182,55 @@ struct dart_open_fifo {
 	 * Number of records: a power of two, at least the number of queues plus three for each
 	 * connection, and at most DART_MAX_FIFO.
 	 */
-	__u32 records;
+	__le32 records;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /* Answer of DART_COMMAND_READ_MISSES. */
 struct dart_misses {
 	/* Address space of the pages. */
-	__u32 space;
+	__le32 space;
 	/* Number of pages. */
-	__u32 count;
+	__le32 count;
 	/* Virtual addresses, with DART_PAGE_WRITES if the page is to be written to. */
-	__u64 pages[32];
+	__le64 pages[32];
 };
 
 /* Body of DART_COMMAND_BREAK. */
 struct dart_break {
 	/* Reason, which the owner finds in DART_STATE_BROKEN; not 0. */
-	__u32 why;
+	__le32 why;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /* Body of DART_COMMAND_SET_REGISTERS. */
 struct dart_values {
 	/* Number of values. */
-	__u32 count;
+	__le32 count;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 	/* The new values. */
-	__u64 values[32];
+	__le64 values[32];
 };
 
 /* An entry of a program, which a DART_MAIN_CALL executes. */
 struct dart_entry {
 	/* The opcode. */
-	__u32 opcode;
+	__le32 opcode;
 	/* DART_ENTRY_OPERAND or 0. */
-	__u32 flags;
+	__le32 flags;
 	/* The operand; zero if the entry takes the sender's operand. */
-	__u64 operand;
+	__le64 operand;
 };
 
 /* Body of DART_COMMAND_SET_PROGRAM. */
 struct dart_program {
 	/* Number of entries. */
-	__u32 count;
+	__le32 count;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 	/* The new entries. */
 	struct dart_entry entries[32];
 };
@@ -374,13 +374,13 @@ struct dart_program {
 /* The control of a message: in the payload of the first cell, before its data. */
 struct dart_control {
 	/* The operation: a DART_MAIN_* and the fields below. */
-	__u32 opcode;
+	__le32 opcode;
 	/* Bit w deselects word w of 4 bytes in each block. */
 	__u8 mask;
 	/* Registers i, j and k of the receiver's window. */
 	__u8 indices[3];
 	/* An offset, or data. */
-	__u64 operand;
+	__le64 operand;
 };
 
 /* Main operation: uses registers only. */
@@ -615,9 +615,9 @@ struct dart_control {
 /* A record. Record n, counted from 0, is at n modulo the ring's size. */
 struct dart_fifo_record {
 	/* DART_FIFO_*, and the number of the connection or queue. */
-	__u32 what;
+	__le32 what;
 	/* n + 1, modulo 2^32. The card writes it last. */
-	__u32 number;
+	__le32 number;
 };
 
 /* Identity of the DART card. */
@@ -684,18 +684,18 @@ struct dart_record {
 	/* The message's control. */
 	struct dart_control control;
 	/* The data of its first cell. */
-	__u64 data[4];
+	__le64 data[4];
 	/*
 	 * Bytes of data of a message of several blocks, otherwise 0. If there are more than 32,
 	 * data has the first of them.
 	 */
-	__u32 length;
+	__le32 length;
 	/* The connection that the message arrived on. */
-	__u32 connection;
+	__le32 connection;
 	/* Kind of record, DART_RECORD_*. */
-	__u32 kind;
+	__le32 kind;
 	/* n + 1, modulo 2^32. The card writes it last. */
-	__u32 number;
+	__le32 number;
 };
 
 /* More data of an exception, behind its record. */
@@ -703,7 +703,7 @@ struct dart_part {
 	/* The data, padded with zeros. */
 	__u8 data[60];
 	/* Like the number of a record in this place. */
-	__u32 number;
+	__le32 number;
 };
 
 /* Registers of the DART card, in BAR 0, besides those that all cards have. */

@@ -237,7 +237,7 @@ struct dart_set_program {
 	__u32 count;
 	/* Zero. */
 	__u32 reserved;
-	/* In: the new entries. */
+	/* In: the new entries, as the card has them: little-endian. */
 	struct dart_entry entries[16];
 };
 

@@ -35,9 +35,9 @@ struct echo_open_mailbox {
 	 * Number of records: a power of two from ECHO_INBOX_MIN_RECORDS to
 	 * ECHO_INBOX_MAX_RECORDS.
 	 */
-	__u32 records;
+	__le32 records;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /* Identity of the echo card. */
@@ -68,13 +68,13 @@ struct echo_open_mailbox {
  */
 struct echo_record {
 	/* The message's number, from 1, modulo 2^32. */
-	__u32 number;
+	__le32 number;
 	/* The host that sent it, as reported by the switch. */
-	__u32 source;
+	__le32 source;
 	/* The sender's mailbox, as reported by that host's card. An answer may be sent to it. */
-	__u32 mailbox;
+	__le32 mailbox;
 	/* Bytes of data that belong to the message. */
-	__u32 length;
+	__le32 length;
 	/* The message; the bytes behind it are undefined. */
 	__u8 data[1008];
 };

@@ -96,26 +96,26 @@ struct hamlyn_open_terminus {
 	 * Address of the page that starts with hamlyn_terminus_status,
 	 * 4,096-byte aligned.
 	 */
-	__u64 status;
+	__le64 status;
 	/* Its share of the link relative to other busy termini: 1 to HAMLYN_MAX_WEIGHT. */
-	__u32 weight;
+	__le32 weight;
 	/* HAMLYN_TERMINUS_* bits. */
-	__u32 flags;
+	__le32 flags;
 	/*
 	 * With HAMLYN_TERMINUS_WAKES: MSI-X vector that wakes its owner, 1 to the number of
 	 * vectors minus 1. Otherwise ignored.
 	 */
-	__u32 vector;
+	__le32 vector;
 	/* Ignored. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /* Body of HAMLYN_COMMAND_SET_SEND_BUFFER and HAMLYN_COMMAND_CLEAR_SEND_BUFFER. */
 struct hamlyn_set_send_buffer {
 	/* Tag, 0 to 7. */
-	__u32 tag;
+	__le32 tag;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 	/* The buffer. */
 	struct uln_area area;
 };
@@ -125,9 +125,9 @@ struct hamlyn_open_queue {
 	/* The queue's memory: entries times 32 bytes, zeroed, first a multiple of 32. */
 	struct uln_area area;
 	/* Entries, 2 to 65,536. */
-	__u32 entries;
+	__le32 entries;
 	/* MSI-X vector that wakes its owner, 1 to the number of vectors minus 1. */
-	__u32 vector;
+	__le32 vector;
 };
 
 /* Body of HAMLYN_COMMAND_OPEN_SLOT. */
@@ -137,27 +137,27 @@ struct hamlyn_open_slot {
 	/* The metadata area; all zero if there is none. first is a multiple of 128. */
 	struct uln_area metadata;
 	/* The protection key. */
-	__u64 key;
+	__le64 key;
 	/*
 	 * Value that notifications use for the metadata area's first byte: its address in the
 	 * owner's memory.
 	 */
-	__u64 metadata_pointer;
+	__le64 metadata_pointer;
 	/* Number of entries of the metadata area. */
-	__u32 metadata_entries;
+	__le32 metadata_entries;
 	/* HAMLYN_MODE_*. */
-	__u32 mode;
+	__le32 mode;
 	/* The notification queue, or HAMLYN_NO_QUEUE. */
-	__u32 queue;
+	__le32 queue;
 	/* The owner's number for the slot, copied into its notifications. */
-	__u32 notification_index;
+	__le32 notification_index;
 	/* HAMLYN_SLOT_* bits. */
-	__u32 flags;
+	__le32 flags;
 	/*
 	 * With HAMLYN_SLOT_PRIVILEGED: the host id of the operating system that may write, 0 to
 	 * 65,535; otherwise zero.
 	 */
-	__u32 source;
+	__le32 source;
 };
 
 /* Identity of the Hamlyn card. */
@@ -199,21 +199,21 @@ struct hamlyn_metadata_entry {
 	/* Metadata of the message, from its first packet. */
 	__u8 user[60];
 	/* Packet accumulator (section 2.5): zero while no message is incomplete. */
-	__u32 accumulator;
+	__le32 accumulator;
 	/* Key that replaces the slot's key in the paranoid modes (section 2.7). */
-	__u64 key;
+	__le64 key;
 	/* Paranoid modes: first byte of the message area that this entry opens. */
-	__u64 low;
+	__le64 low;
 	/* Paranoid modes: first byte behind the part of the message area that this entry opens. */
-	__u64 high;
+	__le64 high;
 	/* The library's receive class pointer; the card does not use it. */
-	__u64 receive_class;
+	__le64 receive_class;
 	/* Paranoid one-shot mode: HAMLYN_ONE_SHOT_*. */
-	__u32 one_shot;
+	__le32 one_shot;
 	/* Zero. */
-	__u32 reserved0;
+	__le32 reserved0;
 	/* Zero. */
-	__u64 reserved1[3];
+	__le64 reserved1[3];
 };
 
 /*
@@ -255,17 +255,17 @@ struct hamlyn_notification {
 	 * Metadata entry pointer, in the address space that the slot's owner named. In fast mode:
 	 * the word.
 	 */
-	__u64 metadata;
+	__le64 metadata;
 	/* Slot that the message arrived in. */
-	__u32 slot;
+	__le32 slot;
 	/* The number that the slot's owner gave the slot, to find the receiver. */
-	__u32 notification_index;
+	__le32 notification_index;
 	/* Zero. */
-	__u64 reserved0;
+	__le64 reserved0;
 	/* Zero. */
-	__u32 reserved1;
+	__le32 reserved1;
 	/* HAMLYN_NOTIFICATION_* bits and the pass; written last. */
-	__u32 wrap;
+	__le32 wrap;
 };
 
 /* BAR 0: the Hamlyn card's own registers, among those of the family (family). */
@@ -378,54 +378,54 @@ struct hamlyn_notification {
 /* The head of a work-queue entry, similar to a packet header (Table 1). */
 struct hamlyn_request {
 	/* Destination host id, 0 to 65,535. */
-	__u32 destination;
+	__le32 destination;
 	/* Slot number at the destination. */
-	__u32 slot;
+	__le32 slot;
 	/* Index of the metadata entry within the slot's metadata area, or HAMLYN_FAST_MODE. */
-	__u32 metadata_index;
+	__le32 metadata_index;
 	/* HAMLYN_REQUEST_* bits. */
-	__u32 flags;
+	__le32 flags;
 	/* The slot's (in paranoid modes: the metadata entry's) protection key. */
-	__u64 key;
+	__le64 key;
 	/* Offset of the data in the message area, in bytes. */
-	__u32 offset;
+	__le32 offset;
 	/* Bytes of data in the message, without metadata. */
-	__u32 length;
+	__le32 length;
 	/*
 	 * Initial value Y of the packet counter (section 2.5): 0 for a separate message. In fast
 	 * mode: the word.
 	 */
-	__u32 delta;
+	__le32 delta;
 	/* Metadata bytes, 0 to HAMLYN_MAX_METADATA. */
-	__u32 metadata_length;
+	__le32 metadata_length;
 	/* For DMA: number of tuples in the body. */
-	__u32 gather_count;
+	__le32 gather_count;
 	/* With HAMLYN_REQUEST_FETCH: HAMLYN_FETCH_*. Otherwise zero. */
-	__u32 operation;
+	__le32 operation;
 	/* Zero. */
-	__u64 reserved0;
+	__le64 reserved0;
 	/* Zero. */
-	__u64 reserved1;
+	__le64 reserved1;
 };
 
 /* A piece of a send buffer, from which a part of a message is gathered. */
 struct hamlyn_gather {
 	/* Send-buffer tag, 0 to 7. */
-	__u32 tag;
+	__le32 tag;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 	/* Offset in the send buffer, in bytes. */
-	__u32 offset;
+	__le32 offset;
 	/* Bytes. */
-	__u32 length;
+	__le32 length;
 };
 
 /* Body of a fetch-and-op. */
 struct hamlyn_fetch {
 	/* The operand of the operation. */
-	__u64 operand;
+	__le64 operand;
 	/* For HAMLYN_FETCH_COMPARE_SWAP: the expected value of the word. Otherwise ignored. */
-	__u64 compare;
+	__le64 compare;
 };
 
 /*
@@ -459,9 +459,9 @@ struct hamlyn_fetch {
  */
 struct hamlyn_sram_place {
 	/* Address of its first byte. */
-	__u32 address;
+	__le32 address;
 	/* Bytes. */
-	__u32 bytes;
+	__le32 bytes;
 };
 
 /*
@@ -574,21 +574,21 @@ struct hamlyn_terminus_status {
 	 * Number of requests that the card has completed, modulo 2^32. Their entries and buffers
 	 * may be reused.
 	 */
-	__u32 completed;
+	__le32 completed;
 	/* Number of those that it refused, modulo 2^32. */
-	__u32 refused;
+	__le32 refused;
 	/* Zero. */
-	__u32 reserved[14];
+	__le32 reserved[14];
 	/*
 	 * Result of the last request in each entry of the work queue: HAMLYN_REASON_SENT, or the
 	 * number of the refusal's counter (statistics).
 	 */
-	__u32 reasons[64];
+	__le32 reasons[64];
 	/*
 	 * The word that a fetch-and-op found, for the last request in each entry of the work queue.
 	 * Undefined for other requests.
 	 */
-	__u64 fetched[64];
+	__le64 fetched[64];
 };
 
 #endif /* _HAMLYN_CARD_H */

@@ -33,9 +33,9 @@
 /* A record of an arrival. Record n, counted from 0, is at n modulo the queue's size. */
 struct shrimp_arrival {
 	/* The page. */
-	__u32 page;
+	__le32 page;
 	/* n + 1, modulo 2^32. The card writes it last. */
-	__u32 number;
+	__le32 number;
 };
 
 /* The SHRIMP card's commands, besides those that all cards have (command). */
@@ -73,11 +73,11 @@ struct shrimp_arrival {
 /* Body of SHRIMP_COMMAND_SET_SYSTEM_PAGE. */
 struct shrimp_system_page {
 	/* The page: its address divided by 4,096. Each arrival for it is reported. */
-	__u64 page;
+	__le64 page;
 	/* 1 if there is a page, otherwise 0. */
-	__u32 mapped;
+	__le32 mapped;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /* Body of SHRIMP_COMMAND_OPEN_ARRIVALS. */
@@ -88,9 +88,9 @@ struct shrimp_open_arrivals {
 	 * Number of records: a power of two from SHRIMP_MIN_ARRIVALS to
 	 * SHRIMP_MAX_ARRIVALS.
 	 */
-	__u32 records;
+	__le32 records;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /*
@@ -154,43 +154,43 @@ struct shrimp_open_arrivals {
 /* Destination of a part of a page that is mapped out. */
 struct shrimp_out {
 	/* The destination page: its address divided by 4,096, or SHRIMP_SYSTEM_PAGE. */
-	__u64 page;
+	__le64 page;
 	/* The destination host. */
-	__u32 node;
+	__le32 node;
 	/* SHRIMP_MODE_*. */
-	__u32 mode;
+	__le32 mode;
 };
 
 /* The hosts that may store to a part of a page. */
 struct shrimp_in {
 	/* The hosts: bit n is host n. If none is set, the part is not mapped in. */
-	__u64 nodes;
+	__le64 nodes;
 	/* SHRIMP_IN_REPORT or 0. */
-	__u32 flags;
+	__le32 flags;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /* An entry. One that is all zero maps nothing. */
 struct shrimp_entry {
 	/* First byte of the second part going out, 0 to 4,096. */
-	__u32 split_out;
+	__le32 split_out;
 	/* First byte of the second part coming in, 0 to 4,096. */
-	__u32 split_in;
+	__le32 split_in;
 	/* Outgoing mappings, by part. */
 	struct shrimp_out out[2];
 	/* Incoming mappings, by part. */
 	struct shrimp_in incoming[2];
 	/* Any of SHRIMP_ENTRY_*. */
-	__u64 flags;
+	__le64 flags;
 };
 
 /* A page and its entry, for SHRIMP_COMMAND_SET_ENTRIES. */
 struct shrimp_page_entry {
 	/* The page: its address divided by 4,096. */
-	__u32 page;
+	__le32 page;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 	/* The page's entry. */
 	struct shrimp_entry entry;
 };
@@ -433,41 +433,41 @@ struct shrimp_page_entry {
 /* Requests pages. */
 struct shrimp_ask {
 	/* The export's key. */
-	__u64 key;
+	__le64 key;
 	/* First byte of the export that is mapped. */
-	__u64 offset;
+	__le64 offset;
 	/* Bytes of the whole mapping. */
-	__u64 length;
+	__le64 length;
 	/* The first requested page, counted from the mapping's first. */
-	__u32 first;
+	__le32 first;
 	/* Page offset of the mapping's buffer. */
-	__u32 place;
+	__le32 place;
 };
 
 /* Pages of an export. */
 struct shrimp_pages {
 	/* The first page, counted from the mapping's first. */
-	__u32 first;
+	__le32 first;
 	/* Number of pages, 1 to SHRIMP_PIECE. */
-	__u32 count;
+	__le32 count;
 	/* The pages: addresses divided by 4,096. */
-	__u64 pages[31];
+	__le64 pages[31];
 };
 
 /* Pages of a mapping. */
 struct shrimp_part {
 	/* The first page, counted from the mapping's first. */
-	__u32 first;
+	__le32 first;
 	/* Number of pages, at least 1; 1 to SHRIMP_PIECE if they are requested again. */
-	__u32 count;
+	__le32 count;
 };
 
 /* Why pages are refused. */
 struct shrimp_refused {
 	/* SHRIMP_REFUSED_*. */
-	__u32 why;
+	__le32 why;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 #endif /* _SHRIMP_CARD_H */

@@ -24,13 +24,13 @@
  */
 struct uln_area {
 	/* Address of the directory page, 4,096-byte aligned. */
-	__u64 directory;
+	__le64 directory;
 	/* Bytes, 1 to ULN_MAX_AREA minus first. */
-	__u64 length;
+	__le64 length;
 	/* Offset of the area's start in the first page, 0 to 4,095. */
-	__u32 first;
+	__le32 first;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /*
@@ -106,27 +106,27 @@ struct uln_area {
 /* Head of the command page. */
 struct uln_command {
 	/* ULN_COMMAND_* of the family or of the model. */
-	__u32 opcode;
+	__le32 opcode;
 	/* The object's number. */
-	__u32 index;
+	__le32 index;
 	/* Written by the card: ULN_STATUS_*. */
-	__u32 status;
+	__le32 status;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 	/* Written by the card if it refuses the command: the invalid value. */
-	__u64 value;
+	__le64 value;
 	/* Written by the card if it refuses the command: the limit. */
-	__u64 limit;
+	__le64 limit;
 };
 
 /* Body of ULN_COMMAND_TEST_DMA: the card copies length bytes from from to to. */
 struct uln_test_dma {
 	/* Address to read. */
-	__u64 from;
+	__le64 from;
 	/* Address to write. */
-	__u64 to;
+	__le64 to;
 	/* Bytes, 1 to 4,096. */
-	__u64 length;
+	__le64 length;
 };
 
 /* The enable bit, and the handshake timer that clears it if the host has died (section 2.8). */

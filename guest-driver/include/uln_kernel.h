@@ -69,25 +69,25 @@
 /* Asks for a view. */
 struct uln_express_ask {
 	/* The area's key. */
-	__u64 key;
+	__le64 key;
 	/* The memory that the sender has with the receiver: ULN_EXPRESS_REG_MEMORY. */
-	__u64 memory;
+	__le64 memory;
 };
 
 /* Consecutive pages. */
 struct uln_express_run {
 	/* The first page, counted from the part's beginning. */
-	__u32 first;
+	__le32 first;
 	/* Number of pages, at least 1. */
-	__u32 count;
+	__le32 count;
 };
 
 /* Pages of an area. */
 struct uln_express_pages {
 	/* Number of runs, 1 to ULN_EXPRESS_RUNS. */
-	__u32 runs;
+	__le32 runs;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 	/* The runs, in their order in the area; zero behind the last. */
 	struct uln_express_run run[30];
 };
@@ -95,9 +95,9 @@ struct uln_express_pages {
 /* Why a view is refused. */
 struct uln_express_refused {
 	/* ULN_EXPRESS_REFUSED_*. */
-	__u32 why;
+	__le32 why;
 	/* Zero. */
-	__u32 reserved;
+	__le32 reserved;
 };
 
 /*
@@ -176,38 +176,38 @@ struct uln_express_refused {
 /* Head of a message between operating systems. */
 struct uln_wire {
 	/* The sender's incarnation, never 0. The receiver forgets the state of an earlier one. */
-	__u64 incarnation;
+	__le64 incarnation;
 	/*
 	 * The receiver's incarnation as the sender knows it, or 0. Messages to an earlier one are
 	 * stale.
 	 */
-	__u64 to_incarnation;
+	__le64 to_incarnation;
 	/* Sequence number of the message, from 0; 0 in an acknowledgement. */
-	__u32 sequence;
+	__le32 sequence;
 	/* The sequence number that the sender expects next: it has received all before it. */
-	__u32 expected;
+	__le32 expected;
 	/* ULN_WIRE_*. */
-	__u32 kind;
+	__le32 kind;
 	/* The sender's number for the connection, from 1. */
-	__u32 from;
+	__le32 from;
 	/* The receiver's number for the connection. */
-	__u32 to;
+	__le32 to;
 	/* ULN_END_*, in a refusal or a close. */
-	__u32 reason;
+	__le32 reason;
 	/* Bytes of name at the start of the data, in a request. */
-	__u32 name_length;
+	__le32 name_length;
 	/* Bytes of private data behind the name. */
-	__u32 private_length;
+	__le32 private_length;
 	/*
 	 * In a request: number of the sender's request to this receiver. It continues across
 	 * incarnations, so that a repeated request is not accepted twice.
 	 */
-	__u32 request;
+	__le32 request;
 	/*
 	 * The user of the process that asks or answers, as reported by its operating system: its id
 	 * plus 1. 0: not reported.
 	 */
-	__u32 user;
+	__le32 user;
 };
 
 /*
@@ -218,12 +218,12 @@ struct uln_wire {
  */
 struct uln_record {
 	/* CRC-32 of everything behind it, up to the end of the message's data. */
-	__u32 checksum;
+	__le32 checksum;
 	/*
 	 * Counts the sender's records, from a random number on and never 0, so that the receiver
 	 * detects one that it has already seen.
 	 */
-	__u32 serial;
+	__le32 serial;
 	/* The message. */
 	struct uln_wire wire;
 	/* Name and private data of the message. */

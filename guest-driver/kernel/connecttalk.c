@@ -25,7 +25,7 @@ static void connection_refuse(struct uln_peer *peer, u32 to, u32 reason)
 	uln_peer_send(peer, message);
 }
 
-static void connection_keep(struct uln_connection *connection, const struct uln_wire *wire,
+static void connection_keep(struct uln_connection *connection, const struct uln_head *wire,
 			    const u8 *data)
 {
 	connection->length = wire->private_length;
@@ -37,7 +37,7 @@ static void connection_keep(struct uln_connection *connection, const struct uln_
  * Returns whether a request is new, and was not taken by an earlier incarnation of this side. Marks
  * it as taken. Requests come in order.
  */
-static bool request_is_new(struct connection_host *host, const struct uln_wire *wire)
+static bool request_is_new(struct connection_host *host, const struct uln_head *wire)
 {
 	u32 origin = upper_32_bits(wire->incarnation);
 
@@ -55,7 +55,7 @@ static u32 connection_hash(const struct uln_connections *connections, u32 host, 
 
 /* Gives a requested connection to the listener; false: there cannot be one more. */
 static bool request_take(struct uln_peer *peer, struct uln_listener *listener,
-			 const struct uln_wire *wire, const u8 *data)
+			 const struct uln_head *wire, const u8 *data)
 {
 	struct uln_connections *connections = uln_connections_of(peer->system);
 	struct uln_connection *connection;
@@ -81,7 +81,7 @@ static bool request_take(struct uln_peer *peer, struct uln_listener *listener,
 	return true;
 }
 
-static void request_arrived(struct uln_peer *peer, const struct uln_wire *wire,
+static void request_arrived(struct uln_peer *peer, const struct uln_head *wire,
 			    const u8 *data)
 {
 	struct uln_connections *connections = uln_connections_of(peer->system);
@@ -139,7 +139,7 @@ static bool reason_is_known(const struct uln_connection *connection, u32 reason)
 }
 
 static void connection_answered(struct uln_connection *connection,
-				const struct uln_wire *wire, const u8 *data)
+				const struct uln_head *wire, const u8 *data)
 {
 	if (connection->state != ULN_CONNECTION_CONNECTING)
 		return;
@@ -155,7 +155,7 @@ static void connection_answered(struct uln_connection *connection,
 	}
 }
 
-static void connection_closed(struct uln_connection *connection, const struct uln_wire *wire,
+static void connection_closed(struct uln_connection *connection, const struct uln_head *wire,
 			      const u8 *data)
 {
 	if (connection->remote != wire->from)
@@ -167,7 +167,7 @@ static void connection_closed(struct uln_connection *connection, const struct ul
 
 /* Ignores a message that makes no sense. */
 static void connections_message(struct peer_service *service, u32 host,
-				const struct uln_wire *wire, const u8 *data)
+				const struct uln_head *wire, const u8 *data)
 {
 	struct uln_peer *peer = &service->system->peers[host];
 	struct uln_connection *connection = NULL;

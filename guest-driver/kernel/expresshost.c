@@ -47,7 +47,7 @@ struct uln_express_end *uln_express_find(const struct uln_system *system, u32 nu
 
 u32 uln_express_place(const struct uln_express_end *end, u32 page)
 {
-	const struct uln_express_run *run = end->pages.run;
+	const struct express_run *run = end->pages.run;
 
 	/* The caller has checked that the page is in range. */
 	for (; page >= run->count; run++)

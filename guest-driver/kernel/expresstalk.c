@@ -26,14 +26,14 @@ static struct uln_express_end *express_meant(const struct uln_system *system, u3
 }
 
 static u32 express_refusal(const struct uln_system *system, struct uln_peer *peer,
-			   const struct uln_wire *wire, const struct uln_express_ask *ask)
+			   const struct uln_head *wire, const struct uln_express_ask *ask)
 {
 	const struct express_host *with = uln_express_with(system, peer->host);
 	const struct uln_express_end *area = express_meant(system, peer->host, wire->to, false);
 
-	if (!with || with->part.memory != ask->memory)
+	if (!with || with->part.memory != le64_to_cpu(ask->memory))
 		return ULN_EXPRESS_REFUSED_MEMORY;
-	if (!area || area->state != EXPRESS_OPEN || area->key != ask->key)
+	if (!area || area->state != EXPRESS_OPEN || area->key != le64_to_cpu(ask->key))
 		return ULN_EXPRESS_REFUSED_ACCESS;
 	/* The same view may have asked twice. */
 	if (area->astray || (area->other && area->other != wire->from))
@@ -41,18 +41,20 @@ static u32 express_refusal(const struct uln_system *system, struct uln_peer *pee
 	return 0;
 }
 
-static void said_map(struct uln_peer *peer, const struct uln_wire *wire, const u8 *data)
+static void said_map(struct uln_peer *peer, const struct uln_head *wire, const u8 *data)
 {
 	struct uln_system *system = peer->system;
 	struct uln_express_refused refused = {};
 	struct uln_express_end *area;
 	struct uln_express_ask ask;
+	u32 why;
 
 	if (!wire->from || wire->private_length != sizeof(ask))
 		return;
 	memcpy(&ask, data, sizeof(ask));
-	refused.why = express_refusal(system, peer, wire, &ask);
-	if (refused.why) {
+	why = express_refusal(system, peer, wire, &ask);
+	if (why) {
+		refused.why = cpu_to_le32(why);
 		/* If there is no room for it, the view's host will ask again. */
 		uln_express_say(peer, NULL, ULN_EXPRESS_SAY_REFUSED, wire->to, wire->from,
 				&refused, sizeof(refused));
@@ -70,7 +72,7 @@ static void said_map(struct uln_peer *peer, const struct uln_wire *wire, const u
  * asked twice and was granted by the second answer, or before one side lost the other. Then no
  * process here sees the pages, and the host is told so.
  */
-static bool view_is_gone(struct uln_peer *peer, const struct uln_wire *wire)
+static bool view_is_gone(struct uln_peer *peer, const struct uln_head *wire)
 {
 	const struct uln_express_end *view =
 		express_meant(peer->system, peer->host, wire->to, true);
@@ -85,26 +87,28 @@ static bool view_is_gone(struct uln_peer *peer, const struct uln_wire *wire)
 
 /* Finds the view that a message answers; NULL if it waits for no answer about that area. */
 static struct uln_express_end *view_asking(const struct uln_peer *peer,
-					   const struct uln_wire *wire)
+					   const struct uln_head *wire)
 {
 	struct uln_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
 
 	return view && view->state == EXPRESS_ASKING && view->other == wire->from ? view : NULL;
 }
 
-static void said_pages(struct uln_peer *peer, const struct uln_wire *wire, const u8 *data)
+static void said_pages(struct uln_peer *peer, const struct uln_head *wire, const u8 *data)
 {
 	struct uln_system *system = peer->system;
 	/* Check the link first: this may find that all is lost. */
 	bool here = uln_express_here(system);
 	struct uln_express_end *view = view_asking(peer, wire);
+	struct uln_express_pages pages;
 	int count = -EHOSTUNREACH;
 
 	if (view_is_gone(peer, wire))
 		return;
-	if (!view || wire->private_length != sizeof(view->pages))
+	if (!view || wire->private_length != sizeof(pages))
 		return;
-	memcpy(&view->pages, data, sizeof(view->pages));
+	memcpy(&pages, data, sizeof(pages));
+	view->pages = uln_part_unpack(&pages);
 	if (here)
 		count = uln_part_view(&express_host_of(system, view)->part, &view->pages);
 	if (count < 0) {
@@ -116,7 +120,7 @@ static void said_pages(struct uln_peer *peer, const struct uln_wire *wire, const
 	uln_express_of(system)->ops->news(system);
 }
 
-static void said_refused(struct uln_peer *peer, const struct uln_wire *wire, const u8 *data)
+static void said_refused(struct uln_peer *peer, const struct uln_head *wire, const u8 *data)
 {
 	struct uln_express_end *view = view_asking(peer, wire);
 	struct uln_express_refused refused;
@@ -124,7 +128,7 @@ static void said_refused(struct uln_peer *peer, const struct uln_wire *wire, con
 	if (!view || wire->private_length != sizeof(refused))
 		return;
 	memcpy(&refused, data, sizeof(refused));
-	switch (refused.why) {
+	switch (le32_to_cpu(refused.why)) {
 	case ULN_EXPRESS_REFUSED_BUSY:
 		uln_express_view_end(peer->system, view, -EBUSY);
 		break;
@@ -137,7 +141,7 @@ static void said_refused(struct uln_peer *peer, const struct uln_wire *wire, con
 	uln_express_forget(peer->system, view);
 }
 
-static void said_gone(struct uln_peer *peer, const struct uln_wire *wire)
+static void said_gone(struct uln_peer *peer, const struct uln_head *wire)
 {
 	struct uln_express_end *view = express_meant(peer->system, peer->host, wire->to, true);
 
@@ -148,7 +152,7 @@ static void said_gone(struct uln_peer *peer, const struct uln_wire *wire)
 		uln_express_view_cut(peer->system, view, -EACCES);
 }
 
-static void said_unmap(struct uln_peer *peer, const struct uln_wire *wire)
+static void said_unmap(struct uln_peer *peer, const struct uln_head *wire)
 {
 	struct uln_express_end *area = express_meant(peer->system, peer->host, wire->to, false);
 	struct uln_system *system = peer->system;
@@ -181,7 +185,7 @@ static void said_settled(struct uln_peer *peer)
 }
 
 static void express_message(struct peer_service *service, u32 host,
-			    const struct uln_wire *wire, const u8 *data)
+			    const struct uln_head *wire, const u8 *data)
 {
 	struct uln_peer *peer = &service->system->peers[host];
 

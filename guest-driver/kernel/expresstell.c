@@ -5,7 +5,7 @@
 int uln_express_say(struct uln_peer *peer, struct uln_share *share, u32 what, u32 from,
 		    u32 to, const void *data, u32 length)
 {
-	const struct uln_wire wire = {
+	const struct uln_head wire = {
 		.kind = ULN_WIRE_EXPRESS,
 		.reason = what,
 		.from = from,
@@ -19,17 +19,19 @@ int uln_express_say(struct uln_peer *peer, struct uln_share *share, u32 what, u3
 static int express_say_of(struct uln_system *system, const struct uln_express_end *end)
 {
 	struct uln_peer *peer = &system->peers[end->host];
+	struct uln_express_pages pages;
 	struct uln_express_ask ask;
 
 	switch (end->say) {
 	case ULN_EXPRESS_SAY_MAP:
-		ask.key = end->key;
-		ask.memory = express_host_of(system, end)->part.memory;
+		ask.key = cpu_to_le64(end->key);
+		ask.memory = cpu_to_le64(express_host_of(system, end)->part.memory);
 		return uln_express_say(peer, end->share, end->say, end->number, end->other, &ask,
 				       sizeof(ask));
 	case ULN_EXPRESS_SAY_PAGES:
+		pages = uln_part_pack(&end->pages);
 		return uln_express_say(peer, end->share, end->say, end->number, end->other,
-				       &end->pages, sizeof(end->pages));
+				       &pages, sizeof(pages));
 	default:
 		return uln_express_say(peer, end->share, end->say, end->number, end->other, NULL,
 				       0);

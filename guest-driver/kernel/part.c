@@ -34,7 +34,7 @@ static void part_set(struct express_part *part, u32 page, enum page_state state)
 		++*counts[state];
 }
 
-static void part_set_all(struct express_part *part, const struct uln_express_pages *pages,
+static void part_set_all(struct express_part *part, const struct express_pages *pages,
 			 enum page_state state)
 {
 	u32 i, page;
@@ -71,9 +71,9 @@ u32 uln_part_free(const struct express_part *part)
 }
 
 /* Returns the shortest run of at least @wanted free pages, or else the longest; it may be empty. */
-static struct uln_express_run part_find(const struct express_part *part, u32 wanted)
+static struct express_run part_find(const struct express_part *part, u32 wanted)
 {
-	struct uln_express_run best = {}, run = {};
+	struct express_run best = {}, run = {};
 	u32 end = part->ours + part->pages / 2, page;
 
 	for (page = part->ours; page <= end; page++) {
@@ -90,9 +90,9 @@ static struct uln_express_run part_find(const struct express_part *part, u32 wan
 	return best;
 }
 
-int uln_part_take(struct express_part *part, u32 count, struct uln_express_pages *pages)
+int uln_part_take(struct express_part *part, u32 count, struct express_pages *pages)
 {
-	struct uln_express_run run;
+	struct express_run run;
 
 	memset(pages, 0, sizeof(*pages));
 	if (count > uln_part_free(part))
@@ -113,17 +113,17 @@ int uln_part_take(struct express_part *part, u32 count, struct uln_express_pages
 	return 0;
 }
 
-void uln_part_leave(struct express_part *part, const struct uln_express_pages *pages)
+void uln_part_leave(struct express_part *part, const struct express_pages *pages)
 {
 	part_set_all(part, pages, PAGE_LEAVING);
 }
 
-void uln_part_lose(struct express_part *part, const struct uln_express_pages *pages)
+void uln_part_lose(struct express_part *part, const struct express_pages *pages)
 {
 	part_set_all(part, pages, PAGE_ASTRAY);
 }
 
-void uln_part_give(struct express_part *part, const struct uln_express_pages *pages)
+void uln_part_give(struct express_part *part, const struct express_pages *pages)
 {
 	part_set_all(part, pages, PAGE_FREE);
 }
@@ -138,7 +138,7 @@ void uln_part_settle(struct express_part *part)
 }
 
 /* Takes a run for a view, or as much of it as it may have. */
-static u32 part_view_run(struct express_part *part, const struct uln_express_run *run)
+static u32 part_view_run(struct express_part *part, const struct express_run *run)
 {
 	u32 theirs = part->pages / 2 - part->ours, done;
 
@@ -150,7 +150,7 @@ static u32 part_view_run(struct express_part *part, const struct uln_express_run
 	return done;
 }
 
-int uln_part_view(struct express_part *part, const struct uln_express_pages *pages)
+int uln_part_view(struct express_part *part, const struct express_pages *pages)
 {
 	u32 count = 0, done, i;
 
@@ -172,7 +172,7 @@ int uln_part_view(struct express_part *part, const struct uln_express_pages *pag
 	return count;
 }
 
-void uln_part_unview(struct express_part *part, const struct uln_express_pages *pages)
+void uln_part_unview(struct express_part *part, const struct express_pages *pages)
 {
 	part_set_all(part, pages, PAGE_FREE);
 }

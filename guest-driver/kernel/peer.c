@@ -147,21 +147,23 @@ void uln_peer_lost(struct uln_peer *peer, u32 reason)
 	peer->mine = peer_make_incarnation(peer->system);
 }
 
-static bool peer_post(struct uln_peer *peer, u32 entry, struct uln_wire *wire,
+static bool peer_post(struct uln_peer *peer, u32 entry, struct uln_head *head,
 		      const void *data)
 {
 	struct peer_transport *transport = peer->system->transport;
+	struct uln_wire wire;
 
-	wire->incarnation = peer->mine;
-	wire->to_incarnation = peer->theirs;
-	wire->expected = peer->expected;
-	return transport->ops->post(transport, peer->host, entry, wire, data,
-				    wire->name_length + wire->private_length);
+	head->incarnation = peer->mine;
+	head->to_incarnation = peer->theirs;
+	head->expected = peer->expected;
+	wire = uln_wire_pack(head);
+	return transport->ops->post(transport, peer->host, entry, &wire, data,
+				    head->name_length + head->private_length);
 }
 
 static void peer_post_ack(struct uln_peer *peer, u32 kind)
 {
-	struct uln_wire wire = { .kind = kind };
+	struct uln_head wire = { .kind = kind };
 
 	peer_post(peer, ULN_PEER_PLACES + peer->turn++ % ULN_PEER_PLACES, &wire, NULL);
 }
@@ -230,7 +232,7 @@ void uln_peer_send(struct uln_peer *peer, struct uln_message *message)
 
 /* Allocates and queues a message, unless too many wait, or too many of one user's. */
 int uln_peer_say(struct uln_peer *peer, struct uln_share *share,
-		 const struct uln_wire *wire, const void *data)
+		 const struct uln_head *wire, const void *data)
 {
 	struct uln_message *message;
 	int ret;
@@ -282,7 +284,7 @@ static bool peer_is_stale(const struct uln_peer *peer, u64 incarnation)
  * numbers, but not taken. Sequence numbers count between two incarnations, and the message may have
  * been meant for an earlier one.
  */
-static bool peer_is_current(struct uln_peer *peer, const struct uln_wire *wire)
+static bool peer_is_current(struct uln_peer *peer, const struct uln_head *wire)
 {
 	if (!wire->incarnation || peer_is_stale(peer, wire->incarnation))
 		return false;
@@ -308,19 +310,22 @@ static bool peer_is_current(struct uln_peer *peer, const struct uln_wire *wire)
 	return false;
 }
 
-static bool wire_is_sound(const struct uln_wire *wire)
+static bool wire_is_sound(const struct uln_head *wire)
 {
 	return wire->name_length <= ULN_MAX_NAME && wire->private_length <= ULN_MAX_PRIVATE;
 }
 
-static const u8 *peer_read(struct uln_peer *peer, u32 entry, struct uln_wire *wire)
+static const u8 *peer_read(struct uln_peer *peer, u32 entry, struct uln_head *head)
 {
 	struct peer_transport *transport = peer->system->transport;
+	struct uln_wire wire;
+	const u8 *data = transport->ops->read(transport, peer->host, entry, &wire);
 
-	return transport->ops->read(transport, peer->host, entry, wire);
+	*head = uln_wire_unpack(&wire);
+	return data;
 }
 
-static void peer_message(struct uln_peer *peer, const struct uln_wire *wire, const u8 *data)
+static void peer_message(struct uln_peer *peer, const struct uln_head *wire, const u8 *data)
 {
 	struct peer_service *service = uln_service_find(peer->system, wire->kind);
 
@@ -332,7 +337,7 @@ static void peer_message(struct uln_peer *peer, const struct uln_wire *wire, con
 static void peer_take(struct uln_peer *peer)
 {
 	u32 place = peer->expected % ULN_PEER_PLACES;
-	struct uln_wire wire;
+	struct uln_head wire;
 	const u8 *data;
 
 	while (__test_and_clear_bit(place, &peer->arrived)) {
@@ -348,7 +353,7 @@ static void peer_take(struct uln_peer *peer)
 /* Handles a complete message in an entry, which does not change until it is opened again. */
 void uln_peer_arrived(struct uln_peer *peer, u32 entry)
 {
-	struct uln_wire wire;
+	struct uln_head wire;
 
 	peer_read(peer, entry, &wire);
 	if (entry >= ULN_PEER_PLACES) {

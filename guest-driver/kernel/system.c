@@ -133,9 +133,9 @@ void uln_system_stop(struct uln_system *system)
 }
 
 int uln_system_say_for(struct uln_system *system, struct uln_share *share, u32 host,
-		       const struct uln_wire *wire, const void *data)
+		       const struct uln_head *wire, const void *data)
 {
-	struct uln_wire own = *wire;
+	struct uln_head own = *wire;
 
 	lockdep_assert_held(system->lock);
 	own.kind = ULN_WIRE_CARD;
@@ -149,7 +149,7 @@ int uln_system_say_for(struct uln_system *system, struct uln_share *share, u32 h
 			    share, &own, data);
 }
 
-int uln_system_say(struct uln_system *system, u32 host, const struct uln_wire *wire,
+int uln_system_say(struct uln_system *system, u32 host, const struct uln_head *wire,
 		   const void *data)
 {
 	return uln_system_say_for(system, NULL, host, wire, data);

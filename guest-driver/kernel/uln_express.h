@@ -12,8 +12,8 @@
 #include <linux/list.h>
 #include <linux/types.h>
 
+#include "uln_part.h"
 #include "uln_uapi.h"
-#include "uln_wire.h"
 
 struct uln_share;
 struct uln_system;
@@ -43,7 +43,7 @@ struct uln_express_end {
 	u64 key;
 	/* For a view: known once it is open. */
 	u32 count;
-	struct uln_express_pages pages;
+	struct express_pages pages;
 	/* For an area: its host was lost, so it is unknown whether its view is gone. */
 	bool astray;
 	/* For a view: the other host may know of it; when it was first requested, and when last. */

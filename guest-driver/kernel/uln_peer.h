@@ -30,7 +30,8 @@
  *
  *   mutex (and lockdep_assert_held), list, hashtable with jhash, xarray with xa_alloc_cyclic, kref,
  *   kzalloc and kfree, wait queues that are woken, work and delayed work on system_highpri_wq,
- *   jiffies, get_random_u32, bit operations, module_param, array_index_nospec;
+ *   jiffies, get_random_u32, bit operations, byte order, module_param,
+ *   array_index_nospec;
  *
  * and of this module uln_share.h, and the tracepoint of connections.
  */
@@ -71,7 +72,7 @@ struct uln_message {
 	struct uln_share *share;
 	/* It may have arrived. */
 	bool flown;
-	struct uln_wire wire;
+	struct uln_head wire;
 	u8 data[ULN_MAX_NAME + ULN_MAX_PRIVATE];
 };
 
@@ -141,7 +142,7 @@ void uln_peer_arrived(struct uln_peer *peer, u32 entry);
 void uln_peer_answer(struct uln_peer *peer);
 void uln_peer_send(struct uln_peer *peer, struct uln_message *message);
 int uln_peer_say(struct uln_peer *peer, struct uln_share *share,
-		 const struct uln_wire *wire, const void *data);
+		 const struct uln_head *wire, const void *data);
 bool uln_peer_withdraw(struct uln_peer *peer, struct uln_message *message);
 void uln_peer_watch(struct uln_peer *peer);
 void uln_peer_lost(struct uln_peer *peer, u32 reason);

@@ -13,7 +13,7 @@
 #include <linux/types.h>
 
 struct uln_system;
-struct uln_wire;
+struct uln_head;
 struct peer_service;
 
 /**
@@ -35,10 +35,10 @@ struct peer_service;
 struct peer_service_ops {
 	unsigned long kinds;
 	bool named;
-	void (*message)(struct peer_service *service, u32 host, const struct uln_wire *wire,
+	void (*message)(struct peer_service *service, u32 host, const struct uln_head *wire,
 			const u8 *data);
 	void (*lost)(struct peer_service *service, u32 host, u32 reason, bool restarted);
-	void (*dropped)(struct peer_service *service, u32 host, const struct uln_wire *wire,
+	void (*dropped)(struct peer_service *service, u32 host, const struct uln_head *wire,
 			const u8 *data);
 	bool (*depends)(const struct peer_service *service, u32 host);
 	void (*tick)(struct peer_service *service, u32 host);

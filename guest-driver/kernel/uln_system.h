@@ -11,7 +11,7 @@
 struct uln_card;
 struct uln_share;
 struct uln_system;
-struct uln_wire;
+struct uln_head;
 struct mutex;
 struct peer_transport;
 
@@ -83,7 +83,7 @@ void uln_system_reborn(struct uln_system *system);
  * Return: 0; -EHOSTUNREACH if there can be no such host, -EOPNOTSUPP if none can be reached,
  * -EMSGSIZE, -ENOBUFS if too much waits for the host, -ENOMEM.
  */
-int uln_system_say(struct uln_system *system, u32 host, const struct uln_wire *wire,
+int uln_system_say(struct uln_system *system, u32 host, const struct uln_head *wire,
 		   const void *data);
 
 /**
@@ -98,7 +98,7 @@ int uln_system_say(struct uln_system *system, u32 host, const struct uln_wire *w
  * host. Those of other users, and the driver's own, still find room.
  */
 int uln_system_say_for(struct uln_system *system, struct uln_share *share, u32 host,
-		       const struct uln_wire *wire, const void *data);
+		       const struct uln_head *wire, const void *data);
 
 /**
  * uln_system_watch() - watch whether a host is alive, before the transport arranges something

@@ -46,10 +46,10 @@ static u32 arrivals_take(struct uln_card *card, u32 *pages)
 		return 0;
 	for (found = 0; found < BATCH; found++) {
 		record = &ring[*taken % count];
-		if (READ_ONCE(record->number) != *taken + 1)
+		if (le32_to_cpu(READ_ONCE(record->number)) != *taken + 1)
 			break;
 		dma_rmb(); /* The page was written before the number. */
-		pages[found] = READ_ONCE(record->page);
+		pages[found] = le32_to_cpu(READ_ONCE(record->page));
 		++*taken;
 	}
 	writel(*taken, card->registers + SHRIMP_REG_ARRIVALS_TAKEN);

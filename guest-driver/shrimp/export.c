@@ -44,7 +44,7 @@ static bool export_say_gone(struct uln_card *card, struct shrimp_due *due)
 {
 	struct shrimp_export_object *export =
 		container_of(due, struct shrimp_export_object, ending);
-	struct uln_wire wire = { .reason = SHRIMP_SAY_GONE, .from = export->object.index };
+	struct uln_head wire = { .reason = SHRIMP_SAY_GONE, .from = export->object.index };
 	u32 host;
 
 	for (host = 0; host < SHRIMP_HOSTS; host++)

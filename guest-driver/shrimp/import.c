@@ -122,20 +122,21 @@ static struct shrimp_import *import_add(struct uln_card *card,
 static u32 export_allows(const struct shrimp_export_object *export, u32 host,
 			 const struct shrimp_ask *ask, u32 *first, u32 *count)
 {
-	u64 length, start;
+	u64 asked = le64_to_cpu(ask->length), offset = le64_to_cpu(ask->offset), length, start;
+	u32 place = le32_to_cpu(ask->place);
 
-	if (!export || !export->object.open || export->key != ask->key ||
+	if (!export || !export->object.open || export->key != le64_to_cpu(ask->key) ||
 	    !(export->nodes & BIT_ULL(host)))
 		return SHRIMP_REFUSED_ACCESS;
 	length = export->memory->length;
-	if (!ask->length || ask->length > length || ask->offset > length - ask->length)
+	if (!asked || asked > length || offset > length - asked)
 		return SHRIMP_REFUSED_RANGE;
-	start = export->memory->first + ask->offset;
-	if (offset_in_page(start) != ask->place)
+	start = export->memory->first + offset;
+	if (offset_in_page(start) != place)
 		return SHRIMP_REFUSED_PLACE;
 	*first = start / ULN_PAGE_SIZE;
-	*count = DIV_ROUND_UP(ask->place + ask->length, ULN_PAGE_SIZE);
-	return ask->first < *count ? 0 : SHRIMP_REFUSED_RANGE;
+	*count = DIV_ROUND_UP(place + asked, ULN_PAGE_SIZE);
+	return le32_to_cpu(ask->first) < *count ? 0 : SHRIMP_REFUSED_RANGE;
 }
 
 /*
@@ -145,8 +146,8 @@ static u32 export_allows(const struct shrimp_export_object *export, u32 host,
 static bool import_refuse(struct uln_card *card, struct shrimp_export_object *export,
 			  struct shrimp_import *import)
 {
-	struct shrimp_refused refused = { .why = import->refused };
-	struct uln_wire wire = {
+	struct shrimp_refused refused = { .why = cpu_to_le32(import->refused) };
+	struct uln_head wire = {
 		.reason = SHRIMP_SAY_REFUSED,
 		.to = import->mapping,
 		.private_length = sizeof(refused),
@@ -189,8 +190,11 @@ static int import_open(struct uln_card *card, struct shrimp_export_object *expor
 static bool import_answer(struct uln_card *card, struct shrimp_export_object *export,
 			  struct shrimp_import *import)
 {
-	struct shrimp_pages pages = { .first = import->asked_first, .count = import->asked_count };
-	struct uln_wire wire = {
+	struct shrimp_pages pages = {
+		.first = cpu_to_le32(import->asked_first),
+		.count = cpu_to_le32(import->asked_count),
+	};
+	struct uln_head wire = {
 		.reason = SHRIMP_SAY_PAGES,
 		.to = import->mapping,
 		.private_length = sizeof(pages),
@@ -203,8 +207,8 @@ static bool import_answer(struct uln_card *card, struct shrimp_export_object *ex
 		import->refused = SHRIMP_REFUSED_ROOM;
 	if (import->refused)
 		return import_refuse(card, export, import);
-	for (i = 0; i < pages.count; i++)
-		pages.pages[i] = shrimp_pfn(export->memory, first + i);
+	for (i = 0; i < import->asked_count; i++)
+		pages.pages[i] = cpu_to_le64(shrimp_pfn(export->memory, first + i));
 	if (shrimp_is_busy(uln_system_say(card->system, import->host, &wire, &pages)))
 		return false;
 	import->asked_count = 0;
@@ -231,27 +235,27 @@ u32 shrimp_import(struct uln_card *card, u32 host, u32 index, u32 mapping,
 {
 	struct shrimp_export_object *export = xa_load(&shrimp_parts(card)->exports, index);
 	struct shrimp_import *import;
-	u32 refused, first, count;
+	u32 from = le32_to_cpu(ask->first), refused, first, count;
 
 	refused = export_allows(export, host, ask, &first, &count);
 	if (refused) {
 		/* The mapping is abandoned, and does not report that itself. */
-		if (ask->first)
+		if (from)
 			shrimp_import_end(card, host, index, mapping);
 		return refused;
 	}
-	import = ask->first ? import_find(export, host, mapping) :
-			      import_add(card, export, host, mapping, first, count);
+	import = from ? import_find(export, host, mapping) :
+			import_add(card, export, host, mapping, first, count);
 	if (!import)
-		return ask->first ? SHRIMP_REFUSED_ACCESS : SHRIMP_REFUSED_ROOM;
+		return from ? SHRIMP_REFUSED_ACCESS : SHRIMP_REFUSED_ROOM;
 	/* Piece by piece, from the first on. */
-	if (import->first != first || import->total != count || import->count != ask->first ||
+	if (import->first != first || import->total != count || import->count != from ||
 	    import->asked_count) {
 		import_drop(card, export, import);
 		return SHRIMP_REFUSED_RANGE;
 	}
-	import->asked_first = ask->first;
-	import->asked_count = min(SHRIMP_PIECE, count - ask->first);
+	import->asked_first = from;
+	import->asked_count = min(SHRIMP_PIECE, count - from);
 	if (!import_answer(card, export, import))
 		shrimp_tell_soon(card, &export->telling);
 	return 0;
@@ -265,15 +269,15 @@ static struct shrimp_import *import_get(struct uln_card *card, u32 host, u32 ind
 	return *export ? import_find(*export, host, mapping) : NULL;
 }
 
-static bool part_is_of(const struct shrimp_part *part, const struct shrimp_import *import)
+static bool range_is_of(const struct shrimp_range *range, const struct shrimp_import *import)
 {
-	return part->count && part->first < import->total &&
-	       part->count <= import->total - part->first;
+	return range->count && range->first < import->total &&
+	       range->count <= import->total - range->first;
 }
 
 /* Handles a host's mapping that wants pages again which it may not store to now. */
 void shrimp_import_again(struct uln_card *card, u32 host, u32 index, u32 mapping,
-			 const struct shrimp_part *part)
+			 const struct shrimp_range *range)
 {
 	struct shrimp_export_object *export;
 	struct shrimp_import *import = import_get(card, host, index, mapping, &export);
@@ -281,13 +285,13 @@ void shrimp_import_again(struct uln_card *card, u32 host, u32 index, u32 mapping
 
 	/* A closed export has told the mapping so. */
 	if (!import || !export->object.open || !import->complete || import->asked_count ||
-	    !part_is_of(part, import) || part->count > SHRIMP_PIECE)
+	    !range_is_of(range, import) || range->count > SHRIMP_PIECE)
 		return;
-	end = part->first + part->count;
-	if (find_next_bit(import->stores, end, part->first) < end)
+	end = range->first + range->count;
+	if (find_next_bit(import->stores, end, range->first) < end)
 		return;
-	import->asked_first = part->first;
-	import->asked_count = part->count;
+	import->asked_first = range->first;
+	import->asked_count = range->count;
 	if (!import_answer(card, export, import))
 		shrimp_tell_soon(card, &export->telling);
 }
@@ -296,19 +300,21 @@ void shrimp_import_again(struct uln_card *card, u32 host, u32 index, u32 mapping
 static bool import_tell(struct uln_card *card, struct shrimp_export_object *export,
 			struct shrimp_import *import)
 {
-	struct uln_wire wire = {
+	struct shrimp_range range;
+	struct shrimp_part part;
+	struct uln_head wire = {
 		.reason = SHRIMP_SAY_INVALIDATE,
 		.from = export->object.index,
 		.to = import->mapping,
-		.private_length = sizeof(struct shrimp_part),
+		.private_length = sizeof(part),
 	};
-	struct shrimp_part part;
 
-	while (shrimp_next_part(import->untold, import->total, &part)) {
+	while (shrimp_next_range(import->untold, import->total, &range)) {
+		part = shrimp_part_pack(&range);
 		if (shrimp_is_busy(uln_system_say(card->system, import->host, &wire, &part)))
 			return false;
-		bitmap_clear(import->untold, part.first, part.count);
-		bitmap_set(import->told, part.first, part.count);
+		bitmap_clear(import->untold, range.first, range.count);
+		bitmap_set(import->told, range.first, range.count);
 	}
 	return true;
 }
@@ -333,15 +339,15 @@ bool shrimp_imports_tell(struct uln_card *card, struct shrimp_due *due)
 
 /* Handles a mapping's report, after its last store, that it has stopped storing to pages. */
 void shrimp_import_invalidated(struct uln_card *card, u32 host, u32 index, u32 mapping,
-			       const struct shrimp_part *part)
+			       const struct shrimp_range *range)
 {
 	struct shrimp_export_object *export;
 	struct shrimp_import *import = import_get(card, host, index, mapping, &export);
 	u32 i;
 
-	if (!import || !part_is_of(part, import))
+	if (!import || !range_is_of(range, import))
 		return;
-	for (i = part->first; i < part->first + part->count; i++) {
+	for (i = range->first; i < range->first + range->count; i++) {
 		if (!__test_and_clear_bit(i, import->told))
 			continue;
 		__clear_bit(i, import->stores);

@@ -42,13 +42,13 @@ DEFINE_FREE(mapping_put, struct shrimp_mapping_object *,
 int shrimp_mapping_ask(struct uln_card *card, const struct shrimp_mapping_object *mapping)
 {
 	struct shrimp_ask ask = {
-		.key = mapping->key,
-		.offset = mapping->offset,
-		.length = mapping->memory->length,
-		.first = mapping->known,
-		.place = mapping->memory->first,
+		.key = cpu_to_le64(mapping->key),
+		.offset = cpu_to_le64(mapping->offset),
+		.length = cpu_to_le64(mapping->memory->length),
+		.first = cpu_to_le32(mapping->known),
+		.place = cpu_to_le32(mapping->memory->first),
 	};
-	struct uln_wire wire = {
+	struct uln_head wire = {
 		.reason = SHRIMP_SAY_MAP,
 		.from = mapping->object.index,
 		.to = mapping->export,
@@ -74,7 +74,7 @@ static bool mapping_say_unmap(struct uln_card *card, struct shrimp_due *due)
 {
 	struct shrimp_mapping_object *mapping =
 		container_of(due, struct shrimp_mapping_object, ending);
-	struct uln_wire wire = {
+	struct uln_head wire = {
 		.reason = SHRIMP_SAY_UNMAP,
 		.from = mapping->object.index,
 		.to = mapping->export,

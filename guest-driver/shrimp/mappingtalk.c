@@ -15,15 +15,16 @@ static struct shrimp_mapping_object *mapping_meant(struct uln_card *card, u32 ho
 static int mapping_take(struct uln_card *card, struct shrimp_mapping_object *mapping,
 			const struct shrimp_pages *pages)
 {
+	u32 count = le32_to_cpu(pages->count), i;
 	int ret = 0, sent;
-	u32 i;
 
 	mapping->looks = 0;
-	if (pages->first != mapping->known || !pages->count || pages->count > SHRIMP_PIECE ||
-	    pages->count > mapping->memory->count - mapping->known)
+	if (le32_to_cpu(pages->first) != mapping->known || !count || count > SHRIMP_PIECE ||
+	    count > mapping->memory->count - mapping->known)
 		return -EPROTO;
-	for (i = 0; i < pages->count && !ret; i++)
-		ret = shrimp_map_out(card, mapping, mapping->known++, pages->pages[i]);
+	for (i = 0; i < count && !ret; i++)
+		ret = shrimp_map_out(card, mapping, mapping->known++,
+				     le64_to_cpu(pages->pages[i]));
 	sent = shrimp_send_entries(card);
 	ret = ret ?: sent;
 	if (!ret && mapping->known < mapping->memory->count)
@@ -83,12 +84,12 @@ void shrimp_mapping_refused(struct uln_card *card, u32 host, u32 index, u32 why)
 
 /* Called when the exporter wants to use pages for something else. */
 void shrimp_mapping_invalidate(struct uln_card *card, u32 host, u32 index, u32 export,
-			       const struct shrimp_part *part)
+			       const struct shrimp_range *range)
 {
 	struct shrimp_mapping_object *mapping = mapping_meant(card, host, index);
 
 	if (mapping && mapping->export == export)
-		shrimp_withdraw(card, mapping, part);
+		shrimp_withdraw(card, mapping, range);
 }
 
 /* The exporter has taken an export back, and waits until this host has released it. */

@@ -6,7 +6,7 @@
 #include "shrimp.h"
 
 /* Returns the first byte of the second part. */
-static u32 *page_split(struct shrimp_page *page, enum shrimp_way way)
+static __le32 *page_split(struct shrimp_page *page, enum shrimp_way way)
 {
 	return way == SHRIMP_OUT ? &page->entry.split_out : &page->entry.split_in;
 }
@@ -22,9 +22,11 @@ u32 shrimp_pfn(const struct uln_pages *memory, u32 page)
  */
 static int page_check(struct uln_card *card, const struct uln_pages *memory, unsigned long i)
 {
-	u32 per_list = ULN_PAGE_SIZE / sizeof(__u64);
+	u32 per_list = ULN_PAGE_SIZE / sizeof(__le64);
 
-	if (memory->lists[i / per_list][i % per_list] != page_to_phys(memory->page[i])) {
+	__le64 address = memory->lists[i / per_list][i % per_list];
+
+	if (le64_to_cpu(address) != page_to_phys(memory->page[i])) {
 		dev_err_once(&card->dev, "there is an IOMMU between card and memory: stores cannot be seen\n");
 		return -EOPNOTSUPP;
 	}
@@ -82,9 +84,9 @@ static void page_put(struct uln_card *card, u32 pfn, struct shrimp_page *page)
 static int page_claim(struct shrimp_page *page, enum shrimp_way way, u32 from, u32 to, void *owner)
 {
 	void **owners = page->owner[way];
-	u32 *split = page_split(page, way);
+	__le32 *split = page_split(page, way);
 	unsigned int part = from ? 1 : 0;
-	u32 edge = part ? from : to;
+	__le32 edge = cpu_to_le32(part ? from : to);
 
 	if ((part && to != ULN_PAGE_SIZE) || owners[part])
 		return -EBUSY;
@@ -215,14 +217,14 @@ void shrimp_disclaim_system(struct uln_card *card, u32 pfn)
  * Adds a page's entry to the next command. A process may have changed the mode of what is mapped
  * out: that stays as it is.
  */
-static void batch_add(struct uln_card *card, u32 pfn, const struct shrimp_page *page, u64 flags)
+static void batch_add(struct uln_card *card, u32 pfn, const struct shrimp_page *page, __le64 flags)
 {
 	struct shrimp_batch *batch = &shrimp_parts(card)->batch;
 	struct shrimp_page_entry *next = &batch->entries[batch->count++];
 
-	next->page = pfn;
+	next->page = cpu_to_le32(pfn);
 	next->entry = page->entry;
-	next->entry.flags |= SHRIMP_ENTRY_KEEP_MODES | flags;
+	next->entry.flags |= cpu_to_le64(SHRIMP_ENTRY_KEEP_MODES) | flags;
 }
 
 /**
@@ -269,7 +271,10 @@ static int page_set(struct uln_card *card, u32 pfn, const struct shrimp_page *pa
 }
 
 /* In an entry's flags, by part. */
-static const u64 withheld[] = { SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1 };
+static const __le64 withheld[] = {
+	cpu_to_le64(SHRIMP_ENTRY_WITHHOLD_0),
+	cpu_to_le64(SHRIMP_ENTRY_WITHHOLD_1),
+};
 
 /*
  * Maps the owner's part of a page out, or unmaps it if @out is zero. shrimp_send_entries()
@@ -305,7 +310,7 @@ int shrimp_set_out(struct uln_card *card, u32 pfn, void *owner, const struct shr
 u64 shrimp_withhold(struct uln_card *card, const struct uln_pages *memory, const void *owner,
 		    const u32 *pages, u32 count)
 {
-	const u64 *skipped = card->page + ULN_COMMAND_BODY;
+	const __le64 *skipped = card->page + ULN_COMMAND_BODY;
 	struct shrimp_page *page;
 	u64 busy;
 	u32 i, pfn;
@@ -319,9 +324,10 @@ u64 shrimp_withhold(struct uln_card *card, const struct uln_pages *memory, const
 			return U64_MAX;
 		}
 		batch_add(card, pfn, page,
-			  withheld[page_part(page, SHRIMP_OUT, owner)] | SHRIMP_ENTRY_UNLESS_BUSY);
+			  withheld[page_part(page, SHRIMP_OUT, owner)] |
+				  cpu_to_le64(SHRIMP_ENTRY_UNLESS_BUSY));
 	}
-	busy = shrimp_send_entries(card) ? U64_MAX : *skipped;
+	busy = shrimp_send_entries(card) ? U64_MAX : le64_to_cpu(*skipped);
 	for (i = 0; i < count; i++) {
 		if (busy & BIT_ULL(i))
 			continue;
@@ -341,10 +347,10 @@ int shrimp_set_in(struct uln_card *card, u32 pfn, void *owner, u64 nodes)
 	if (!page)
 		return -ENOENT;
 	now = &page->entry.incoming[page_part(page, SHRIMP_IN, owner)];
-	before = now->nodes;
+	before = le64_to_cpu(now->nodes);
 	if (before == nodes)
 		return 0;
-	now->nodes = nodes;
+	now->nodes = cpu_to_le64(nodes);
 	return page_set(card, pfn, page, before & ~nodes);
 }
 
@@ -352,7 +358,11 @@ int shrimp_set_in(struct uln_card *card, u32 pfn, void *owner, u64 nodes)
 int shrimp_map_out(struct uln_card *card, struct shrimp_mapping_object *mapping, u32 page,
 		   u64 to)
 {
-	struct shrimp_out out = { .page = to, .node = mapping->host, .mode = mapping->mode };
+	struct shrimp_out out = {
+		.page = cpu_to_le64(to),
+		.node = cpu_to_le32(mapping->host),
+		.mode = cpu_to_le32(mapping->mode),
+	};
 
 	/* That page is for the operating system alone. */
 	if (to >= SHRIMP_SYSTEM_PAGE)

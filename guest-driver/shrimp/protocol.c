@@ -6,25 +6,24 @@
 #include "shrimp.h"
 
 /* Handles a host's request for pages of an export. */
-static void message_map(struct uln_card *card, u32 host, const struct uln_wire *asked,
+static void message_map(struct uln_card *card, u32 host, const struct uln_head *asked,
 			const struct shrimp_ask *ask)
 {
-	struct shrimp_refused refused = {
-		.why = shrimp_import(card, host, asked->to, asked->from, ask),
-	};
-	struct uln_wire wire = {
+	u32 why = shrimp_import(card, host, asked->to, asked->from, ask);
+	struct shrimp_refused refused = { .why = cpu_to_le32(why) };
+	struct uln_head wire = {
 		.reason = SHRIMP_SAY_REFUSED,
 		.to = asked->from,
 		.private_length = sizeof(refused),
 	};
 
 	/* A host that asks for more at once than it may gets no answer. */
-	if (refused.why)
+	if (why)
 		uln_system_say(card->system, host, &wire, &refused);
 }
 
 /* Copies a message's data, if there is enough of it. */
-static bool message_has(const struct uln_wire *wire, const u8 *data, void *into, size_t size)
+static bool message_has(const struct uln_head *wire, const u8 *data, void *into, size_t size)
 {
 	if (wire->private_length < size)
 		return false;
@@ -32,15 +31,28 @@ static bool message_has(const struct uln_wire *wire, const u8 *data, void *into,
 	return true;
 }
 
-void shrimp_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
+/* Copies a part from a message's data, if there is enough of it. */
+static bool message_has_range(const struct uln_head *wire, const u8 *data,
+			      struct shrimp_range *range)
+{
+	struct shrimp_part part;
+
+	if (!message_has(wire, data, &part, sizeof(part)))
+		return false;
+	range->first = le32_to_cpu(part.first);
+	range->count = le32_to_cpu(part.count);
+	return true;
+}
+
+void shrimp_message(struct uln_card *card, u32 host, const struct uln_head *wire,
 		    const u8 *data)
 {
 	union {
 		struct shrimp_ask ask;
 		struct shrimp_pages pages;
 		struct shrimp_refused refused;
-		struct shrimp_part part;
 	} body;
+	struct shrimp_range range;
 
 	static_assert(sizeof(body) <= ULN_MAX_PRIVATE);
 	switch (wire->reason) {
@@ -54,7 +66,8 @@ void shrimp_message(struct uln_card *card, u32 host, const struct uln_wire *wire
 		break;
 	case SHRIMP_SAY_REFUSED:
 		if (message_has(wire, data, &body.refused, sizeof(body.refused)))
-			shrimp_mapping_refused(card, host, wire->to, body.refused.why);
+			shrimp_mapping_refused(card, host, wire->to,
+					       le32_to_cpu(body.refused.why));
 		break;
 	case SHRIMP_SAY_UNMAP:
 		shrimp_import_end(card, host, wire->to, wire->from);
@@ -63,16 +76,16 @@ void shrimp_message(struct uln_card *card, u32 host, const struct uln_wire *wire
 		shrimp_mappings_gone(card, host, wire->from);
 		break;
 	case SHRIMP_SAY_INVALIDATE:
-		if (message_has(wire, data, &body.part, sizeof(body.part)))
-			shrimp_mapping_invalidate(card, host, wire->to, wire->from, &body.part);
+		if (message_has_range(wire, data, &range))
+			shrimp_mapping_invalidate(card, host, wire->to, wire->from, &range);
 		break;
 	case SHRIMP_SAY_INVALIDATED:
-		if (message_has(wire, data, &body.part, sizeof(body.part)))
-			shrimp_import_invalidated(card, host, wire->to, wire->from, &body.part);
+		if (message_has_range(wire, data, &range))
+			shrimp_import_invalidated(card, host, wire->to, wire->from, &range);
 		break;
 	case SHRIMP_SAY_AGAIN:
-		if (message_has(wire, data, &body.part, sizeof(body.part)))
-			shrimp_import_again(card, host, wire->to, wire->from, &body.part);
+		if (message_has_range(wire, data, &range))
+			shrimp_import_again(card, host, wire->to, wire->from, &range);
 		break;
 	}
 }

@@ -37,6 +37,20 @@ static_assert(SHRIMP_HOSTS <= SHRIMP_IN_NODES);
 
 struct shrimp_own;
 
+/* Consecutive pages, counted from a mapping's first: struct shrimp_part in native byte order. */
+struct shrimp_range {
+	u32 first;
+	u32 count;
+};
+
+static inline struct shrimp_part shrimp_part_pack(const struct shrimp_range *range)
+{
+	return (struct shrimp_part) {
+		.first = cpu_to_le32(range->first),
+		.count = cpu_to_le32(range->count),
+	};
+}
+
 /* Page table entries that go to the card in one command. Empty while the card's lock is free. */
 struct shrimp_batch {
 	u32 count;
@@ -206,7 +220,7 @@ struct shrimp_mapping_object {
 	unsigned long *owed;
 	unsigned long *wanted;
 	unsigned long *awaited;
-	struct shrimp_part asked;
+	struct shrimp_range asked;
 	struct shrimp_due telling;
 };
 
@@ -215,11 +229,12 @@ struct shrimp_mapping_object {
 #define SHRIMP_MAP_WINDOW (5ULL << 20)
 
 /* Finds the first pages of a set that follow each other; false: it has none. */
-static inline bool shrimp_next_part(const unsigned long *pages, u32 count, struct shrimp_part *part)
+static inline bool shrimp_next_range(const unsigned long *pages, u32 count,
+				     struct shrimp_range *range)
 {
-	part->first = find_first_bit(pages, count);
-	part->count = find_next_zero_bit(pages, count, part->first) - part->first;
-	return part->first < count;
+	range->first = find_first_bit(pages, count);
+	range->count = find_next_zero_bit(pages, count, range->first) - range->first;
+	return range->first < count;
 }
 
 /* Returns whether a mapping may store to a page of the export. */
@@ -304,9 +319,9 @@ DEFINE_FREE(shrimp_export_put, struct shrimp_export_object *,
 u32 shrimp_import(struct uln_card *card, u32 host, u32 index, u32 mapping,
 		  const struct shrimp_ask *ask);
 void shrimp_import_again(struct uln_card *card, u32 host, u32 index, u32 mapping,
-			 const struct shrimp_part *part);
+			 const struct shrimp_range *range);
 void shrimp_import_invalidated(struct uln_card *card, u32 host, u32 index, u32 mapping,
-			       const struct shrimp_part *part);
+			       const struct shrimp_range *range);
 void shrimp_import_end(struct uln_card *card, u32 host, u32 index, u32 mapping);
 void shrimp_imports_lost(struct uln_card *card, u32 host);
 bool shrimp_imports_tell(struct uln_card *card, struct shrimp_due *due);
@@ -344,12 +359,12 @@ void shrimp_mapping_refused(struct uln_card *card, u32 host, u32 index, u32 why)
 void shrimp_mappings_gone(struct uln_card *card, u32 host, u32 export);
 void shrimp_mappings_lost(struct uln_card *card, u32 host);
 void shrimp_mapping_invalidate(struct uln_card *card, u32 host, u32 index, u32 export,
-			       const struct shrimp_part *part);
+			       const struct shrimp_range *range);
 
 /* withdraw.c */
 int shrimp_withdraw_prepare(struct shrimp_mapping_object *mapping);
 void shrimp_withdraw(struct uln_card *card, struct shrimp_mapping_object *mapping,
-		     const struct shrimp_part *part);
+		     const struct shrimp_range *range);
 int shrimp_withdraw_undo(struct uln_card *card, struct shrimp_mapping_object *mapping,
 			 const struct shrimp_pages *pages);
 void shrimp_withdraw_look(struct uln_card *card, struct shrimp_mapping_object *mapping);
@@ -369,7 +384,7 @@ void shrimp_cut_off(struct uln_card *card);
 void shrimp_answers_look(struct work_struct *work);
 
 /* protocol.c */
-void shrimp_message(struct uln_card *card, u32 host, const struct uln_wire *wire,
+void shrimp_message(struct uln_card *card, u32 host, const struct uln_head *wire,
 		    const u8 *data);
 void shrimp_lost(struct uln_card *card, u32 host);
 

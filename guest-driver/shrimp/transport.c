@@ -69,7 +69,7 @@ static const struct peer_transport_ops own_transport = {
 	.reopen = uln_records_reopen,
 };
 
-static void own_message(struct peer_service *service, u32 host, const struct uln_wire *wire,
+static void own_message(struct peer_service *service, u32 host, const struct uln_head *wire,
 			const u8 *data)
 {
 	shrimp_message(service_card(service), host, wire, data);
@@ -142,17 +142,18 @@ static int own_memory(struct shrimp_own *own, u32 pages, struct uln_pages **memo
 /* Opens the pages for messages to and from a host. */
 static int own_open_host(struct shrimp_own *own, u32 host)
 {
-	struct shrimp_system_page in = { .page = shrimp_pfn(own->in, host), .mapped = 1 };
+	u32 pfn = shrimp_pfn(own->in, host);
+	struct shrimp_system_page in = { .page = cpu_to_le64(pfn), .mapped = cpu_to_le32(1) };
 	struct shrimp_entry out = {
-		.split_out = ULN_PAGE_SIZE,
+		.split_out = cpu_to_le32(ULN_PAGE_SIZE),
 		.out[0] = {
-			.page = SHRIMP_SYSTEM_PAGE,
-			.node = host,
-			.mode = SHRIMP_MODE_DELIBERATE,
+			.page = cpu_to_le64(SHRIMP_SYSTEM_PAGE),
+			.node = cpu_to_le32(host),
+			.mode = cpu_to_le32(SHRIMP_MODE_DELIBERATE),
 		},
 	};
 
-	return shrimp_claim_system(own->card, in.page, host) ?:
+	return shrimp_claim_system(own->card, pfn, host) ?:
 	       uln_command(own->card, SHRIMP_COMMAND_SET_SYSTEM_PAGE, host, &in, sizeof(in)) ?:
 	       uln_command(own->card, SHRIMP_COMMAND_SET_ENTRY, shrimp_pfn(own->out, host), &out,
 			   sizeof(out));
@@ -160,7 +161,7 @@ static int own_open_host(struct shrimp_own *own, u32 host)
 
 static int own_open(struct shrimp_own *own)
 {
-	struct shrimp_open_arrivals arrivals = { .records = ARRIVALS };
+	struct shrimp_open_arrivals arrivals = { .records = cpu_to_le32(ARRIVALS) };
 	struct uln_card *card = own->card;
 	u32 host;
 	int ret;

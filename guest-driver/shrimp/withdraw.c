@@ -66,27 +66,28 @@ static bool withdraw_close(struct uln_card *card, struct shrimp_mapping_object *
 }
 
 static bool withdraw_say(struct uln_card *card, const struct shrimp_mapping_object *mapping,
-			 u32 what, const struct shrimp_part *part)
+			 u32 what, const struct shrimp_range *range)
 {
-	struct uln_wire wire = {
+	const struct shrimp_part part = shrimp_part_pack(range);
+	struct uln_head wire = {
 		.reason = what,
 		.from = mapping->object.index,
 		.to = mapping->export,
-		.private_length = sizeof(*part),
+		.private_length = sizeof(part),
 	};
 
-	return !shrimp_is_busy(uln_system_say(card->system, mapping->host, &wire, part));
+	return !shrimp_is_busy(uln_system_say(card->system, mapping->host, &wire, &part));
 }
 
 /* Tells the exporter that stores to pages have stopped; false: not of all yet. */
 static bool withdraw_acknowledge(struct uln_card *card, struct shrimp_mapping_object *mapping)
 {
-	struct shrimp_part part;
+	struct shrimp_range range;
 
-	while (shrimp_next_part(mapping->owed, mapping->memory->count, &part)) {
-		if (!withdraw_say(card, mapping, SHRIMP_SAY_INVALIDATED, &part))
+	while (shrimp_next_range(mapping->owed, mapping->memory->count, &range)) {
+		if (!withdraw_say(card, mapping, SHRIMP_SAY_INVALIDATED, &range))
 			return false;
-		bitmap_clear(mapping->owed, part.first, part.count);
+		bitmap_clear(mapping->owed, range.first, range.count);
 	}
 	return true;
 }
@@ -94,16 +95,16 @@ static bool withdraw_acknowledge(struct uln_card *card, struct shrimp_mapping_ob
 /* Asks for pages that are touched, after all messages about them; false: not yet. */
 static bool withdraw_ask(struct uln_card *card, struct shrimp_mapping_object *mapping)
 {
-	struct shrimp_part part;
+	struct shrimp_range range;
 
 	if (mapping->asked.count || mapping->progress != SHRIMP_MAPPED ||
-	    !shrimp_next_part(mapping->wanted, mapping->memory->count, &part))
+	    !shrimp_next_range(mapping->wanted, mapping->memory->count, &range))
 		return true;
-	part.count = min(part.count, SHRIMP_PIECE);
-	if (!withdraw_say(card, mapping, SHRIMP_SAY_AGAIN, &part))
+	range.count = min(range.count, SHRIMP_PIECE);
+	if (!withdraw_say(card, mapping, SHRIMP_SAY_AGAIN, &range))
 		return false;
-	bitmap_clear(mapping->wanted, part.first, part.count);
-	mapping->asked = part;
+	bitmap_clear(mapping->wanted, range.first, range.count);
+	mapping->asked = range;
 	mapping->looks = 0;
 	shrimp_answers_expect(card);
 	return true;
@@ -131,18 +132,18 @@ void shrimp_withdraw_look(struct uln_card *card, struct shrimp_mapping_object *m
 
 /* Called when the exporter wants to use pages for something else. */
 void shrimp_withdraw(struct uln_card *card, struct shrimp_mapping_object *mapping,
-		     const struct shrimp_part *part)
+		     const struct shrimp_range *range)
 {
 	static const u64 faces[] = { SHRIMP_MAP_COMMANDS, SHRIMP_MAP_WINDOW, SHRIMP_MEMORY_OFFSET };
-	u64 offset = (u64)part->first * ULN_PAGE_SIZE;
-	u64 size = (u64)part->count * ULN_PAGE_SIZE;
+	u64 offset = (u64)range->first * ULN_PAGE_SIZE;
+	u64 size = (u64)range->count * ULN_PAGE_SIZE;
 	u32 i;
 
 	/* A process that can store at any time keeps the pages. */
-	if (!mapping->withdrawn || !part->count || part->first >= mapping->known ||
-	    part->count > mapping->known - part->first)
+	if (!mapping->withdrawn || !range->count || range->first >= mapping->known ||
+	    range->count > mapping->known - range->first)
 		return;
-	for (i = part->first; i < part->first + part->count; i++)
+	for (i = range->first; i < range->first + range->count; i++)
 		if (!__test_and_set_bit(i, mapping->withdrawn))
 			__set_bit(i, mapping->closing);
 	for (i = 0; i < ARRAY_SIZE(faces); i++)
@@ -154,20 +155,20 @@ void shrimp_withdraw(struct uln_card *card, struct shrimp_mapping_object *mappin
 int shrimp_withdraw_undo(struct uln_card *card, struct shrimp_mapping_object *mapping,
 			 const struct shrimp_pages *pages)
 {
+	u32 first = le32_to_cpu(pages->first), count = le32_to_cpu(pages->count);
 	int ret = 0, sent;
 	u32 i, page;
 
-	if (!pages->count || pages->first != mapping->asked.first ||
-	    pages->count != mapping->asked.count)
+	if (!count || first != mapping->asked.first || count != mapping->asked.count)
 		return -EPROTO;
-	for (i = 0; i < pages->count && !ret; i++)
-		ret = shrimp_map_out(card, mapping, pages->first + i, pages->pages[i]);
+	for (i = 0; i < count && !ret; i++)
+		ret = shrimp_map_out(card, mapping, first + i, le64_to_cpu(pages->pages[i]));
 	sent = shrimp_send_entries(card);
 	ret = ret ?: sent;
 	if (ret)
 		return ret;
-	for (i = 0; i < pages->count; i++) {
-		page = pages->first + i;
+	for (i = 0; i < count; i++) {
+		page = first + i;
 		__clear_bit(page, mapping->withdrawn);
 		__clear_bit(page, mapping->wanted);
 		clear_bit(page, mapping->awaited);

@@ -13,7 +13,11 @@
 //!
 //! The C headers in `guest-driver/` are generated from these files
 //! (`cargo run -p hamlyn-headers`). So every constant is a literal and every structure
-//! `repr(C)`: the generator rejects anything else. All multi-byte values are little-endian.
+//! `repr(C)`: the generator rejects anything else.
+//!
+//! Values that a card or another host accesses are little-endian: in C, they are `__le32` and the
+//! like. Values of [`uapi`] and of a card's `uapi.rs` have the processor's byte order. Rust code
+//! does not convert any, so it needs a little-endian processor.
 #![no_std]
 
 pub mod clan;

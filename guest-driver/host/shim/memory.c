@@ -141,5 +141,5 @@ void host_express_look(const struct host_end *end, struct host_end_state *state)
 	state->number = end->end.number;
 	state->count = end->end.count;
 	state->key = end->end.key;
-	state->pages = end->end.pages;
+	state->pages = uln_part_pack(&end->end.pages);
 }

@@ -72,12 +72,13 @@ static const struct host_call *service_call(const struct peer_service *service)
 	return container_of(service, struct host, service)->call;
 }
 
-static void service_message(struct peer_service *service, u32 host, const struct uln_wire *wire,
+static void service_message(struct peer_service *service, u32 host, const struct uln_head *head,
 			    const u8 *data)
 {
 	const struct host_call *call = service_call(service);
+	const struct uln_wire wire = uln_wire_pack(head);
 
-	call->message(call->ports, host, wire, data);
+	call->message(call->ports, host, &wire, data);
 }
 
 static void service_lost(struct peer_service *service, u32 host, u32 reason, bool restarted)
@@ -257,8 +258,10 @@ bool host_due(const struct host *host, u64 *due)
 int host_say(struct host *host, const struct host_call *call, u32 to, const struct uln_wire *wire,
 	     const u8 *data)
 {
+	const struct uln_head head = uln_wire_unpack(wire);
+
 	VERB(host, call, true);
-	return uln_system_say(host->system, to, wire, data);
+	return uln_system_say(host->system, to, &head, data);
 }
 
 void host_set_hosts(struct host *host, const struct host_call *call, u32 hosts)

@@ -7,6 +7,9 @@
 //! their comments and the spelling of their numbers. Whatever could not be carried over is an
 //! error, never left out in silence: a constant that is neither literal nor a call's code, a
 //! structure that is not `repr(C)`, a field type that C has no name for.
+//!
+//! The fields of a structure are `__le32` and the like if a card or another host accesses it, and
+//! `__u32` and the like in the `*_uapi.h` headers.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -152,12 +155,38 @@ fn submodules(path: &Path) -> Result<Vec<String>, String> {
     Ok(modules.collect())
 }
 
+/// Byte order of a structure's numbers. C has types of its own for little-endian numbers, so that
+/// sparse finds those that the driver does not convert.
+#[derive(Clone, Copy)]
+enum Order {
+    /// Driver and library share the structure, on one host.
+    Native,
+    /// A card or another host accesses the structure.
+    Little,
+}
+
+impl Order {
+    /// Only the calls, which a module named `uapi` defines, stay within one host.
+    fn of(module: &[&str]) -> Self {
+        if module.contains(&UAPI) { Order::Native } else { Order::Little }
+    }
+
+    /// How the name of an unsigned number's type begins.
+    fn prefix(self) -> &'static str {
+        match self {
+            Order::Native => "__u",
+            Order::Little => "__le",
+        }
+    }
+}
+
 fn read_part(source: &Path, module: &[&str]) -> Result<Part, String> {
     let path = source.join(module.join("/")).with_extension("rs");
     let file = parse(&path)?;
+    let order = Order::of(module);
     let mut items = Vec::new();
     for item in &file.items {
-        let entry = read_item(item).map_err(|error| format!("{}: {error}", path.display()))?;
+        let entry = read_item(item, order).map_err(|error| format!("{}: {error}", path.display()))?;
         items.extend(entry);
     }
     Ok(Part { module: module.join("::"), docs: docs(&file.attrs), items })
@@ -165,7 +194,7 @@ fn read_part(source: &Path, module: &[&str]) -> Result<Part, String> {
 
 /// Methods, traits, tests, imports and macros (the statistics' names) are Rust's own; everything
 /// else must get a C form.
-fn read_item(item: &Item) -> Result<Option<Entry>, String> {
+fn read_item(item: &Item, order: Order) -> Result<Option<Entry>, String> {
     match item {
         Item::Const(constant) => {
             let name = constant.ident.to_string();
@@ -183,7 +212,8 @@ fn read_item(item: &Item) -> Result<Option<Entry>, String> {
             let Fields::Named(named) = &structure.fields else {
                 return Err(format!("structure {rust_name} has no named fields"));
             };
-            let fields = named.named.iter().map(read_field).collect::<Result<_, _>>()?;
+            let fields =
+                named.named.iter().map(|field| read_field(field, order)).collect::<Result<_, _>>()?;
             Ok(Some(Entry::Structure {
                 name: snake_case(&rust_name),
                 rust_name,
@@ -198,25 +228,26 @@ fn read_item(item: &Item) -> Result<Option<Entry>, String> {
     }
 }
 
-fn read_field(field: &syn::Field) -> Result<Field, String> {
+fn read_field(field: &syn::Field, order: Order) -> Result<Field, String> {
     let name = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
     let refusal = || format!("field {name} has a type that C has no name for");
     let declaration = match &field.ty {
         Type::Array(array) => {
             let length = literal(&array.len).ok_or_else(refusal)?;
-            format!("{} {name}[{length}]", c_type(&array.elem).ok_or_else(refusal)?)
+            format!("{} {name}[{length}]", c_type(&array.elem, order).ok_or_else(refusal)?)
         }
-        plain => format!("{} {name}", c_type(plain).ok_or_else(refusal)?),
+        plain => format!("{} {name}", c_type(plain, order).ok_or_else(refusal)?),
     };
     Ok(Field { docs: docs(&field.attrs), name, declaration })
 }
 
-fn c_type(ty: &Type) -> Option<String> {
+fn c_type(ty: &Type, order: Order) -> Option<String> {
     let Type::Path(path) = ty else { return None };
     let name = path.path.get_ident()?.to_string();
     match name.as_str() {
-        "u8" | "u16" | "u32" | "u64" => Some(format!("__u{}", &name[1..])),
-        "i32" | "i64" => Some(format!("__s{}", &name[1..])),
+        "u8" => Some("__u8".into()),
+        "u16" | "u32" | "u64" => Some(format!("{}{}", order.prefix(), &name[1..])),
+        "i32" | "i64" if matches!(order, Order::Native) => Some(format!("__s{}", &name[1..])),
         other => is_structure(other).then(|| format!("struct {}", snake_case(other))),
     }
 }
@@ -262,7 +293,7 @@ fn request_code(expression: &Expr) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("_IOWR('H', {number}, {})", c_type(argument)?))
+    Some(format!("_IOWR('H', {number}, {})", c_type(argument, Order::Native)?))
 }
 
 /// The name of a constant.

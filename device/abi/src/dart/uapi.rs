@@ -197,7 +197,7 @@ pub struct DartSetProgram {
     pub count: u32,
     /// Zero.
     pub reserved: u32,
-    /// In: the new entries.
+    /// In: the new entries, as the card has them: little-endian.
     pub entries: [DartEntry; 16],
 }
 

@@ -21,6 +21,9 @@ typedef u32 __u32;
 typedef u64 __u64;
 typedef s32 __s32;
 typedef s64 __s64;
+typedef u16 __le16;
+typedef u32 __le32;
+typedef u64 __le64;
 typedef unsigned int gfp_t;
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))

@@ -31,7 +31,8 @@ static void *place(u32 host, u32 entry)
 
 static void put(u32 host, u32 entry, u32 reason, u32 part)
 {
-	struct uln_wire wire = { .reason = reason, .private_length = 5 };
+	const struct uln_head head = { .reason = reason, .private_length = 5 };
+	const struct uln_wire wire = uln_wire_pack(&head);
 	struct uln_record record;
 	u32 length = uln_record_write(&senders[host], &record, &wire, "hello", 5);
 
@@ -49,7 +50,7 @@ static void take(void)
 	}
 	if (memcmp(uln_records_read(&receiver.transport, host, entry, &wire), "hello", 5))
 		abort();
-	printf("%u %u %u\n", host, entry, wire.reason);
+	printf("%u %u %u\n", host, entry, le32_to_cpu(wire.reason));
 }
 
 int main(void)
