@@ -126,6 +126,17 @@ fn new_card_folder_gets_headers() {
     assert_eq!(measured, [u64::from(rust), 16]);
 }
 
+/// sparse can find a missing conversion only if the headers declare what is little-endian.
+#[test]
+fn only_calls_have_native_byte_order() {
+    for header in headers::read(&source()).unwrap() {
+        let text = header.text();
+        let foreign = if header.name.ends_with("_uapi.h") { "\t__le" } else { "\t__u" };
+        let found = text.lines().filter(|line| line.starts_with(foreign) && !line.starts_with("\t__u8 "));
+        assert_eq!(found.collect::<Vec<_>>(), Vec::<&str>::new(), "{}", header.name);
+    }
+}
+
 /// Returns the driver's own headers that one of its files includes.
 fn included(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
