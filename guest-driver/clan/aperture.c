@@ -42,6 +42,7 @@ static struct clan_aperture_object *aperture_alloc(struct uln_file *file,
 	uln_object_init(&aperture->object, file, &clan_aperture_kind);
 	aperture->flags = argument->flags;
 	aperture->group = argument->group;
+	aperture->length = argument->length;
 	aperture->key = argument->flags & CLAN_APERTURE_GROUP ? argument->key : get_random_u64();
 	return_ptr(aperture);
 }
@@ -70,6 +71,7 @@ static int aperture_tell(struct clan_aperture_object *aperture)
 	};
 
 	uln_pages_describe(aperture->memory, &body.area);
+	body.area.length = cpu_to_le64(aperture->length);
 	return uln_command(file->card, CLAN_COMMAND_OPEN_APERTURE, aperture->object.index, &body,
 			   sizeof(body));
 }
@@ -166,7 +168,7 @@ int clan_aperture_open(struct uln_file *file, void *argument)
 	return ret;
 }
 
-/* Opens an aperture of the driver's own memory, which is there until the file has ended. */
+/* Opens an aperture of the driver's own memory, of which the file's end does not free any. */
 int clan_aperture_lend(struct uln_file *file, struct uln_pages *memory,
 		       struct clan_aperture *answer)
 {

@@ -101,6 +101,8 @@ static inline const struct clan_limits *clan_limits(const struct uln_card *card)
 struct clan_aperture_object {
 	struct card_object object;
 	struct uln_pages *memory;
+	/* Bytes of the memory. */
+	u64 length;
 	/* The memory is a lane's. */
 	bool lent;
 	u64 key;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Lanes: an aperture over the lane's memory, and an endpoint. A deposit is two DMA requests in a
- * row: the bytes, and behind them a record that announces them. Records have places in the control
- * page, which take turns: a distributed queue (section 4.2 of the paper), of completions in Figure
- * 11. A Tripwire over them wakes a sleeping receiver.
+ * Lanes: an aperture that the other host writes to, and an endpoint. A deposit is two DMA requests
+ * in a row: the bytes, and behind them a record that announces them. Records have places in the
+ * control page, which take turns: a distributed queue (section 4.2 of the paper), of completions in
+ * Figure 11. A Tripwire over them wakes a sleeping receiver.
+ *
+ * A fault tells that some words of this host were lost on the way, perhaps not the lane's. So all
+ * deposits that may not have arrived are made again. That does no harm: the mirror still has their
+ * bytes, or later ones of the same place; and their records have the same numbers.
  */
 #include "clan.h"
 #include "uln_lane.h"
@@ -45,26 +49,46 @@ static_assert(sizeof(struct lane_address) <= ULN_LANE_ADDRESS);
 struct clan_lane {
 	struct uln_lane *lane;
 	struct clan_endpoint_object *endpoint;
-	/* This end's aperture, and the other's. */
-	u32 aperture;
+	/* This end's memory, for its own DMA; and the other end's aperture. */
+	u32 memory;
 	u32 peer;
 	u64 key;
-	/* Requests put, deposits made, and announcements taken. */
+	/* Requests put, and how many of them are known to have ended. */
 	u32 put;
+	u32 done;
+	/* Faults so far. */
+	u32 faults;
+	/* Deposits made, and how many of the last ones must be made again. */
 	u32 sent;
+	u32 again;
+	/* Announcements taken. */
 	u32 taken;
 };
 
-static int lane_open_aperture(struct clan_lane *own)
+/* Offset of the mirror in the lane's memory. */
+static u32 lane_mirror(const struct uln_lane *lane)
+{
+	return lane->memory->length / 2;
+}
+
+static u32 record_place(u32 n)
+{
+	return RECORDS_AT + n % RECORDS * sizeof(struct lane_record);
+}
+
+/* The other host can write to the first half of the memory alone. */
+static int lane_open_apertures(struct clan_lane *own)
 {
 	struct uln_lane *lane = own->lane;
 	struct lane_address *address = (struct lane_address *)lane->address;
-	struct clan_aperture aperture = { .flags = CLAN_APERTURE_WRITE };
-	int ret = clan_aperture_lend(&lane->file, lane->memory, &aperture);
+	struct clan_aperture in = { .flags = CLAN_APERTURE_WRITE, .length = lane_mirror(lane) };
+	struct clan_aperture all = { .length = lane->memory->length };
+	int ret = clan_aperture_lend(&lane->file, lane->memory, &in) ?:
+		  clan_aperture_lend(&lane->file, lane->memory, &all);
 
-	own->aperture = aperture.aperture;
-	address->key = cpu_to_le64(aperture.key);
-	address->aperture = cpu_to_le32(aperture.aperture);
+	own->memory = all.aperture;
+	address->key = cpu_to_le64(in.key);
+	address->aperture = cpu_to_le32(in.aperture);
 	return ret;
 }
 
@@ -87,8 +111,10 @@ static int lane_open_endpoint(struct clan_lane *own)
 
 static int lane_set_tripwire(struct clan_lane *own)
 {
+	const struct lane_address *address = (const struct lane_address *)own->lane->address;
+
 	return clan_tripwire_set(own->lane->file.card, own->endpoint->object.index,
-				 own->endpoint->memory, own->aperture, RECORDS_AT,
+				 own->endpoint->memory, le32_to_cpu(address->aperture), RECORDS_AT,
 				 RECORDS * sizeof(struct lane_record), CLAN_TRIPWIRE_BIT);
 }
 
@@ -99,7 +125,7 @@ static int lane_open(struct uln_lane *lane)
 	int ret;
 
 	own->lane = lane;
-	ret = lane_open_aperture(own) ?: lane_open_endpoint(own) ?: lane_set_tripwire(own);
+	ret = lane_open_apertures(own) ?: lane_open_endpoint(own) ?: lane_set_tripwire(own);
 	if (ret)
 		return ret;
 	uln_lane_watch(lane, &own->endpoint->sleepers.wait, &own->endpoint->sleepers.wait);
@@ -120,9 +146,89 @@ static int lane_connect(struct uln_lane *lane, const u8 *bytes)
 	return 0;
 }
 
+/* Looks at the requests that have ended. False: one of them, or the card, is wrong. */
+static bool lane_look_at_results(struct clan_lane *own, bool *lost)
+{
+	u32 done = clan_state_read(own->endpoint->memory, CLAN_STATE_DONE), result;
+
+	if (done - own->done > own->put - own->done)
+		return false;
+	dma_rmb(); /* The results were written before the count. */
+	for (; own->done != done; own->done++) {
+		result = le32_to_cpu(READ_ONCE(
+			clan_request_at(own->endpoint->memory, own->done, REQUESTS)->result));
+		if (result == CLAN_DMA_TIMEOUT || result == CLAN_DMA_SKIPPED)
+			*lost = true;
+		else if (result != CLAN_DMA_DONE)
+			return false;
+	}
+	return true;
+}
+
+/* Looks at what the endpoint was told. False: the other host has refused something. */
+static bool lane_look_at_faults(struct clan_lane *own, bool *lost)
+{
+	const struct uln_pages *memory = own->endpoint->memory;
+	u32 reason;
+
+	if (clan_state_read(memory, CLAN_STATE_FAULTS) == own->faults)
+		return true;
+	clan_clear_bit(memory, CLAN_BIT_FAULT);
+	own->faults = clan_state_read(memory, CLAN_STATE_FAULTS);
+	reason = clan_state_read(memory, CLAN_STATE_FAULT_REASON);
+	*lost = true;
+	return reason == CLAN_FAULT_TIMEOUT || reason == CLAN_FAULT_LOST;
+}
+
+/* Puts the two requests of deposit @n, whose record lies in the mirror. */
+static void lane_put(struct clan_lane *own, u32 n)
+{
+	u32 place = record_place(n), mirror = lane_mirror(own->lane);
+	const struct lane_record *record = own->lane->base + mirror + place;
+	struct clan_request request = {
+		.opcode = cpu_to_le32(CLAN_DMA_WRITE),
+		.flags = cpu_to_le32(CLAN_DMA_CHAIN),
+		.local_aperture = cpu_to_le32(own->memory),
+		.host = cpu_to_le32(own->lane->host),
+		.local_offset = cpu_to_le64(mirror + le32_to_cpu(record->to)),
+		.aperture = cpu_to_le32(own->peer),
+		.key = cpu_to_le64(own->key),
+		.offset = cpu_to_le64(le32_to_cpu(record->to)),
+		.length = cpu_to_le64(le32_to_cpu(record->length)),
+	};
+
+	*clan_request_at(own->endpoint->memory, own->put++, REQUESTS) = request;
+	request.flags = cpu_to_le32(CLAN_DMA_NOTIFY);
+	request.local_offset = cpu_to_le64(mirror + place);
+	request.offset = cpu_to_le64(place);
+	request.length = cpu_to_le64(sizeof(*record));
+	*clan_request_at(own->endpoint->memory, own->put++, REQUESTS) = request;
+	clan_requests_go(own->lane->file.card, own->endpoint->object.index, own->endpoint->memory,
+			 own->put);
+}
+
 static bool lane_is_full(const struct clan_lane *own)
 {
-	return own->put - clan_state_read(own->endpoint->memory, CLAN_STATE_DONE) > REQUESTS - 2;
+	return own->put - own->done > REQUESTS - 2;
+}
+
+/*
+ * Finds out which requests have ended and whether deposits were lost, and makes those again, as far
+ * as there is room. The lane's lock is held. False: the lane is broken.
+ */
+static bool lane_follow(struct clan_lane *own)
+{
+	bool lost = false;
+
+	if (!lane_look_at_results(own, &lost) || !lane_look_at_faults(own, &lost)) {
+		uln_lane_broke(own->lane);
+		return false;
+	}
+	if (lost)
+		own->again = min(own->sent, RECORDS);
+	for (; own->again && !lane_is_full(own); own->again--)
+		lane_put(own, own->sent - own->again);
+	return true;
 }
 
 /* Returns whether there is room for a deposit. If not, the lane's user is woken when there is. */
@@ -130,78 +236,52 @@ static bool lane_has_room(struct clan_lane *own)
 {
 	unsigned int tries;
 
-	for (tries = 0; lane_is_full(own); tries++) {
-		if (tries == TRIES) {
-			uln_lane_broke(own->lane);
+	for (tries = 0; tries < TRIES; tries++) {
+		if (!lane_follow(own))
 			return false;
-		}
+		if (!lane_is_full(own))
+			return true;
 		clan_clear_bit(own->endpoint->memory, CLAN_BIT_DMA);
+		if (!lane_follow(own))
+			return false;
 		if (lane_is_full(own) &&
 		    !uln_waiters_ready(&own->endpoint->sleepers, BIT_ULL(CLAN_BIT_DMA)))
 			return false;
 	}
-	return true;
+	uln_lane_broke(own->lane);
+	return false;
 }
 
-/* Writes a request in the place of one that has ended. False: that one has failed. */
-static bool lane_put(struct clan_lane *own, u32 from, u32 to, u32 length, u32 flags)
-{
-	struct clan_request *request =
-		clan_request_at(own->endpoint->memory, own->put, REQUESTS);
-
-	dma_rmb(); /* It has ended, so its result is there. */
-	if (own->put >= REQUESTS && le32_to_cpu(READ_ONCE(request->result)) != CLAN_DMA_DONE)
-		return false;
-	*request = (struct clan_request) {
-		.opcode = cpu_to_le32(CLAN_DMA_WRITE),
-		.flags = cpu_to_le32(flags),
-		.local_aperture = cpu_to_le32(own->aperture),
-		.host = cpu_to_le32(own->lane->host),
-		.local_offset = cpu_to_le64(from),
-		.aperture = cpu_to_le32(own->peer),
-		.key = cpu_to_le64(own->key),
-		.offset = cpu_to_le64(to),
-		.length = cpu_to_le64(length),
-	};
-	own->put++;
-	return true;
-}
-
-static u32 record_place(u32 n)
-{
-	return RECORDS_AT + n % RECORDS * sizeof(struct lane_record);
-}
-
+/* The bytes lie in the mirror, at the place that they go to: @from adds nothing to @to. */
 static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 {
 	struct clan_lane *own = lane->model;
-	u32 place = record_place(own->sent), mirror = lane->memory->length / 2 + place;
-	struct lane_record *record = lane->base + mirror;
+	struct lane_record *record = lane->base + lane_mirror(lane) + record_place(own->sent);
 
 	if (!lane_has_room(own))
 		return false;
 	*record = (struct lane_record) {
 		.to = cpu_to_le32(to),
 		.length = cpu_to_le32(length),
-		.number = cpu_to_le32(++own->sent),
+		.number = cpu_to_le32(own->sent + 1),
 	};
-	if (clan_state_read(own->endpoint->memory, CLAN_STATE_FAULTS) ||
-	    !lane_put(own, from, to, length, CLAN_DMA_CHAIN) ||
-	    !lane_put(own, mirror, place, sizeof(*record), CLAN_DMA_NOTIFY)) {
-		uln_lane_broke(lane);
-		return false;
-	}
-	clan_requests_go(lane->file.card, own->endpoint->object.index, own->endpoint->memory,
-			 own->put);
+	lane_put(own, own->sent++);
 	return true;
+}
+
+static const struct lane_record *lane_next(const struct clan_lane *own)
+{
+	const struct lane_record *record = own->lane->base + record_place(own->taken);
+
+	return le32_to_cpu(READ_ONCE(record->number)) == own->taken + 1 ? record : NULL;
 }
 
 static bool lane_take(struct uln_lane *lane, u32 *to, u32 *length)
 {
 	struct clan_lane *own = lane->model;
-	const struct lane_record *record = lane->base + record_place(own->taken);
+	const struct lane_record *record = lane_next(own);
 
-	if (le32_to_cpu(READ_ONCE(record->number)) != own->taken + 1)
+	if (!record)
 		return false;
 	dma_rmb(); /* What it announces arrived before it. */
 	*to = le32_to_cpu(READ_ONCE(record->to));
@@ -210,16 +290,20 @@ static bool lane_take(struct uln_lane *lane, u32 *to, u32 *length)
 	return true;
 }
 
+/* A sleeping lane is also woken if deposits were lost, or may yet fail. */
 static bool lane_arm(struct uln_lane *lane)
 {
 	struct clan_lane *own = lane->model;
-	const struct lane_record *record = lane->base + record_place(own->taken);
+	u64 bits = BIT_ULL(CLAN_OWN_TRIPWIRE) | BIT_ULL(CLAN_BIT_FAULT);
 
-	/* A sender clears another bit in the same word. */
-	scoped_guard(spinlock_bh, &lane->lock)
-		clan_clear_bit(own->endpoint->memory, CLAN_OWN_TRIPWIRE);
-	return le32_to_cpu(READ_ONCE(record->number)) != own->taken + 1 &&
-	       !uln_waiters_ready(&own->endpoint->sleepers, BIT_ULL(CLAN_OWN_TRIPWIRE));
+	guard(spinlock_bh)(&lane->lock);
+	clan_clear_bit(own->endpoint->memory, CLAN_OWN_TRIPWIRE);
+	clan_clear_bit(own->endpoint->memory, CLAN_BIT_DMA);
+	if (lane_next(own) || !lane_follow(own))
+		return false;
+	if (own->put != own->done)
+		bits |= BIT_ULL(CLAN_BIT_DMA);
+	return !uln_waiters_ready(&own->endpoint->sleepers, bits);
 }
 
 const struct uln_lane_ops clan_lane_ops = {

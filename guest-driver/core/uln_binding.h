@@ -42,6 +42,7 @@ struct uln_binding {
 	struct delayed_work again;
 	/* Serialises starts and stops. Above the lock; the client may hold the RTNL above it. */
 	struct mutex switching;
+	/* Guards the rest, but what the card's lock guards. */
 	struct mutex lock;
 	/* The client wants channels, and the card can have them. */
 	bool begun;

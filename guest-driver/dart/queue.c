@@ -28,6 +28,7 @@ void dart_queue_taken(const struct dart_queue_object *queue, u32 taken)
 {
 	__le32 *word = page_address(queue->memory->page[0]) + DART_QUEUE_TAKEN;
 
+	/* The records have been read before the card may overwrite them. */
 	smp_store_release(word, cpu_to_le32(taken));
 }
 

@@ -75,6 +75,7 @@ struct hamlyn_terminus {
 	struct hamlyn_terminus_wait poll;
 	/* Only of the driver's own: its doorbell, and the number of requests posted (post.c). */
 	void __iomem *bell;
+	/* Guards the bell, which moves between functions of the card. */
 	spinlock_t bell_lock;
 	u32 tail;
 };

@@ -167,12 +167,12 @@ static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 static bool lane_take_next(struct hamlyn_lane *own, u32 *to, u32 *length)
 {
 	u32 entry = own->taken % ENTRIES, at = entry * HAMLYN_METADATA_SIZE;
+	const void *page = page_address(own->metadata->page[at / ULN_PAGE_SIZE]);
 	struct lane_metadata metadata;
 
 	if (!(own->complete & BIT_ULL(entry)))
 		return false;
-	memcpy(&metadata, page_address(own->metadata->page[at / ULN_PAGE_SIZE]) + at % ULN_PAGE_SIZE,
-	       offsetof(struct lane_metadata, reserved));
+	memcpy(&metadata, page + at % ULN_PAGE_SIZE, offsetof(struct lane_metadata, reserved));
 	own->complete &= ~BIT_ULL(entry);
 	own->taken++;
 	*to = le32_to_cpu(metadata.to);
@@ -198,7 +198,7 @@ static bool lane_take(struct uln_lane *lane, u32 *to, u32 *length)
 		}
 		entry = BIT_ULL(what / HAMLYN_METADATA_SIZE % ENTRIES);
 		if (own->complete & entry) {
-			/* Before the other host was told that it is free: no offset is like this. */
+			/* Before the other host was told that it is free: no such offset. */
 			*to = U32_MAX;
 			return true;
 		}
