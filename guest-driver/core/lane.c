@@ -251,18 +251,22 @@ static void lane_report(struct uln_lane *lane)
 static const struct frame_head *lane_head(struct uln_lane *lane, u32 *length)
 {
 	const struct frame_head *head;
+	u32 rest;
 
 	while (lane->taken != lane->arrived) {
 		head = lane_ring(lane, lane->taken);
 		*length = le32_to_cpu(READ_ONCE(head->length));
 		if (*length != FRAME_SKIP)
 			return head;
-		if (lane_rest(lane, lane->taken) == lane->size ||
-		    lane_rest(lane, lane->taken) > lane->arrived - lane->taken) {
-			lane_breach(lane, "skips what is not there");
+		rest = lane_rest(lane, lane->taken);
+		if (rest == lane->size) {
+			lane_breach(lane, "skips all of the ring");
 			return NULL;
 		}
-		lane->taken += lane_rest(lane, lane->taken);
+		/* More is skipped than one deposit has: the rest is on its way. */
+		if (rest > lane->arrived - lane->taken)
+			return NULL;
+		lane->taken += rest;
 	}
 	return NULL;
 }

@@ -104,15 +104,9 @@ fn programs_run_over_clan_cards() -> Result<()> {
     programs_run_over(network("clan", 2)?)
 }
 
-/// Its streams run, too. But under load a packet was dropped in 1 of some 20 runs, and it is not
-/// known yet whether that is the device's or the kernel's doing.
 #[test]
-fn pings_run_over_dart_cards() -> Result<()> {
-    let lab = lab_of(network("dart", 2)?);
-    for size in [56, 1473, 65507] {
-        wait_for_answer(lab.vm(0), &format!("-s {size} vm1"))?;
-    }
-    log_is_clean(&lab, 0)
+fn programs_run_over_dart_cards() -> Result<()> {
+    programs_run_over(network("dart", 2)?)
 }
 
 #[test]
