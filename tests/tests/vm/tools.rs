@@ -35,10 +35,13 @@ fn tools_report_card_details_latency_and_bandwidth() -> Result<()> {
         // An operating system resends a message that is not acknowledged in time. The card refuses
         // the copy if the first one has not been processed yet. The last word of a channel's end
         // may find that the peer has closed its slot, or that the slot has a new owner and key.
+        // All counters are of one moment, as such words may come late.
         let counters = lab.card_counters(card)?;
-        let count = |name: &str| counters["card"][name].as_u64().unwrap_or(0);
-        let expected = ["refused_one_shot", "refused_closed_slot", "refused_key"].map(count);
-        assert_eq!(lab.refused(card)?, expected.iter().sum::<u64>(), "card {card}: {counters}");
+        let counted = counters["card"].as_object().context("counters of a card")?;
+        let harmless = ["refused_one_shot", "refused_closed_slot", "refused_key"];
+        for (name, count) in counted.iter().filter(|(name, _)| name.starts_with("refused_")) {
+            assert!(harmless.contains(&name.as_str()) || *count == 0, "card {card}: {name}: {counters}");
+        }
     }
     Ok(())
 }
