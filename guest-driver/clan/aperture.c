@@ -168,7 +168,7 @@ int clan_aperture_open(struct uln_file *file, void *argument)
 	return ret;
 }
 
-/* Opens an aperture of the driver's own memory, of which the file's end does not free any. */
+/* Opens an aperture of the driver's own memory, which must outlive the file's objects. */
 int clan_aperture_lend(struct uln_file *file, struct uln_pages *memory,
 		       struct clan_aperture *answer)
 {

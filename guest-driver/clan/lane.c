@@ -5,9 +5,9 @@
  * control page, which take turns: a distributed queue (section 4.2 of the paper), of completions in
  * Figure 11. A Tripwire over them wakes a sleeping receiver.
  *
- * A fault tells that some words of this host were lost on the way, perhaps not the lane's. So all
- * deposits that may not have arrived are made again. That does no harm: the mirror still has their
- * bytes, or later ones of the same place; and their records have the same numbers.
+ * A fault reports that words of this host were lost, perhaps not the lane's. So the sender repeats
+ * all deposits that may not have arrived. Repeating one is harmless: the mirror still has its bytes,
+ * or later ones of the same place, and its record keeps its number.
  */
 #include "clan.h"
 #include "uln_lane.h"
@@ -132,10 +132,6 @@ static int lane_open(struct uln_lane *lane)
 	return 0;
 }
 
-static void lane_close(struct uln_lane *lane)
-{
-}
-
 static int lane_connect(struct uln_lane *lane, const u8 *bytes)
 {
 	const struct lane_address *address = (const struct lane_address *)bytes;
@@ -252,7 +248,7 @@ static bool lane_has_room(struct clan_lane *own)
 	return false;
 }
 
-/* The bytes lie in the mirror, at the place that they go to: @from adds nothing to @to. */
+/* @from is byte @to of the mirror, so the record need not have it. */
 static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 {
 	struct clan_lane *own = lane->model;
@@ -312,7 +308,6 @@ const struct uln_lane_ops clan_lane_ops = {
 	.most = MOST,
 	.open = lane_open,
 	.connect = lane_connect,
-	.close = lane_close,
 	.send = lane_send,
 	.take = lane_take,
 	.arm = lane_arm,

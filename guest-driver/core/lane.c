@@ -117,7 +117,7 @@ void uln_lane_close(struct uln_lane *lane)
 {
 	lane_unwatch(lane);
 	uln_file_end(&lane->file);
-	if (lane->model)
+	if (lane->model && lane->ops->close)
 		lane->ops->close(lane);
 	kfree(lane->model);
 	vunmap(lane->base);

@@ -29,7 +29,8 @@ struct uln_lane;
  * @open: opens a lane to uln_lane.host: uln_lane.memory exists and is mapped. Sets .address, and
  *	calls uln_lane_watch()
  * @connect: the other end has this address: deposits may be made from now on
- * @close: releases what @open has taken beside objects of uln_lane.file, which have ended
+ * @close: releases what @open has taken beside objects of uln_lane.file, which have ended. NULL:
+ *	nothing
  * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the
  *	other's: in the ring, as number uln_lane.deposits, or a report in the control block.
  *	The other card announces the bytes when they have arrived. False: the card is full, and

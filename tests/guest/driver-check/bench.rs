@@ -21,7 +21,7 @@ use crate::common::Outcome;
 pub(crate) const PAGE: usize = 4096;
 pub(crate) const WINDOW: usize = HAMLYN_WINDOW_SIZE as usize;
 /// A number that no object has.
-pub(crate) const NOBODY: u32 = u32::MAX - 1;
+pub(crate) const NO_OBJECT: u32 = u32::MAX - 1;
 /// Number of entries of the queues here.
 pub(crate) const ENTRIES: u32 = 300;
 /// Timeout of events that must happen.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use zerocopy::{FromZeros, IntoBytes};
 
-use crate::bench::{Bench, ENTRIES, NOBODY, PAGE, Terminus, WINDOW, object, pinned, slot};
+use crate::bench::{Bench, ENTRIES, NO_OBJECT, PAGE, Terminus, WINDOW, object, pinned, slot};
 use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
 use crate::connections::connections;
@@ -261,7 +261,7 @@ fn queue_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
         ("reserved", |wait| wait.reserved = 1, Errno::INVAL),
         ("pass 2^30", |wait| wait.pass = 1 << 30, Errno::INVAL),
         ("cursor behind the end", |wait| wait.cursor = ENTRIES, Errno::INVAL),
-        ("no such queue", |wait| wait.queue = NOBODY, Errno::NOENT),
+        ("no such queue", |wait| wait.queue = NO_OBJECT, Errno::NOENT),
         ("time-out -2", |wait| wait.timeout_ns = -2, Errno::INVAL),
     ];
     spoilt(checks, "wait", &bench.wait(0, 0), &ways, |wait| device.queue_wait(wait))?;
@@ -294,7 +294,7 @@ fn objects(
     let ways: [Spoil<UlnObject>; 3] = [
         ("reserved0", |object| object.reserved0 = 1, Errno::INVAL),
         ("reserved1", |object| object.reserved1 = 1, Errno::INVAL),
-        ("no such number", |object| object.index = NOBODY, Errno::NOENT),
+        ("no such number", |object| object.index = NO_OBJECT, Errno::NOENT),
     ];
     spoilt(checks, &format!("destroy {kind}"), &object(index), &ways, own)?;
     checks.refused(&format!("destroy another file's {kind}"), others(&mut object(index)), Errno::NOENT)
@@ -318,11 +318,11 @@ fn slot_calls(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
         ("a key", |slot| slot.key = 1, Errno::INVAL),
         ("mode 3", |slot| slot.mode = 3, Errno::INVAL),
         ("unknown flag", |slot| slot.flags = HAMLYN_SLOT_FLAGS + 1, Errno::INVAL),
-        ("no such registration", |slot| slot.registration = NOBODY, Errno::NOENT),
+        ("no such registration", |slot| slot.registration = NO_OBJECT, Errno::NOENT),
         ("reserved word", |slot| slot.reserved0 = 1, Errno::INVAL),
         ("first reserved", |slot| slot.reserved[0] = 1, Errno::INVAL),
         ("last reserved", |slot| slot.reserved[3] = 1, Errno::INVAL),
-        ("no such queue", |slot| slot.queue = NOBODY, Errno::NOENT),
+        ("no such queue", |slot| slot.queue = NO_OBJECT, Errno::NOENT),
         ("no bytes", |slot| slot.area_length = 0, Errno::INVAL),
         (
             "metadata not aligned",
@@ -392,11 +392,11 @@ fn send_buffer_calls(checks: &mut Checks, bench: &Bench) -> Outcome {
     };
     let set = |buffer: &mut HamlynSendBuffer| device.send_buffer_set(buffer, &memory);
     let ways: [Spoil<HamlynSendBuffer>; 5] = [
-        ("no such registration", |buffer| buffer.registration = NOBODY, Errno::NOENT),
+        ("no such registration", |buffer| buffer.registration = NO_OBJECT, Errno::NOENT),
         ("tag 8", |buffer| buffer.tag = HAMLYN_SEND_BUFFERS, Errno::INVAL),
         ("reserved", |buffer| buffer.reserved = 1, Errno::INVAL),
         ("no bytes", |buffer| buffer.length = 0, Errno::INVAL),
-        ("no such terminus", |buffer| buffer.terminus = NOBODY, Errno::NOENT),
+        ("no such terminus", |buffer| buffer.terminus = NO_OBJECT, Errno::NOENT),
     ];
     spoilt(checks, "set send buffer", &good, &ways, set)?;
     let before = pinned()?;
@@ -411,7 +411,7 @@ fn send_buffer_calls(checks: &mut Checks, bench: &Bench) -> Outcome {
         ("length", |buffer| buffer.length = 1, Errno::INVAL),
         ("reserved", |buffer| buffer.reserved = 1, Errno::INVAL),
         ("a tag that is not set", |buffer| buffer.tag = 6, Errno::NOENT),
-        ("no such terminus", |buffer| buffer.terminus = NOBODY, Errno::NOENT),
+        ("no such terminus", |buffer| buffer.terminus = NO_OBJECT, Errno::NOENT),
     ];
     spoilt(checks, "clear send buffer", &clear, &ways, |buffer| device.send_buffer_clear(buffer))?;
     checks.done("clear send buffer", device.send_buffer_clear(&mut clear.clone()))?;

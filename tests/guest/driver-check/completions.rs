@@ -14,7 +14,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
-use crate::bench::{A_MOMENT, Bench, NOBODY, PATIENCE, object, poll_for};
+use crate::bench::{A_MOMENT, Bench, NO_OBJECT, PATIENCE, object, poll_for};
 use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
 use crate::sleep::counter;
@@ -51,7 +51,7 @@ fn arguments(checks: &mut Checks, bench: &Bench, other: &Device) -> Outcome {
         ("ready", |wait| wait.ready = 1, Errno::INVAL),
         ("reserved0", |wait| wait.reserved0 = 1, Errno::INVAL),
         ("reserved1", |wait| wait.reserved1 = 1, Errno::INVAL),
-        ("no such terminus", |wait| wait.terminus = NOBODY, Errno::NOENT),
+        ("no such terminus", |wait| wait.terminus = NO_OBJECT, Errno::NOENT),
         ("time-out -2", |wait| wait.timeout_ns = -2, Errno::INVAL),
     ];
     spoilt(checks, "wait", &bench.until(0, 0), &ways, |wait| device.terminus_wait(wait))?;

@@ -8,7 +8,7 @@ use hamlyn_sys::{ConnectionFile, Device};
 use rustix::io::Errno;
 use zerocopy::FromZeros;
 
-use crate::bench::NOBODY;
+use crate::bench::NO_OBJECT;
 use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
 
@@ -70,7 +70,7 @@ fn connect_calls(checks: &mut Checks, device: &Device) -> Outcome {
         ("first reserved", |connect| connect.reserved0 = 1, Errno::INVAL),
         ("second reserved", |connect| connect.reserved1 = 1, Errno::INVAL),
         ("a host over the limit", |connect| connect.host = 64, Errno::HOSTUNREACH),
-        ("the largest number as host", |connect| connect.host = NOBODY, Errno::HOSTUNREACH),
+        ("the largest number as host", |connect| connect.host = NO_OBJECT, Errno::HOSTUNREACH),
     ];
     let good = connect_to(host(device)?, b"calls");
     spoilt(checks, "connect", &good, &ways, |connect| device.connect(connect).map(drop))?;

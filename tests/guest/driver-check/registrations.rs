@@ -9,7 +9,7 @@ use hamlyn_sys::{Device, Mapping};
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
-use crate::bench::{Bench, NOBODY, PAGE, PATIENCE, object, pinned, slot};
+use crate::bench::{Bench, NO_OBJECT, PAGE, PATIENCE, object, pinned, slot};
 use crate::checks::{Checks, Spoil, spoilt};
 use crate::common::Outcome;
 
@@ -52,7 +52,7 @@ pub(crate) fn registrations(checks: &mut Checks, bench: &mut Bench, other: &Devi
     let ways: [Spoil<UlnObject>; 3] = [
         ("reserved0", |object| object.reserved0 = 1, Errno::INVAL),
         ("reserved1", |object| object.reserved1 = 1, Errno::INVAL),
-        ("no such number", |object| object.index = NOBODY, Errno::NOENT),
+        ("no such number", |object| object.index = NO_OBJECT, Errno::NOENT),
     ];
     spoilt(checks, "deregister", &registration, &ways, |object| device.registration_destroy(object))?;
     checks.refused(
