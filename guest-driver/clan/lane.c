@@ -6,8 +6,8 @@
  * Figure 11. A Tripwire over them wakes a sleeping receiver.
  *
  * A fault reports that words of this host were lost, perhaps not the lane's. So the sender repeats
- * all deposits that may not have arrived. Repeating one is harmless: the mirror still has its bytes,
- * or later ones of the same place, and its record keeps its number.
+ * all deposits that may not have arrived. That is harmless: the mirror still has their bytes, or
+ * later ones of the same place, and each record keeps its number.
  */
 #include "clan.h"
 #include "uln_lane.h"

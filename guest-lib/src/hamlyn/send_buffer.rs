@@ -175,7 +175,7 @@ impl SendBuffer {
 
 impl Drop for Setting {
     fn drop(&mut self) {
-        // Ignore the error: a card that is gone has no send buffers. The card only reads the memory.
+        // Ignore the error: a card that is gone has no send buffers, and no card writes to them.
         let _ = self.terminus.attachment().clear_send_buffer(self.terminus.number(), self.tag);
         self.terminus.return_tag(self.tag);
     }
