@@ -192,10 +192,7 @@ impl Remote for Half {
 
     fn arm(&self) -> Result<()> {
         let header = self.announced.as_ref().and_then(Announced::next_header);
-        self.reports.set(self.own.arm(0));
-        if let Some(at) = header {
-            self.own.arm(PAGE + at as usize);
-        }
+        self.reports.set(self.own.arm(0, header.map(|at| PAGE + at as usize)));
         Ok(())
     }
 

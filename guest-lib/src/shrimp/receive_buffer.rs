@@ -180,8 +180,12 @@ impl ReceiveBuffer {
         };
         let mut in_time = true;
         loop {
-            let reports = self.arm(offset);
+            let reports = self.arm(offset, None);
             // Data that arrived before the request is visible now; later arrivals are reported.
+            if look().is_none() && in_time {
+                let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+                in_time = self.export_of(offset).await_report(reports, left)?;
+            }
             if let Some(found) = look() {
                 asleep.found();
                 return Ok(found);
@@ -190,8 +194,6 @@ impl ReceiveBuffer {
                 let after = timeout.unwrap_or_default();
                 return Err(Error::TimedOut { what: "other value of a word", after });
             }
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            in_time = self.export_of(offset).await_report(reports, left)?;
         }
     }
 
@@ -200,11 +202,18 @@ impl ReceiveBuffer {
         self.poller.set(polling);
     }
 
-    /// Asks the card to report the next arrival in the page of a byte. Returns the number of
-    /// reports so far.
-    pub(super) fn arm(&self, offset: usize) -> u32 {
+    /// Asks the card to report the next arrival in the page of a byte (section 4.2), and in that of
+    /// another byte of the same export. The card has received the commands when this returns.
+    /// Returns the number of reports before that.
+    pub(super) fn arm(&self, offset: usize, other: Option<usize>) -> u32 {
         let reports = self.export_of(offset).reports.load(Ordering::Acquire);
-        self.report_next(offset);
+        let page = |offset: usize| (self.memory.place() + offset) / PAGE * PAGE;
+        if let Some(other) = other {
+            self.commands.store_u32_release(page(other), SHRIMP_REPORT_NEXT);
+        }
+        self.commands.store_u32_release(page(offset), SHRIMP_REPORT_NEXT);
+        // The answer comes after both stores.
+        black_box(self.commands.load_u32_acquire(page(offset)));
         reports
     }
 
@@ -225,14 +234,6 @@ impl ReceiveBuffer {
     /// Returns the export that contains a byte of the buffer.
     fn export_of(&self, offset: usize) -> &Export {
         &self.exports[(self.memory.place() + offset) / SHRIMP_MAX_BUFFER as usize]
-    }
-
-    /// Asks the card to report the next arrival for the page of a byte (section 4.2). The card has
-    /// received the command when this returns.
-    fn report_next(&self, offset: usize) {
-        let page = (self.memory.place() + offset) / PAGE * PAGE;
-        self.commands.store_u32_release(page, SHRIMP_REPORT_NEXT);
-        black_box(self.commands.load_u32_acquire(page));
     }
 
     pub(super) fn span(&self) -> &Span {
