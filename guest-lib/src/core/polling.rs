@@ -265,8 +265,9 @@ impl Drop for Asleep<'_> {
 fn look_until<T>(begun: Instant, limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let (mut elapsed, mut yielded, mut looks) = (begun.elapsed(), Duration::ZERO, 1);
     while elapsed < limit {
+        // Once for several looks: an emulated processor leaves its inner loop for it.
+        std::hint::spin_loop();
         for _ in 0..looks {
-            std::hint::spin_loop();
             if let Some(found) = look() {
                 return Some(found);
             }
