@@ -37,6 +37,12 @@ pub(super) trait Ground: Shared + Debug + Send {
         self.card().wait_for_room(limit)
     }
 
+    /// Returns whether nothing has to wait for the card. Fails if a store failed.
+    fn is_ready(&self) -> Result<bool> {
+        self.check()?;
+        self.wait_for_room(Some(Duration::ZERO))
+    }
+
     /// Wakes the peer, which sleeps.
     fn wake(&self) {}
 
@@ -45,7 +51,7 @@ pub(super) trait Ground: Shared + Debug + Send {
         Ok(())
     }
 
-    /// Returns the error of a failed store, if there was one.
+    /// Returns the error of a failed store, if one is known. Does not ask the card.
     fn failure(&self) -> Option<Error> {
         None
     }

@@ -17,6 +17,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::atomic::AtomicU8;
+use std::time::Duration;
 
 use super::ground::Ground;
 use crate::core::express::memory::RingMemory;
@@ -32,8 +33,9 @@ pub(super) struct Reached {
     /// The ring that this half accesses: the mirror of a sender, the area of a receiver.
     ring: RingMemory,
     capacity: u64,
-    /// Position up to which the mirror's ring was sent.
+    /// Position up to which the mirror's ring was sent, and its offset in the ring.
     posted: Cell<u64>,
+    place: Cell<u64>,
     /// Error of a store, until it is reported.
     failed: RefCell<Option<Error>>,
 }
@@ -43,13 +45,15 @@ impl Reached {
     /// mirror's.
     pub(super) fn to(remote: Box<dyn Remote>, capacity: u64) -> Self {
         let ring = remote.mirror().clone();
-        Self { remote, ring, capacity, posted: Cell::new(0), failed: RefCell::new(None) }
+        let (posted, place, failed) = Default::default();
+        Self { remote, ring, capacity, posted, place, failed }
     }
 
     /// Returns the ground of a receiver.
     pub(super) fn from(remote: Box<dyn Remote>, capacity: u64) -> Self {
         let ring = remote.area().clone();
-        Self { remote, ring, capacity, posted: Cell::new(0), failed: RefCell::new(None) }
+        let (posted, place, failed) = Default::default();
+        Self { remote, ring, capacity, posted, place, failed }
     }
 
     fn post(&self, pieces: &[Range<u64>; 2], word: Word, value: u64) {
@@ -59,11 +63,14 @@ impl Reached {
         }
     }
 
-    /// Returns the ring's bytes between two positions: one piece, or two if they wrap around.
-    fn pieces(&self, from: u64, to: u64) -> [Range<u64>; 2] {
-        let (start, length) = (from % self.capacity, to - from);
-        let first = length.min(self.capacity - start);
-        [start..start + first, 0..length - first]
+    /// Returns the ring's bytes between what was sent and a position, which is sent from now on:
+    /// one piece, or two if they wrap around.
+    fn next_pieces(&self, position: u64) -> [Range<u64>; 2] {
+        let (start, length) = (self.place.get(), position - self.posted.replace(position));
+        let end = start + length;
+        let (first, rest) = (end.min(self.capacity), end.saturating_sub(self.capacity));
+        self.place.set(if end < self.capacity { end } else { rest });
+        [start..first, 0..rest]
     }
 }
 
@@ -80,7 +87,7 @@ impl Shared for Reached {
     fn store(&self, word: Word, value: u64) {
         match word {
             Word::ReaderSleeps | Word::WriterSleeps => {}
-            Word::Written => self.post(&self.pieces(self.posted.replace(value), value), word, value),
+            Word::Written => self.post(&self.next_pieces(value), word, value),
             word => self.post(&[0..0, 0..0], word, value),
         }
     }
@@ -130,6 +137,18 @@ impl Ground for Reached {
         }
     }
 
+    /// One call of the card's, for each message.
+    fn is_ready(&self) -> Result<bool> {
+        if self.failed.borrow().is_none() {
+            if let Ok(is_ready) = self.remote.is_ready() {
+                return Ok(is_ready);
+            }
+        }
+        self.check()?;
+        self.wait_for_room(Some(Duration::ZERO))
+    }
+
+    #[inline]
     fn failure(&self) -> Option<Error> {
         let mut failed = self.failed.borrow_mut();
         failed.as_mut().map(|error| std::mem::replace(error, Error::PeerLost(PeerLoss::Gone)))

@@ -50,8 +50,7 @@ impl<G: Ground> Sending<G> {
             return Err(Error::Closed("the channel"));
         }
         self.common.is_whole()?;
-        self.check_stores()?;
-        self.waiting.lacked_room = !self.card_has_room(Duration::ZERO)?;
+        self.waiting.lacked_room = !self.ground().is_ready().map_err(|error| self.why(error))?;
         let room = if !self.waiting.lacked_room {
             self.with(|ring| ring.reserve(length))?
         } else {
@@ -87,6 +86,11 @@ impl<G: Ground> Sending<G> {
             let left = deadline.check("room in the channel")?;
             let slept = self.waiting.sleep(self.ring.shared(), &self.common.watch, left);
             slept.map_err(|error| self.why(error))?;
+            // Arming may take a round trip to the card: not with room there.
+            if let Some(found) = self.reserve(length)? {
+                asleep.found();
+                return Ok(found);
+            }
         }
     }
 
@@ -130,7 +134,10 @@ impl<G: Ground> Sending<G> {
     pub(super) fn commit(&mut self, span: Span) -> Result<()> {
         self.ring.commit(span);
         self.wake();
-        self.check_stores()
+        match self.ground().failure() {
+            Some(error) => Err(self.why(error)),
+            None => Ok(()),
+        }
     }
 
     #[inline(always)]

@@ -34,6 +34,13 @@ pub(crate) trait Remote: Debug + Send {
         self.load(Word::Written) != written || self.load(Word::Ended) != 0
     }
 
+    /// Returns whether [`Remote::post`] would not have to wait for the card. Fails as
+    /// [`Remote::check`].
+    fn is_ready(&self) -> Result<bool> {
+        self.check()?;
+        self.wait_for_room(Some(Duration::ZERO))
+    }
+
     /// Blocks until [`Remote::post`] would not have to wait for the card, and nothing that could
     /// not be posted is left. Returns `false` on timeout.
     fn wait_for_room(&self, _limit: Option<Duration>) -> Result<bool> {

@@ -98,13 +98,31 @@ impl Cursor {
     }
 
     /// Takes the next notification, or skips overwritten ones.
+    #[inline(always)]
+    pub(crate) fn look(&mut self, queue: &impl Entries) -> Look {
+        let (index, pass) = self.place();
+        let word = queue.word(index);
+        match Sight::of(word, pass) {
+            Sight::NotYet => return Look::Nothing,
+            Sight::There => {
+                if let Some(entry) = queue.entry(index, word) {
+                    self.advance(queue.entries());
+                    return Look::Notification(entry);
+                }
+            }
+            Sight::Overwritten { .. } => {}
+        }
+        self.skip(queue)
+    }
+
+    /// Takes the next notification after overwritten ones, or skips these.
     ///
     /// The entry at the cursor gives a lower bound on the card's position when the entry was
     /// written, and so which entries are certainly lost. The oldest remaining entry is read next,
     /// because the card may have moved on. Chasing a card that is faster than its reader would
     /// never end. So a look gives up after one round and reports the loss found so far.
-    #[inline]
-    pub(crate) fn look(&mut self, queue: &impl Entries) -> Look {
+    #[cold]
+    fn skip(&mut self, queue: &impl Entries) -> Look {
         let entries = queue.entries();
         let start = *self;
         for _ in 0..=entries {

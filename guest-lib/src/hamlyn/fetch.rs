@@ -8,7 +8,7 @@ use hamlyn_abi::hamlyn::request::*;
 use zerocopy::IntoBytes;
 
 use crate::error::{Error, Result};
-use crate::hamlyn::request::{Message, Request};
+use crate::hamlyn::request::{Body, Message, Request};
 use crate::hamlyn::terminus::{Handle, Terminus};
 use crate::hamlyn::ticket::Ticket;
 
@@ -70,7 +70,7 @@ impl Terminus {
     pub fn fetch(&self, ticket: &Ticket, offset: u32, operation: FetchOp) -> Result<Fetch> {
         let (number, body) = operation.encode();
         let head = head(&Message::to(ticket).offset(offset), number)?;
-        Ok(Fetch { handle: self.post_raw(&Request::raw(head, body.as_bytes()))? })
+        Ok(Fetch { handle: self.post_raw(&Request::raw(head, Body::Bytes(body.as_bytes())))? })
     }
 }
 

@@ -281,6 +281,26 @@ impl NotificationQueue {
         self.inner.has_nothing()
     }
 
+    /// Passes the notifications that are there to `take`, with one look and at most a queue of
+    /// them. An overrun is passed as an error. `take` must not use the queue.
+    #[inline]
+    pub(crate) fn take_all(&self, mut take: impl FnMut(Result<Notification>)) {
+        if self.has_nothing() {
+            return;
+        }
+        let (inner, entries) = (&*self.inner, &self.inner.parts.entries);
+        inner.read(|reader| {
+            for _ in 0..entries.entries() {
+                match reader.cursor.look(entries) {
+                    Look::Nothing => break,
+                    Look::Notification(entry) => take(Ok(entry.into())),
+                    Look::Lost(lost) => take(Err(inner.lose(reader, lost))),
+                }
+            }
+            inner.publish(reader);
+        });
+    }
+
     /// Returns the position of the next notification.
     pub(crate) fn awaited(&self) -> QueueWait {
         let (cursor, pass) = self.inner.read(|reader| reader.cursor.place());

@@ -1,5 +1,7 @@
 //! Transmission-request blocks: the contents of a terminus' work queue (section 2.3).
 
+use std::sync::atomic::AtomicU8;
+
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_BODY_SIZE, HAMLYN_MAX_METADATA, HAMLYN_REQUEST_DMA, HAMLYN_REQUEST_FETCH,
     HAMLYN_REQUEST_INLINE_METADATA, HAMLYN_REQUEST_INTERRUPT, HAMLYN_REQUEST_SILENT, HamlynGather,
@@ -151,13 +153,29 @@ impl Message<'_> {
     }
 }
 
+/// Contents of a request behind its metadata: data or tuples.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Body<'a> {
+    Bytes(&'a [u8]),
+    /// Data of a send buffer, in place.
+    Cells(&'a [AtomicU8]),
+}
+
+impl Body<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Cells(cells) => cells.len(),
+        }
+    }
+}
+
 /// A checked request, in pieces: the contents of a work-queue entry and their positions in it.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     head: HamlynRequest,
     metadata: &'a [u8],
-    /// Data or tuples.
-    body: &'a [u8],
+    body: Body<'a>,
     /// Start of the body, in bytes from the entry's start: a multiple of 8.
     body_start: usize,
 }
@@ -165,7 +183,7 @@ pub(crate) struct Request<'a> {
 impl<'a> Request<'a> {
     /// Builds a direct I/O request: the body holds metadata and data.
     #[inline]
-    pub(crate) fn direct(message: &Message<'a>, data: &'a [u8], packet_size: u32) -> Result<Self> {
+    pub(crate) fn direct(message: &Message<'a>, data: Body<'a>, packet_size: u32) -> Result<Self> {
         let head = message.head(data.len(), packet_size)?;
         at_most("direct I/O length", data.len() as u64, message.direct_limit() as u64)?;
         let body_start = HEAD + message.metadata.len().next_multiple_of(8);
@@ -189,13 +207,13 @@ impl<'a> Request<'a> {
         let metadata = message.metadata.len().next_multiple_of(TUPLE);
         at_most("gathered pieces", tuples.len() as u64, ((BODY - metadata) / TUPLE) as u64)?;
         head.gather_count = tuples.len() as u32;
-        let (body, body_start) = (tuples.as_bytes(), HEAD + metadata);
+        let (body, body_start) = (Body::Bytes(tuples.as_bytes()), HEAD + metadata);
         Ok(Self { head, metadata: message.metadata, body, body_start })
     }
 
     /// Builds a request of a head and a body. Nothing is checked here: the card does that.
     #[inline]
-    pub(crate) fn raw(head: HamlynRequest, body: &'a [u8]) -> Self {
+    pub(crate) fn raw(head: HamlynRequest, body: Body<'a>) -> Self {
         Self { head, metadata: &[], body, body_start: HEAD }
     }
 
@@ -210,7 +228,10 @@ impl<'a> Request<'a> {
         if self.head.flags & (HAMLYN_REQUEST_DMA | HAMLYN_REQUEST_FETCH) == 0 {
             copies::count(self.body.len());
         }
-        window.fill_entry(number, self.body_start / WORD, self.body);
+        match self.body {
+            Body::Bytes(bytes) => window.fill_entry(number, self.body_start / WORD, bytes),
+            Body::Cells(cells) => window.fill_entry_from(number, self.body_start / WORD, cells),
+        }
     }
 }
 
@@ -238,7 +259,7 @@ impl RequestBlock {
     /// [`Error::OutOfRange`] if the body has more than 448 bytes.
     pub fn raw(head: &HamlynRequest, body: &[u8]) -> Result<Self> {
         at_most("request body length", body.len() as u64, HAMLYN_BODY_SIZE.into())?;
-        Ok(Self::of(&Request::raw(*head, body)))
+        Ok(Self::of(&Request::raw(*head, Body::Bytes(body))))
     }
 
     /// Creates a direct I/O request: the body holds metadata and data.
@@ -247,7 +268,7 @@ impl RequestBlock {
     /// [`Error::OutOfRange`] or [`Error::PastEnd`] if the length exceeds the body, the ticket's
     /// buffer or the card's limit.
     pub fn direct(message: &Message<'_>, data: &[u8], packet_size: u32) -> Result<Self> {
-        Request::direct(message, data, packet_size).map(|request| Self::of(&request))
+        Request::direct(message, Body::Bytes(data), packet_size).map(|request| Self::of(&request))
     }
 
     /// Creates a DMA request: the body holds the metadata and the tuples that name the data.
@@ -268,14 +289,16 @@ impl RequestBlock {
     /// Returns the request, treating its whole body as data.
     pub(crate) fn request(&self) -> Request<'_> {
         let body = &self.entry.body[..self.used - HEAD];
-        Request::raw(self.entry.head, body)
+        Request::raw(self.entry.head, Body::Bytes(body))
     }
 
     fn of(request: &Request<'_>) -> Self {
         let mut body = [0; BODY];
         let start = request.body_start - HEAD;
         body[..request.metadata.len()].copy_from_slice(request.metadata);
-        body[start..start + request.body.len()].copy_from_slice(request.body);
+        if let Body::Bytes(bytes) = request.body {
+            body[start..start + bytes.len()].copy_from_slice(bytes);
+        }
         let used = request.body_start + request.body.len();
         Self { entry: Entry { head: request.head, body }, used }
     }
@@ -422,9 +445,13 @@ mod tests {
             if let Ok(block) = RequestBlock::direct(&message, &data, 4096) {
                 prop_assert!(block.as_bytes().len() <= 512);
                 prop_assert!(block.as_bytes().ends_with(&data));
-                let entry = stored(&Request::direct(&message, &data, 4096).unwrap());
+                let entry = stored(&Request::direct(&message, Body::Bytes(&data), 4096).unwrap());
                 prop_assert_eq!(entry, block.entry.as_bytes());
                 prop_assert_eq!(entry, stored(&block.request()));
+                let buffer = Mapping::anonymous(512).unwrap();
+                buffer.write(5, &data);
+                let cells = Body::Cells(buffer.cells(5, length));
+                prop_assert_eq!(entry, stored(&Request::direct(&message, cells, 4096).unwrap()));
             }
             let tuples: Vec<_> =
                 lengths.iter().map(|length| HamlynGather { length: *length, offset: !*length, ..Default::default() }).collect();

@@ -189,6 +189,13 @@ pub struct Piece<'a> {
     length: u32,
 }
 
+impl<'a> Piece<'a> {
+    /// Returns the bytes in place.
+    pub(crate) fn cells(&self) -> Result<&'a [AtomicU8]> {
+        self.buffer.area.cells(self.buffer.start + self.offset as usize, self.len())
+    }
+}
+
 impl Piece<'_> {
     /// Returns the send buffer's tag.
     #[must_use]
@@ -214,9 +221,5 @@ impl Piece<'_> {
 
     pub(crate) fn belongs_to(&self, terminus: &Arc<TerminusInner>) -> bool {
         Arc::ptr_eq(&self.buffer.setting.terminus, terminus)
-    }
-
-    pub(crate) fn copy_to(&self, bytes: &mut [u8]) -> Result<()> {
-        self.buffer.read(self.offset as usize, bytes)
     }
 }

@@ -44,10 +44,11 @@ impl WorkQueue {
 
     /// Counts the next entry as posted. Returns the request's position and the new tail.
     ///
-    /// Its result is kept until [`WorkQueue::forget`].
-    pub(crate) fn post(&mut self) -> (u64, u32) {
+    /// If `is_watched`, its result is kept until [`WorkQueue::forget`].
+    pub(crate) fn post(&mut self, is_watched: bool) -> (u64, u32) {
         self.posted += 1;
-        self.watched |= bit(self.posted);
+        let bit = bit(self.posted);
+        self.watched = if is_watched { self.watched | bit } else { self.watched & !bit };
         (self.posted, self.posted as u32)
     }
 
@@ -165,7 +166,7 @@ mod tests {
                         let Some(entry) = queue.next_entry() else { break };
                         prop_assert_eq!(entry, posted as u32);
                         posted += 1;
-                        prop_assert_eq!(queue.post(), (posted, posted as u32));
+                        prop_assert_eq!(queue.post(true), (posted, posted as u32));
                     }
                 } else {
                     completed = (completed + amount).min(posted);
@@ -193,11 +194,8 @@ mod tests {
             for (posts, work) in steps {
                 for (refused, held) in posts {
                     if queue.next_entry().is_none() { break }
-                    let (request, _) = queue.post();
+                    let (request, _) = queue.post(held);
                     requests.push((request, refused, held));
-                    if !held {
-                        queue.forget(request);
-                    }
                 }
                 for (request, refused, _) in requests.iter().filter(|(request, ..)| *request > done).take(work as usize) {
                     let reason = if *refused { TAG } else { HAMLYN_REASON_SENT };
@@ -226,7 +224,7 @@ mod tests {
         fn nonsense_from_the_card_is_ignored(completed in any::<u32>(), reason in any::<u32>()) {
             let mut queue = at(0xffff_fff0);
             for _ in 0..20 {
-                queue.post();
+                queue.post(true);
             }
             queue.observe(completed, |_| (reason, 7));
             prop_assert!(queue.completed() >= 0xffff_fff0 && queue.completed() <= queue.posted);
@@ -238,7 +236,7 @@ mod tests {
     fn refusal_belongs_to_its_request_until_handle_drops() {
         let mut queue = at(0);
         for _ in 0..3 {
-            queue.post();
+            queue.post(true);
         }
         queue.observe(3, |number| if number == 1 { (TAG, 0) } else { NOTHING_TO_TELL });
         assert!(queue.outcome(1).unwrap().is_ok());
@@ -252,7 +250,7 @@ mod tests {
     #[test]
     fn unknown_reason_is_still_a_refusal() {
         let mut queue = at(0);
-        queue.post();
+        queue.post(true);
         queue.observe(1, |_| (u32::MAX, 0));
         let unknown = queue.outcome(1).unwrap().unwrap_err();
         assert_eq!(unknown.of(), Some(&RefusedError { request: 1, reason: None }));

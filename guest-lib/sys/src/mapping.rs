@@ -33,6 +33,7 @@ mod words;
 pub use copy::KeptCopy;
 pub use held::HeldWords;
 use lent::Keeper;
+pub(crate) use registers::register_copy_words;
 pub use registers::{register_copy_in, register_copy_out};
 pub use strings::{copy_in, copy_out};
 pub use words::{Word, look};

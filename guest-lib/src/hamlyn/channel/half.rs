@@ -5,11 +5,13 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use hamlyn_abi::hamlyn::request::{HAMLYN_BODY_SIZE, HamlynRequest};
+
 use super::TOO_SMALL;
 use super::filled::Filled;
 use super::note::{LONGEST, ToReceiver, ToSender};
 use crate::core::express::memory::RingMemory;
-use crate::core::express::ring::Word;
+use crate::core::express::ring::{Span, Word};
 use crate::core::place::PAGE;
 use crate::core::remote::Remote;
 use crate::core::waiting::{Deadline, slept};
@@ -18,10 +20,10 @@ use crate::hamlyn::attach::QueueWait;
 use crate::hamlyn::card::Card;
 use crate::hamlyn::errors::RefusedError;
 use crate::hamlyn::notification::{Arrival, Notification, NotificationQueue};
-use crate::hamlyn::request::Message;
+use crate::hamlyn::request::{Body, Message, Request};
 use crate::hamlyn::send_buffer::SendBuffer;
 use crate::hamlyn::slot::Slot;
-use crate::hamlyn::terminus::{Source, Terminus};
+use crate::hamlyn::terminus::Terminus;
 use crate::hamlyn::ticket::Ticket;
 
 /// Maximum number of messages that the receiver has not reported as arrived without a gap. Also the
@@ -76,6 +78,8 @@ impl Own {
 pub(super) struct Half {
     terminus: Terminus,
     peer: Ticket,
+    /// Head of a fast-mode message to the start of the peer's memory, without data and with word 0.
+    fast: HamlynRequest,
     own: Own,
     /// Position of the last message in the work queue.
     last: Cell<u64>,
@@ -85,41 +89,47 @@ pub(super) struct Half {
 }
 
 impl Half {
-    pub(super) fn new(terminus: Terminus, peer: Ticket, own: Own) -> Self {
-        let refused = terminus.inner.refused();
-        Self { terminus, peer, own, last: Cell::new(0), refused, armed: Cell::new(None) }
+    pub(super) fn new(terminus: Terminus, peer: Ticket, own: Own) -> Result<Self> {
+        let (fast, refused) = (Message::to(&peer).word(0).head(0, 0)?, terminus.inner.refused());
+        Ok(Self { terminus, peer, fast, own, last: Cell::new(0), refused, armed: Cell::new(None) })
     }
 
-    /// Sends a message. Waits for at most `limit` for room in the work queue.
-    fn send(&self, message: &Message<'_>, source: Source<'_>, limit: Duration) -> Result<()> {
-        self.last.set(match self.terminus.try_send_unwatched(message, source) {
-            Err(error) if error.is_would_block() => self.send_when_possible(message, source, limit)?,
-            sent => sent?,
+    /// Posts a message by `post`. Waits for at most `limit` for room in the work queue.
+    #[inline(always)]
+    fn send(&self, limit: Duration, mut post: impl FnMut() -> Result<u64>) -> Result<()> {
+        self.last.set(match post() {
+            Err(error) if error.is_would_block() => self.send_when_possible(limit, post)?,
+            posted => posted?,
         });
         Ok(())
     }
 
     #[cold]
-    fn send_when_possible(&self, message: &Message<'_>, source: Source<'_>, limit: Duration) -> Result<u64> {
+    fn send_when_possible(&self, limit: Duration, mut post: impl FnMut() -> Result<u64>) -> Result<u64> {
         let deadline = Deadline::new(Some(limit));
         loop {
             self.terminus.wait_progress_within(deadline.check("room in the work queue")?)?;
-            match self.terminus.try_send_unwatched(message, source) {
+            match post() {
                 Err(error) if error.is_would_block() => {}
-                sent => return sent,
+                posted => return posted,
             }
         }
     }
 
+    /// Posts a word without data, if there is room in the work queue. Returns its position.
+    fn post_word(&self, word: u32) -> Result<u64> {
+        let head = HamlynRequest { delta: word, ..self.fast };
+        self.terminus.try_post_unwatched(&Request::raw(head, Body::Bytes(&[])))
+    }
+
     /// Sends the half's last word.
     fn send_last(&self, word: u32) -> Result<()> {
-        self.send(&Message::to(&self.peer).word(word), Source::Bytes(&[]), LAST)
+        self.send(LAST, || self.post_word(word))
     }
 
     /// Sends a word, if there is room in the work queue.
     fn try_send_word(&self, word: u32) -> Result<()> {
-        let message = Message::to(&self.peer).word(word);
-        self.last.set(self.terminus.try_send_unwatched(&message, Source::Bytes(&[]))?);
+        self.last.set(self.post_word(word)?);
         Ok(())
     }
 
@@ -138,14 +148,9 @@ impl Half {
 
     /// Passes the notifications that have arrived to `take`, not more than a queue of them. An
     /// overrun is passed as `None`.
+    #[inline]
     fn take_notifications(&self, mut take: impl FnMut(Option<Notification>)) {
-        for _ in 0..ENTRIES {
-            match self.own.queue.try_recv() {
-                Ok(Some(notification)) => take(Some(notification)),
-                Ok(None) => return,
-                Err(_) => take(None),
-            }
-        }
+        self.own.queue.take_all(|notification| take(notification.ok()));
     }
 
     fn arm(&self) {
@@ -209,6 +214,8 @@ pub(super) struct SendingHalf {
     buffer: SendBuffer,
     mirror: RingMemory,
     reports: RefCell<Reports>,
+    /// Length of the longest message in fast mode.
+    longest_fast: u64,
     /// Number of messages sent, modulo 2^32; and the position that they end at.
     posted: Cell<u32>,
     written: Cell<u64>,
@@ -216,8 +223,9 @@ pub(super) struct SendingHalf {
 
 impl SendingHalf {
     pub(super) fn new(half: Half, buffer: SendBuffer, mirror: RingMemory) -> Self {
+        let longest_fast = LONGEST.min(half.terminus.packet_size().into());
         let (reports, posted, written) = Default::default();
-        Self { half, buffer, mirror, reports, posted, written }
+        Self { half, buffer, mirror, reports, longest_fast, posted, written }
     }
 
     fn take_reports(&self) {
@@ -252,18 +260,27 @@ impl SendingHalf {
     /// Deposits the mirror's bytes of this range into the receiver's ring. They end at position
     /// `end`.
     fn deposit(&self, range: &Range<u64>, end: u64) -> Result<()> {
-        let (length, peer) = (range.end - range.start, &self.half.peer);
-        let number = self.posted.get();
-        self.posted.set(number.wrapping_add(1));
-        let piece = self.buffer.piece(PAGE + range.start as usize, length as usize)?;
+        let (half, length) = (&self.half, range.end - range.start);
+        let number = self.posted.replace(self.posted.get().wrapping_add(1));
         let offset = range.start as u32;
-        if length <= LONGEST.min(self.half.terminus.packet_size().into()) {
-            let word = ToReceiver::Filled { end, length }.encode();
-            return self.half.send(&Message::to(peer).offset(offset).word(word), piece.into(), PATIENCE);
+        let is_fast = length <= self.longest_fast;
+        let word = || ToReceiver::Filled { end, length }.encode();
+        if is_fast && length <= HAMLYN_BODY_SIZE.into() {
+            let head = HamlynRequest { offset, length: length as u32, delta: word(), ..half.fast };
+            let data = self.mirror.data(Span { at: range.start, length, end });
+            let request = Request::raw(head, Body::Cells(data));
+            return half.send(PATIENCE, || half.terminus.try_post_unwatched(&request));
         }
-        let entry = Ticket { metadata_index: number % MESSAGES, ..*peer };
+        let piece = self.buffer.piece(PAGE + range.start as usize, length as usize)?;
+        let send = |message: Message<'_>| {
+            half.send(PATIENCE, || half.terminus.try_send_unwatched(&message.offset(offset), piece.into()))
+        };
+        if is_fast {
+            return send(Message::to(&half.peer).word(word()));
+        }
+        let entry = Ticket { metadata_index: number % MESSAGES, ..half.peer };
         let metadata = [end.to_le_bytes(), length.to_le_bytes()].concat();
-        self.half.send(&Message::to(&entry).offset(offset).metadata(&metadata), piece.into(), PATIENCE)
+        send(Message::to(&entry).metadata(&metadata))
     }
 }
 
@@ -282,12 +299,10 @@ impl Remote for SendingHalf {
         }
         self.written.set(value);
         let [first, second] = pieces;
-        for (piece, end) in [(first, value - (second.end - second.start)), (second, value)] {
-            if !piece.is_empty() {
-                self.deposit(piece, end)?;
-            }
+        if !first.is_empty() {
+            self.deposit(first, value - (second.end - second.start))?;
         }
-        Ok(())
+        if second.is_empty() { Ok(()) } else { self.deposit(second, value) }
     }
 
     fn load(&self, word: Word) -> u64 {
@@ -407,8 +422,17 @@ impl ReceivingHalf {
         Ok(())
     }
 
+    /// Returns whether there are reports to send.
+    fn owes(&self) -> bool {
+        self.owed.get().is_some() || self.report_is_due()
+    }
+
     /// Sends the reports that are due. Having no room for them now is not an error.
+    #[inline]
     fn try_report(&self) -> Result<()> {
+        if !self.owes() {
+            return Ok(());
+        }
         match self.report() {
             Err(error) if error.is_would_block() => Ok(()),
             reported => reported,
@@ -447,11 +471,11 @@ impl Remote for ReceivingHalf {
     }
 
     fn has_news(&self, written: u64) -> bool {
-        if !self.half.own.queue.has_nothing() || self.owed.get().is_some() {
+        if !self.half.own.queue.has_nothing() {
             return true;
         }
         let filled = self.filled.borrow();
-        filled.until() != written || filled.end() != 0 || self.report_is_due()
+        filled.until() != written || filled.end() != 0 || self.owes()
     }
 
     fn ring(&self, _word: Word, limit: Duration) -> Result<bool> {
@@ -464,12 +488,11 @@ impl Remote for ReceivingHalf {
     }
 
     fn wait_for_room(&self, limit: Option<Duration>) -> Result<bool> {
-        let owes = || self.owed.get().is_some() || self.report_is_due();
-        if owes() && limit != Some(Duration::ZERO) {
+        if self.owes() && limit != Some(Duration::ZERO) {
             self.half.wait_progress(limit.unwrap_or(PATIENCE))?;
             self.try_report()?;
         }
-        Ok(!owes())
+        Ok(!self.owes())
     }
 
     fn arm_file(&self) -> Result<bool> {

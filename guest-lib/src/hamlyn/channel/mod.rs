@@ -113,7 +113,7 @@ impl Ends for HamlynEnds {
         let Self { terminus, buffer, sender, receiver } = *self;
         let mirror = RingMemory::over(buffer.mapping().clone()).ok_or(TOO_SMALL)?;
         let (sender, receiver) =
-            (Half::new(terminus.clone(), to_receiver, sender), Half::new(terminus, to_sender, receiver));
+            (Half::new(terminus.clone(), to_receiver, sender)?, Half::new(terminus, to_sender, receiver)?);
         Ok([
             Box::new(SendingHalf::new(sender, buffer, mirror)),
             Box::new(ReceivingHalf::new(receiver, capacity)),

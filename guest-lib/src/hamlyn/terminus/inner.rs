@@ -73,10 +73,7 @@ impl Posting<'_> {
             return None;
         };
         request.store(&inner.parts.window, entry);
-        let (position, tail) = state.queue.post();
-        if !is_watched {
-            state.queue.forget(position);
-        }
+        let (position, tail) = state.queue.post(is_watched);
         for piece in gathered {
             state.uses.add(piece, position);
         }

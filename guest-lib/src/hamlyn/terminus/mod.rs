@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use hamlyn_abi::hamlyn::command::HAMLYN_MAX_WEIGHT;
-use hamlyn_abi::hamlyn::request::{HAMLYN_BODY_SIZE, HamlynGather};
+use hamlyn_abi::hamlyn::request::HamlynGather;
 use hamlyn_abi::hamlyn::window::HAMLYN_WORK_QUEUE_USABLE;
 
 use hamlyn_sys::Mapping;
@@ -16,7 +16,7 @@ use crate::hamlyn::errors::ForeignBufferError;
 use crate::hamlyn::message_area::MessageArea;
 #[cfg(feature = "test-hooks")]
 use crate::hamlyn::request::RequestBlock;
-use crate::hamlyn::request::{Message, Request};
+use crate::hamlyn::request::{Body, Message, Request};
 use crate::hamlyn::send_buffer::{Piece, SendBuffer};
 
 mod batch;
@@ -158,6 +158,12 @@ impl Terminus {
         self.post_source(message, source, Post::Unwatched)
     }
 
+    /// Posts a checked request like [`Terminus::try_send_unwatched`].
+    #[inline]
+    pub(crate) fn try_post_unwatched(&self, request: &Request<'_>) -> Result<u64> {
+        self.post_request(request, &[], Post::Unwatched)
+    }
+
     /// Sends by DMA, whatever the size.
     ///
     /// # Errors
@@ -272,14 +278,11 @@ impl Terminus {
     ) -> Result<T> {
         let packet_size = self.inner.packet_size();
         // Storage that a request points to. Only one is initialized, and only if it is needed.
-        let (mut copy, tuple, tuples);
+        let (tuple, tuples);
         let (request, gathered) = match source {
-            Source::Bytes(data) => (Request::direct(message, data, packet_size)?, &[][..]),
+            Source::Bytes(data) => (Request::direct(message, Body::Bytes(data), packet_size)?, &[][..]),
             Source::Piece(small) if small.len() <= message.direct_limit() => {
-                copy = [0; HAMLYN_BODY_SIZE as usize];
-                let data = &mut copy[..small.len()];
-                small.copy_to(data)?;
-                (Request::direct(message, data, packet_size)?, &[][..])
+                (Request::direct(message, Body::Cells(small.cells()?), packet_size)?, &[][..])
             }
             Source::Piece(single) | Source::Gather(&[single]) => {
                 self.check_own(&[single])?;

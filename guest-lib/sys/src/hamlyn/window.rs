@@ -4,7 +4,7 @@
 use std::io;
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use hamlyn_abi::hamlyn::notification::{
     HAMLYN_NOTIFICATION_SIZE, HAMLYN_QUEUE_MAX_ENTRIES, HamlynNotification,
@@ -15,7 +15,7 @@ use hamlyn_abi::hamlyn::window::{
 };
 
 use crate::barrier;
-use crate::mapping::{Access, Atomics, Mapping, View};
+use crate::mapping::{Access, Atomics, Mapping, View, register_copy_words};
 
 /// Size of a word, the unit in which entries are filled, in bytes.
 const WORD: usize = size_of::<u64>();
@@ -75,6 +75,13 @@ impl Window {
             place.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
             left = behind;
         }
+    }
+
+    /// Fills work-queue entry `number % 64` like [`Window::fill_entry`], with bytes of a mapping.
+    #[inline]
+    pub fn fill_entry_from(&self, number: u32, word: usize, cells: &[AtomicU8]) {
+        let entry = &self.0.work_queue[number as usize % ENTRIES];
+        register_copy_words(entry.get(word..).unwrap_or_default(), cells);
     }
 
     /// Publishes the entries below `tail`. Returns `true` if the card is asleep, so that its

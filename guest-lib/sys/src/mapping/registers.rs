@@ -8,7 +8,7 @@
 //!
 //! The last bytes may be stored twice, with the same values.
 
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Copies bytes to the start of `to`.
 ///
@@ -32,6 +32,34 @@ pub fn register_copy_out(from: &[AtomicU8], to: &mut [u8]) {
     // SAFETY: `to.len()` bytes can be loaded here and stored there. The two do not overlap: a slice
     // of plain bytes contains no atomics.
     unsafe { copy(to.as_mut_ptr(), from.as_ptr().cast(), to.len()) };
+}
+
+/// Copies bytes to words, in ascending order and each word once. The last word is padded with
+/// zeros. Words that do not fit are left out.
+#[inline]
+pub(crate) fn register_copy_words(to: &[AtomicU64], from: &[AtomicU8]) {
+    let mut left = from;
+    for place in to {
+        let Some((word, behind)) = left.split_first_chunk() else {
+            if !left.is_empty() {
+                let mut last = [0; 8];
+                register_copy_out(left, &mut last[..left.len()]);
+                place.store(u64::from_ne_bytes(last), Ordering::Relaxed);
+            }
+            return;
+        };
+        place.store(load_8(word), Ordering::Relaxed);
+        left = behind;
+    }
+}
+
+/// Loads 8 bytes at once.
+#[inline]
+fn load_8(from: &[AtomicU8; 8]) -> u64 {
+    let mut word = [0; 8];
+    // SAFETY: 8 bytes of each side, which do not overlap.
+    unsafe { copy_8(word.as_mut_ptr(), from.as_ptr().cast()) };
+    u64::from_ne_bytes(word)
 }
 
 /// Copies bytes; observers may see any part of the copy.
@@ -164,6 +192,23 @@ mod tests {
                 assert_eq!(back[..length], bytes[..length]);
                 assert!(back[length..].iter().all(|byte| *byte == 0xfe), "{length} bytes");
             }
+        }
+    }
+
+    #[test]
+    fn words_are_copied_up_to_last_and_padded() {
+        let from = Mapping::anonymous(4096).unwrap();
+        let bytes: Vec<u8> = (0..40).map(|byte| byte as u8 | 1).collect();
+        from.write(3, &bytes);
+        for length in 0..=bytes.len() {
+            let to: [AtomicU64; 3] = std::array::from_fn(|_| AtomicU64::new(u64::MAX));
+            register_copy_words(&to, from.cells(3, length));
+            let mut expected = bytes[..length.min(24)].to_vec();
+            expected.resize(length.min(24).next_multiple_of(8), 0);
+            expected.resize(24, 0xff);
+            let stored: Vec<u8> =
+                to.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
+            assert_eq!(stored, expected, "{length} bytes");
         }
     }
 
