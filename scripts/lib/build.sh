@@ -206,6 +206,7 @@ write_kit() {
   "initrd": "$(part "$image")",
   "disk": "$(part "$GUEST/programs.img")",
   "module": "$(part "$MODULE")",
+  "packages": "$(part "$REPO/images/packages")",
   "programs": "$(part "$BINARIES")",
   "extra_memory": $(extra_memory)$(kit_host "${3:-}")
 }

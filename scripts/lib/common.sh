@@ -16,6 +16,8 @@ CACHE=$(realpath -m "${HAMLYN_CACHE:-$REPO/.hamlyn}")
 ROOT=$CACHE/root
 # Set by scripts/prepare --demo: the examples that the demo does not show are not wanted.
 DEMO=
+# Set by images/packages: the root has what makes images of Debian packages.
+IMAGES=
 # Set by scripts/prepare --demo --plugin: a card of the demo sees its machine's stores.
 PLUGIN=
 # Which kernel the guests have: that of Debian's backports; or Debian 13's own, or a debug kernel, each of which has a kit of its own.

@@ -13,6 +13,7 @@ wanted_packages() {
     if [[ ! $DEMO ]]; then echo shellcheck sparse; fi
     # The machine of the tests under KVM has the root's, whatever the host's own can do.
     if [[ -z $(host_qemu) || ${HAMLYN_KVM:-} ]]; then echo qemu-system-x86; fi
+    if [[ ! $DEMO || $IMAGES ]]; then echo mmdebstrap apt dpkg perl mount util-linux tar debian-archive-keyring; fi
     if [[ $HAMLYN_RUST == root ]]; then echo cargo rustc ca-certificates; fi
     if [[ $HAMLYN_RUST == root && ! $DEMO ]]; then echo rustfmt rust-clippy; fi
 }
@@ -192,17 +193,22 @@ root_run() {
 
 # in_root COMMAND...: inside the root, with the repository and the cache at their usual paths.
 # All mounts and processes live in namespaces of their own, so nothing is left behind however it ends.
+# With IN_ROOT_USERS set, files may belong to any user there.
 in_root() {
-    local unshare=(unshare --mount --pid --fork --kill-child) owner=''
+    local unshare=(unshare --mount --pid --fork --kill-child) owner='' user=(--user --map-root-user)
+    local remedy="as root, allow them: sysctl -w kernel.unprivileged_userns_clone=1"
+    if [[ ${IN_ROOT_USERS:-} ]]; then
+        user+=(--map-auto)
+        remedy="with a range of users for yours in /etc/subuid and /etc/subgid: install the package uidmap"
+    fi
     if ((EUID)); then
-        if unshare --user --map-root-user true 2>/dev/null; then
-            unshare+=(--user --map-root-user)
+        if unshare "${user[@]}" true 2>/dev/null; then
+            unshare+=("${user[@]}")
         elif sudo -n true 2>/dev/null; then
             unshare=(sudo -n --preserve-env "${unshare[@]}")
-            owner=$EUID:$(id -g)
+            if [[ ! ${IN_ROOT_USERS:-} ]]; then owner=$EUID:$(id -g); fi
         else
-            die "entering the private root needs user namespaces or sudo" \
-                "as root, allow them: sysctl -w kernel.unprivileged_userns_clone=1" "or run this as root"
+            die "entering the private root needs user namespaces or sudo" "$remedy" "or run this as root"
         fi
     fi
     "${unshare[@]}" env ROOT="$ROOT" REPO="$REPO" CACHE="$CACHE" OWNER="$owner" \

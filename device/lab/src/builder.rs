@@ -7,13 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, Error, ensure};
 use hamlyn_host::catalogue::{self, Choice, Model};
 
-use super::network;
 use super::processes::Directory;
 use super::qemu::{CARD_SLOT, Functions, Machine};
 use super::service::{Recipe, Service};
 use super::stores::{self, Snoop, Stores};
 use super::subnet::Subnet;
+use super::system::System;
 use super::{Accel, Accelerator, Added, Card, Host, Kit, Lab, Memory, Vm, image};
+use super::{network, system};
 
 /// Returns more arguments for a machine's QEMU, given its index and the lab's directory.
 type QemuArgs = dyn Fn(usize, &Path) -> Vec<String>;
@@ -43,6 +44,7 @@ pub struct Builder {
     qemu_args: Box<QemuArgs>,
     network: bool,
     ip: Option<Subnet>,
+    system: Option<System>,
     patience: Duration,
     wait_for_guests: bool,
     progress: Box<dyn Fn(&str)>,
@@ -70,6 +72,7 @@ impl Default for Builder {
             qemu_args: Box::new(|_, _| Vec::new()),
             network: false,
             ip: None,
+            system: None,
             patience: Duration::from_secs(120),
             wait_for_guests: true,
             progress: Box::new(|_| {}),
@@ -209,6 +212,12 @@ impl Builder {
     /// Gives the machines IP addresses of this range, for a network over their cards.
     pub fn ip(mut self, range: Option<Subnet>) -> Builder {
         self.ip = range;
+        self
+    }
+
+    /// Gives each machine a disk image as its root. Their writes to it do not last.
+    pub fn system(mut self, system: Option<System>) -> Builder {
+        self.system = system;
         self
     }
 
@@ -381,7 +390,8 @@ impl Builder {
     fn words(&self, index: usize) -> String {
         let network = self.network.then(|| format!("hamlyn.net={}", network::address(index)));
         let ip = self.ip.map(|range| range.words(index, self.vms));
-        network.into_iter().chain(ip).chain([self.append.clone()]).collect::<Vec<_>>().join(" ")
+        let image = self.system.as_ref().map(|_| system::WORD.to_owned());
+        network.into_iter().chain(ip).chain(image).chain([self.append.clone()]).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the arguments for a machine's other devices.
@@ -411,6 +421,7 @@ impl Builder {
             kernel: kit.kernel.clone(),
             initrd: kit.initrd.clone(),
             disk: kit.disk.clone(),
+            system: self.system.as_ref().map(System::drive),
             append: self.words(index),
             card: card.socket.clone(),
             functions: self.functions(index, card)?,

@@ -23,6 +23,8 @@ pub struct Kit {
     pub disk: Option<PathBuf>,
     /// The kernel module as a separate file.
     pub module: PathBuf,
+    /// The program that makes images of Debian packages.
+    pub packages: Option<PathBuf>,
     /// The folder of the programs that run on the host: those of the guests, and `hamlyn`.
     pub programs: PathBuf,
     /// Additional MiB that this kernel needs: a debug kernel's shadow memory.
@@ -81,7 +83,7 @@ impl Kit {
         let file = file.canonicalize().with_context(|| format!("cannot find {}", file.display()))?;
         let folder = file.parent().unwrap_or(Path::new("/"));
         let parts = [&mut kit.qemu, &mut kit.kernel, &mut kit.initrd, &mut kit.module, &mut kit.programs];
-        for part in parts.into_iter().chain(&mut kit.disk) {
+        for part in parts.into_iter().chain(&mut kit.disk).chain(&mut kit.packages) {
             *part = folder.join(&*part);
         }
         for part in [&kit.qemu, &kit.kernel, &kit.initrd, &kit.programs].into_iter().chain(&kit.disk) {

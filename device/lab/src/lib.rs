@@ -33,6 +33,7 @@ mod run;
 mod service;
 mod stores;
 mod subnet;
+mod system;
 mod vm;
 
 pub use accel::{Accel, Accelerator};
@@ -48,6 +49,7 @@ pub use remote::{Input, Remote};
 pub use run::Run;
 pub use stores::{Snoop, Stores, plugin};
 pub use subnet::Subnet;
+pub use system::{Packages, System};
 pub use vm::{MODULE, SELDOM_PROBES, SWAP, Vm};
 
 use std::path::{Path, PathBuf};

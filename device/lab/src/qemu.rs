@@ -207,6 +207,8 @@ pub(super) struct Machine {
     pub initrd: PathBuf,
     /// A read-only disk.
     pub disk: Option<PathBuf>,
+    /// The drive with a disk that becomes its root.
+    pub system: Option<String>,
     /// Additional words for the kernel's command line.
     pub append: String,
     /// The card's socket, where QEMU connects.
@@ -272,7 +274,8 @@ impl Machine {
         ];
         let drive = |disk| format!("if=virtio,format=raw,readonly=on,file={}", path(disk));
         let disk = self.disk.as_deref().map(|disk| ("-drive", drive(disk)));
-        for (option, value) in options.into_iter().chain(disk) {
+        let system = self.system.clone().map(|drive| ("-drive", drive));
+        for (option, value) in options.into_iter().chain(disk).chain(system) {
             arguments.extend([option.to_owned(), value]);
         }
         arguments.extend(rest);
@@ -407,6 +410,7 @@ mod tests {
             kernel: path(),
             initrd: path(),
             disk: None,
+            system: None,
             append: String::new(),
             card: path(),
             functions,

@@ -18,7 +18,7 @@ use super::demo::stage::Stage;
 use super::layout::Layout;
 use super::{MachineArgs, tell};
 use hamlyn_lab::plain::plain;
-use hamlyn_lab::{Added, Kit, Lab, Subnet, Vm};
+use hamlyn_lab::{Added, Kit, Lab, Packages, Subnet, System, Vm};
 
 /// Start virtual machines with cards, to use by hand, until Ctrl-C or until all have powered off
 #[derive(Debug, Args)]
@@ -29,6 +29,7 @@ Examples:
   hamlyn up --isolate                     a process for each card, to be limited or killed by itself
   hamlyn up --add target/x86_64-unknown-linux-musl/release/hello    a program of yours: hamlyn exec vm0 -- hello
   hamlyn up --model dart --ip 10.7.0.0/24   a network over the cards, for any program: ping vm1
+  hamlyn up --ip 10.7.0.0/24 --packages iperf3,redis-server   with programs of Debian's
   hamlyn up --net                         two machines that can also speak TCP, to compare
   hamlyn up --paths 4                     packets of a message overtake each other in the switch
   hamlyn up -- --packet-size 1024         what follows -- is for the cards: see hamlyn card --help
@@ -48,6 +49,14 @@ pub(super) struct UpArgs {
     /// first
     #[arg(long, value_name = "RANGE")]
     ip: Option<Subnet>,
+    /// Install these Debian packages in the machines, with commas between them. The first time this
+    /// takes half a minute and needs the network; then the image is kept
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["image", "initrd"])]
+    packages: Option<Packages>,
+    /// Disk image, raw or qcow2, that becomes the root of each machine: ext4, on the disk or in its
+    /// first partition. What machines write to it is gone when they end
+    #[arg(long, value_name = "FILE", conflicts_with = "initrd")]
+    image: Option<PathBuf>,
     /// Also link two machines by a virtio-net network: vm0 is 192.0.2.1 there, vm1 192.0.2.2
     #[arg(long)]
     net: bool,
@@ -141,6 +150,13 @@ fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyho
     if args.initrd.is_some() {
         kit.disk = None;
     }
+    let system = match (&args.packages, &args.image) {
+        (Some(packages), _) => {
+            tell("the image of packages");
+            Some(System::of_packages(&kit, packages)?)
+        }
+        (None, image) => image.as_deref().map(System::open).transpose()?,
+    };
     let lab = args
         .machine
         .lab(args.count.into(), layout, &args.card)
@@ -152,6 +168,7 @@ fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyho
         .programs(args.add.iter().cloned())
         .network(args.net)
         .ip(args.ip)
+        .system(system)
         .qemu_args(move |_, _| words.clone());
     lab.wait_for_guests(args.initrd.is_none()).progress(tell).start()
 }
