@@ -67,6 +67,7 @@ mod snoop;
 mod tool;
 mod tools;
 mod turn;
+mod unmodified;
 mod windows;
 
 use hamlyn_lab::Lab;

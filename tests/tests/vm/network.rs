@@ -10,13 +10,13 @@ use crate::left::log_is_clean;
 use crate::turn::lab_of;
 
 /// Describes machines with a network over their cards.
-fn network(model: &str, vms: usize) -> Result<Builder> {
+pub(crate) fn network(model: &str, vms: usize) -> Result<Builder> {
     let range = "10.7.0.0/24".parse().map_err(anyhow::Error::msg)?;
     Ok(Lab::builder().models(&[catalogue::find(model)?]).vms(vms).ip(Some(range)))
 }
 
 /// Runs a shell command as root, and returns its output.
-fn root(vm: &Vm, command: &str) -> Result<String> {
+pub(crate) fn root(vm: &Vm, command: &str) -> Result<String> {
     Ok(vm.run_as(0, ["sh", "-c", command])?.finish_text()?.join("\n"))
 }
 
@@ -27,7 +27,7 @@ fn wait_for_carrier(vm: &Vm) -> Result<()> {
 }
 
 /// Pings until the other machine answers.
-fn wait_for_answer(vm: &Vm, to: &str) -> Result<()> {
+pub(crate) fn wait_for_answer(vm: &Vm, to: &str) -> Result<()> {
     let ping =
         format!("for i in $(seq 60); do ping -c 1 -W 1 {to} >/dev/null && exit; sleep 0.2; done; false");
     root(vm, &ping).map(drop)

@@ -1,0 +1,164 @@
+//! Programs of Debian's packages, which have never heard of these cards, over the network device.
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::{Builder, Kit, Memory, Packages, System, Vm};
+use serde_json::Value;
+
+use crate::left::log_is_clean;
+use crate::network::{network, root, wait_for_answer};
+use crate::turn::lab_of;
+
+/// Describes two machines with the packages of `tests/packages`.
+fn machines(model: &str) -> Result<Builder> {
+    let packages: Vec<_> = include_str!("../../packages").split_whitespace().collect();
+    let packages: Packages = packages.join(",").parse().map_err(anyhow::Error::msg)?;
+    let system = System::of_packages(&Kit::find()?, &packages)?;
+    Ok(network(model, 2)?.system(Some(system)).memory(Memory::mib(512)))
+}
+
+/// Starts what the other machine asks.
+fn serve(server: &Vm) -> Result<()> {
+    let start = "set -e
+        iperf3 -s -D
+        redis-server --bind 0.0.0.0 --protected-mode no --save '' --daemonize yes
+        nginx
+        mkdir -p /run/sshd; ssh-keygen -A; /usr/sbin/sshd
+        head -c 5000000 /dev/urandom > /var/www/html/file
+        for port in 5201 6379 80 22; do
+            for i in $(seq 100); do nc -z 127.0.0.1 $port && break; sleep 0.1; done
+        done";
+    root(server, start).map(drop)
+}
+
+/// Returns the megabits per second of a run, and fails if it lost anything on the way.
+fn iperf3(client: &Vm, options: &str) -> Result<f64> {
+    let said = root(client, &format!("iperf3 -c vm1 -t 1 -J {options}"))?;
+    let said: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
+    let rate = said["end"]["sum_received"]["bits_per_second"]
+        .as_f64()
+        .or(said["end"]["sum"]["bits_per_second"].as_f64());
+    let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("{options}: {said}"))?;
+    Ok(rate / 1e6)
+}
+
+fn redis(client: &Vm) -> Result<()> {
+    let said = root(
+        client,
+        "redis-cli -h vm1 set name value
+        redis-cli -h vm1 get name
+        redis-benchmark -h vm1 -t set,get -n 500 -c 5 --csv",
+    )?;
+    let lines: Vec<&str> = said.lines().collect();
+    ensure!(lines[..2] == ["OK", "value"], "{said}");
+    let rates =
+        ["SET", "GET"].map(|what| lines.iter().any(|line| line.starts_with(&format!("\"{what}\",\""))));
+    ensure!(rates == [true, true], "{said}");
+    Ok(())
+}
+
+/// A copy by ssh and by HTTP has the bytes of the file.
+fn copies(client: &Vm, server: &Vm) -> Result<()> {
+    let key = root(
+        client,
+        "ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519 && cat /root/.ssh/id_ed25519.pub",
+    )?;
+    root(server, &format!("mkdir -p -m 700 /root/.ssh; echo '{key}' > /root/.ssh/authorized_keys"))?;
+    let sum = root(server, "md5sum < /var/www/html/file")?;
+    let said = root(
+        client,
+        "set -e
+        scp -q -o StrictHostKeyChecking=accept-new vm1:/var/www/html/file /tmp/by-ssh 2>&1
+        ssh vm1 hostname
+        md5sum < /tmp/by-ssh
+        curl -sS http://vm1/file | md5sum",
+    )?;
+    ensure!(said.ends_with(&format!("vm1\n{sum}\n{sum}")), "{said}, the file: {sum}");
+    Ok(())
+}
+
+/// A namespace behind a bridge reaches the other machine, and a capture shows its packets.
+fn bridge(client: &Vm, server: &Vm) -> Result<()> {
+    let make = "set -e
+        ip link add br0 type bridge; ip link set br0 up
+        ip netns add inner
+        ip link add outside type veth peer name inside netns inner
+        ip link set outside master br0 up
+        ip link set uln0 master br0
+        ip addr flush dev uln0; ip addr add 10.7.0.2/24 dev br0
+        ip -n inner addr add 10.7.0.77/24 dev inside; ip -n inner link set inside up";
+    root(server, make)?;
+    wait_for_answer(client, "10.7.0.77")?;
+    let said = root(
+        client,
+        "(timeout 20 tcpdump -c 2 -n -i uln0 icmp > /tmp/captured 2>/dev/null) &
+        for i in $(seq 50); do ping -c 1 -W 1 10.7.0.77 > /dev/null; kill -0 $! 2>/dev/null || break; done
+        wait; cat /tmp/captured",
+    )?;
+    ensure!(said.contains("10.7.0.1 > 10.7.0.77: ICMP echo request"), "{said}");
+    wait_for_answer(client, "vm1")
+}
+
+/// Exports a folder. The grace period after a start has the shortest length, and ends as soon as
+/// `nfsdcld`'s known clients are back.
+const EXPORT: &str = "set -e
+    mkdir -p /export/tree /run/rpc_pipefs
+    echo '/export *(rw,fsid=0,no_root_squash,no_subtree_check)' > /etc/exports
+    mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
+    modprobe nfsd; mount -t nfsd nfsd /proc/fs/nfsd
+    nfsdcld; exportfs -a; rpc.nfsd -G 10 -L 10 -N 3 2; rpc.mountd";
+
+/// A tree is copied and compared, and files are checked that were written while the server
+/// rebooted.
+fn nfs(client: &Vm, server: &Vm) -> Result<()> {
+    root(server, EXPORT)?;
+    root(client, "mkdir -p /mnt/nfs && mount -t nfs4 vm1:/ /mnt/nfs")?;
+    root(client, "cp -r /var/lib/dpkg/info /mnt/nfs/tree/ && diff -r /var/lib/dpkg/info /mnt/nfs/tree/info")?;
+    let mut fio = client.run_as(
+        0,
+        ["sh", "-c", "echo begun; fio --name=x --directory=/mnt/nfs --size=4M --rw=randwrite --bs=16k --verify=crc32c --verify_fatal=1 --end_fsync=1 --rate=1m --output=/tmp/fio"],
+    )?;
+    fio.line()?;
+    root(client, "for i in $(seq 100); do [ -s /mnt/nfs/x.0.0 ] && exit; sleep 0.1; done; false")?;
+    server.reboot()?;
+    root(server, EXPORT)?;
+    fio.finish_text().with_context(|| root(client, "cat /tmp/fio").unwrap_or_default())?;
+    root(client, "umount /mnt/nfs").map(drop)
+}
+
+fn most_programs(model: &str) -> Result<()> {
+    let lab = lab_of(machines(model)?);
+    let (client, server) = (lab.vm(0), lab.vm(1));
+    serve(server)?;
+    wait_for_answer(client, "vm1")?;
+    for options in ["", "-R", "-P 4", "-u -b 20M"] {
+        iperf3(client, options)?;
+    }
+    redis(client)?;
+    copies(client, server)?;
+    (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
+}
+
+#[test]
+fn debians_programs_run_over_hamlyn_cards() -> Result<()> {
+    most_programs("hamlyn")
+}
+
+#[test]
+fn debians_programs_run_over_clan_cards() -> Result<()> {
+    most_programs("clan")
+}
+
+#[test]
+fn debians_programs_run_over_dart_cards() -> Result<()> {
+    most_programs("dart")
+}
+
+#[test]
+fn nfs_client_goes_on_after_servers_reboot() -> Result<()> {
+    let lab = lab_of(machines("hamlyn")?.reboots(true));
+    let (client, server) = (lab.vm(0), lab.vm(1));
+    wait_for_answer(client, "vm1")?;
+    nfs(client, server)?;
+    bridge(client, server)?;
+    (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
+}
