@@ -3,7 +3,7 @@
 //!
 //! [`engine`] has the common part of all cards. Each card's own part is in a folder next to it,
 //! with a line in this file. [`compare`] compares the cards, and [`express`] measures traffic that
-//! uses no card.
+//! uses no card. [`programs`] runs programs of Debian's over the network device.
 
 pub mod clan;
 pub mod compare;
@@ -13,6 +13,7 @@ pub mod engine;
 mod every_figure;
 pub mod express;
 pub mod hamlyn;
+pub mod programs;
 pub mod shrimp;
 
 use hamlyn_host::catalogue::PerModel;

@@ -16,7 +16,7 @@ use hamlyn_bench::engine::goals::{self, Goal};
 use hamlyn_bench::engine::progress::Progress;
 use hamlyn_bench::engine::run::Request;
 use hamlyn_bench::engine::scratch::tidy_on_signals;
-use hamlyn_bench::{BENCHMARKS, compare, express};
+use hamlyn_bench::{BENCHMARKS, compare, express, programs};
 use hamlyn_host::catalogue::{self, Model};
 use hamlyn_lab::Accel;
 use serde_json::Value;
@@ -41,6 +41,9 @@ struct Options {
     /// Measure only express memory: channels compared with ivshmem, memcpy, UDP and vsock
     #[arg(long, conflicts_with_all = ["compare", "model"])]
     express: bool,
+    /// Measure only programs that know nothing of the cards, over IP and beside virtio-net
+    #[arg(long, conflicts_with_all = ["compare", "express", "model", "figure", "card_args"])]
+    programs: bool,
     /// Measure only this (may be given again)
     #[arg(long, value_name = "NAME")]
     figure: Vec<String>,
@@ -86,7 +89,7 @@ fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchm
     // Figures and arguments belong to one model.
     let one = !options.figure.is_empty() || !options.card_args.is_empty();
     let models = match options.model {
-        None if options.compare || options.express => Vec::new(),
+        None if options.compare || options.express || options.programs => Vec::new(),
         Some(model) => vec![model],
         None if one => vec![catalogue::default()],
         None => catalogue::MODELS.iter().copied().filter(|model| BENCHMARKS.of(model).is_ok()).collect(),
@@ -95,7 +98,10 @@ fn options(words: impl IntoIterator<Item = OsString>) -> Result<(Options, Benchm
     let benchmarks: Result<Benchmarks, _> = models.into_iter().map(with).collect();
     let mut benchmarks = benchmarks.map_err(|error| command.error(ErrorKind::ValueValidation, error))?;
     // Neither belongs to one model alone. The second one uses the hosts of the default cards.
-    let whole = options.model.is_none() && !one && !options.compare;
+    let whole = options.model.is_none() && !one && !options.compare && !options.programs;
+    if options.programs {
+        benchmarks.push((catalogue::default(), &programs::BENCHMARK));
+    }
     if options.express || whole {
         benchmarks.push((catalogue::default(), &express::BENCHMARK));
     }
@@ -194,7 +200,12 @@ mod tests {
         assert_eq!(names(parse("bench --full").unwrap().1).len(), 6, "and all side by side");
         assert_eq!(names(parse("bench --compare").unwrap().1).len(), 1);
         assert!(parse("bench --compare --goals").is_err());
-        for line in ["bench --express", "bench --express --goals", "bench --express --figure trips"] {
+        for line in [
+            "bench --express",
+            "bench --express --goals",
+            "bench --express --figure trips",
+            "bench --programs",
+        ] {
             assert_eq!(names(parse(line).unwrap().1), ["hamlyn"], "{line}");
         }
         assert!(parse("bench --express --figure 7").is_err() && parse("bench --figure trips").is_err());

@@ -1,0 +1,152 @@
+//! Programs that know nothing of these cards, over the network device of each model that has one,
+//! and over virtio-net between the same machines (docs/network.md).
+
+mod tools;
+
+use anyhow::{Context, Error, Result};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Kit, Lab, Memory, Packages, System, Vm, cores};
+
+use self::tools::{QUANTITIES, Quantity, SERVE, TCP_RR, TCP_STREAM};
+use crate::engine::benchmark::Benchmark;
+use crate::engine::effort::Effort;
+use crate::engine::experiment::Experiment;
+use crate::engine::goals::{Goal, Need, beside, text};
+use crate::engine::progress::Progress;
+use crate::engine::report::Table;
+use crate::engine::run::Run;
+use crate::engine::stats::median;
+
+/// The benchmark of unmodified programs.
+pub const BENCHMARK: Benchmark = Benchmark {
+    names: &[],
+    unknown: "the programs have no figures",
+    experiments: &[Experiment {
+        name: "programs",
+        has_goal: true,
+        also: |run, _, _| {
+            MODELS.iter().for_each(|model| measure(run, model));
+            Ok(())
+        },
+        ..Experiment::NEW
+    }],
+    parts: None,
+};
+
+/// Models with a network device.
+const MODELS: [&str; 3] = ["hamlyn", "clan", "dart"];
+const RANGE: &str = "10.7.0.0/24";
+/// Addresses of the other machine: over the cards, and over virtio-net.
+const ADDRESSES: [&str; 2] = ["10.7.0.2", "192.0.2.2"];
+/// The MTU of Ethernet, and the largest of each device.
+const MTU: u32 = 1500;
+const LARGEST: [(&str, u32); 2] = [("uln0", 65_521), ("eth0", 60_000)];
+
+/// What was measured of a quantity: the rounds over the cards, and over virtio-net.
+type Measured = (Quantity, [Vec<f64>; 2]);
+
+fn measure(run: &mut Run<'_>, model: &str) {
+    let (effort, progress) = (run.request.effort, run.progress);
+    let title = format!("programs over {model} cards and over virtio-net");
+    let accel = run.request.accel;
+    let all = progress.part(&title, || {
+        progress.step("boot");
+        let packages: Vec<_> = include_str!("../../packages").split_whitespace().collect();
+        let packages: Packages = packages.join(",").parse().map_err(Error::msg)?;
+        let lab = Lab::builder()
+            .vms(2)
+            .models(&[catalogue::find(model)?])
+            .accel(accel)
+            .memory(Memory::mib(512))
+            .one_process(true)
+            .cores(cores(2))
+            .network(true)
+            .ip(Some(RANGE.parse().map_err(Error::msg)?))
+            .system(Some(System::of_packages(&Kit::find()?, &packages)?))
+            .start()?;
+        in_turn(&lab, effort, progress)
+    });
+    let all = run.noted(all).unwrap_or_default();
+    run.goals.extend(goals(model, &all));
+    if !all.is_empty() {
+        run.others.push(table(model, &all));
+    }
+}
+
+/// Measures everything over both networks in turn.
+fn in_turn(lab: &Lab, effort: Effort, progress: &Progress) -> Result<Vec<Measured>> {
+    as_root(lab.vm(1), SERVE)?;
+    let mut all: Vec<Measured> = QUANTITIES.iter().map(|quantity| (*quantity, Default::default())).collect();
+    for round in 1..=effort.rounds() {
+        for (quantity, values) in &mut all {
+            progress.step(&format!("round {round}: {}", quantity.what));
+            set_mtus(lab, quantity.large_mtu)?;
+            for (address, values) in ADDRESSES.iter().zip(values) {
+                values.push(quantity.measure(lab.vm(0), address)?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn set_mtus(lab: &Lab, is_large: bool) -> Result<()> {
+    let set = LARGEST.map(|(device, largest)| {
+        format!("ip link set {device} mtu {}", if is_large { largest } else { MTU })
+    });
+    lab.vms().iter().try_for_each(|vm| as_root(vm, &set.join(" && ")))
+}
+
+fn as_root(vm: &Vm, script: &str) -> Result<()> {
+    let run = vm.run_as(0, ["sh", "-c", script])?.finish_text();
+    run.map(drop).with_context(|| vm.name().to_owned())
+}
+
+/// Goals 23 and 24, for each model.
+fn goals(model: &str, all: &[Measured]) -> Vec<Goal> {
+    let goal = |number, what: &str, unit, need| {
+        let found = all.iter().find(|(quantity, _)| quantity.what == what).map(|(_, values)| values);
+        let [own, peer] = found.map_or([&[][..]; 2], |[own, peer]| [own, peer]);
+        Goal::beside(number, &format!("{what}, {model} cards"), unit, own, ("virtio-net", peer), need)
+    };
+    vec![
+        goal(23, TCP_STREAM, "MB/s", Need::RatioAtLeast(5.0)),
+        goal(24, TCP_RR, "us", Need::RatioAtMost(1.0 / 3.0)),
+    ]
+}
+
+fn table(model: &str, all: &[Measured]) -> Table {
+    let note = "Medians of rounds that were measured in turn, in the same two machines, with the interval of the ratio's median. \
+        Both networks are of the guests' kernels. A round trip is there and back.";
+    let middle = |values: &[f64]| text(median(values.to_vec()));
+    Table::new(
+        &format!("Programs over IP, {model} cards"),
+        note,
+        all,
+        &[
+            ("", &|(quantity, _)| format!("{}, {}", quantity.what, quantity.unit)),
+            ("cards", &|(_, [own, _])| middle(own)),
+            ("virtio-net", &|(_, [_, peer])| middle(peer)),
+            ("ratio", &|(_, [own, peer])| beside(own, peer)),
+            ("better", &|(quantity, _)| if quantity.is_rate { "more" } else { "less" }.to_owned()),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::goals::Verdict;
+
+    #[test]
+    fn goals_compare_both_networks() {
+        let value = |quantity: &Quantity| match quantity.what {
+            TCP_STREAM => [vec![500.0; 3], vec![90.0; 3]],
+            _ => [vec![400.0; 3], vec![900.0; 3]],
+        };
+        let all: Vec<Measured> = QUANTITIES.iter().map(|quantity| (*quantity, value(quantity))).collect();
+        let verdicts = |all: &[Measured]| goals("x", all).iter().map(Goal::verdict).collect::<Vec<_>>();
+        assert_eq!(verdicts(&all), [Verdict::Met, Verdict::Short]);
+        assert_eq!(verdicts(&[]), [Verdict::NotMeasured; 2]);
+        assert_eq!(table("x", &all).rows.len(), QUANTITIES.len());
+    }
+}

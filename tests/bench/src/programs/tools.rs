@@ -1,0 +1,140 @@
+//! Debian's programs that measure a network, and what they print.
+
+use anyhow::{Context, Result};
+use hamlyn_lab::Vm;
+use serde_json::Value;
+
+/// What is measured with one of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quantity {
+    /// What it is called in the report.
+    pub what: &'static str,
+    pub unit: &'static str,
+    /// Whether more of it is better: a rate, and not a time.
+    pub is_rate: bool,
+    /// Whether the devices have their largest MTU meanwhile, and not Ethernet's.
+    pub large_mtu: bool,
+    /// The command, which `ADDRESS` of the other machine is added to.
+    command: &'static str,
+    parse: fn(&str) -> Option<f64>,
+}
+
+/// A time.
+const TIME: Quantity =
+    Quantity { what: "", unit: "us", is_rate: false, large_mtu: false, command: "", parse: |_| None };
+
+/// A rate.
+const RATE: Quantity = Quantity { unit: "MB/s", is_rate: true, ..TIME };
+
+/// Name of the round trips that have a goal, and of the stream.
+pub(super) const TCP_RR: &str = "TCP round trip, 64 bytes";
+pub(super) const TCP_STREAM: &str = "TCP stream";
+
+pub(super) const QUANTITIES: [Quantity; 9] = [
+    Quantity {
+        what: "ping, 56 bytes",
+        command: "ping -q -c 300 -i 0.002 ADDRESS",
+        parse: |said| {
+            Some(1e3 * after(said, "rtt min/avg/max/mdev = ")?.split('/').nth(1)?.parse::<f64>().ok()?)
+        },
+        ..TIME
+    },
+    Quantity {
+        what: "UDP round trip, 64 bytes",
+        command: "sockperf ping-pong -t 2 -m 64 -p 11111 -i ADDRESS",
+        parse: sockperf,
+        ..TIME
+    },
+    Quantity {
+        what: TCP_RR,
+        command: "sockperf ping-pong --tcp -t 2 -m 64 -p 11112 -i ADDRESS",
+        parse: sockperf,
+        ..TIME
+    },
+    Quantity { what: TCP_STREAM, command: "iperf3 -J -t 2 -c ADDRESS", parse: iperf3, ..RATE },
+    Quantity {
+        what: "TCP stream, largest MTU",
+        command: "iperf3 -J -t 2 -c ADDRESS",
+        parse: iperf3,
+        large_mtu: true,
+        ..RATE
+    },
+    Quantity {
+        what: "TCP stream, writes of 1 KiB",
+        command: "iperf3 -J -t 2 -l 1K -c ADDRESS",
+        parse: iperf3,
+        ..RATE
+    },
+    Quantity {
+        what: "TCP stream, four at once",
+        command: "iperf3 -J -t 2 -P 4 -c ADDRESS",
+        parse: iperf3,
+        ..RATE
+    },
+    Quantity {
+        what: "redis GET, 1 client",
+        unit: "/s",
+        command: "redis-benchmark -t get -n 3000 -c 1 --csv -h ADDRESS",
+        parse: redis,
+        ..RATE
+    },
+    Quantity {
+        what: "redis GET, 50 clients",
+        unit: "/s",
+        command: "redis-benchmark -t get -n 10000 -c 50 --csv -h ADDRESS",
+        parse: redis,
+        ..RATE
+    },
+];
+
+/// What the other machine runs.
+pub(super) const SERVE: &str = "iperf3 -s -D
+    redis-server --bind 0.0.0.0 --protected-mode no --save '' --daemonize yes
+    (sockperf server -p 11111 & sockperf server --tcp -p 11112 &) >/tmp/sockperf 2>&1
+    sleep 1";
+
+impl Quantity {
+    /// Measures once, from a machine to an address.
+    pub(super) fn measure(&self, from: &Vm, address: &str) -> Result<f64> {
+        let command = self.command.replace("ADDRESS", address);
+        let said = from.run_as(0, ["sh", "-c", &command])?.finish_text()?.join("\n");
+        (self.parse)(&said).with_context(|| format!("{command}: there is no result in {said:?}"))
+    }
+}
+
+fn after<'a>(said: &'a str, words: &str) -> Option<&'a str> {
+    said.split_once(words).map(|(_, rest)| rest)
+}
+
+/// Returns a round trip in microseconds: sockperf prints half of it.
+fn sockperf(said: &str) -> Option<f64> {
+    let half = after(said, "Summary: Latency is ")?.split_whitespace().next()?;
+    Some(2.0 * half.parse::<f64>().ok()?)
+}
+
+/// Returns what was received, in MB/s.
+fn iperf3(said: &str) -> Option<f64> {
+    let said: Value = serde_json::from_str(said).ok()?;
+    Some(said["end"]["sum_received"]["bits_per_second"].as_f64()? / 8e6)
+}
+
+/// Returns requests per second from the line `"GET","2450.98",...`.
+fn redis(said: &str) -> Option<f64> {
+    after(said, "\"GET\",\"")?.split('"').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read() {
+        let parse = |index: usize, said: &str| (QUANTITIES[index].parse)(said);
+        let ping = "3 packets transmitted\nrtt min/avg/max/mdev = 0.706/1.250/5.967/1.037 ms";
+        assert_eq!(parse(0, ping), Some(1250.0));
+        assert_eq!(parse(1, "sockperf: Summary: Latency is 98.500 usec\nsockperf: Total"), Some(197.0));
+        assert_eq!(parse(3, r#"{"end":{"sum_received":{"bits_per_second":8e8}}}"#), Some(100.0));
+        assert_eq!(parse(7, "\"test\",\"rps\"\n\"GET\",\"2450.98\",\"0.382\""), Some(2450.98));
+        assert!((0..QUANTITIES.len()).all(|index| parse(index, "error").is_none()));
+    }
+}
