@@ -1,5 +1,7 @@
 //! Arriving packets: checked, then written to memory or answered (sections 2.1 to 2.3).
 
+use std::collections::BTreeSet;
+
 use hamlyn_abi::clan::endpoint::*;
 use hamlyn_abi::clan::registers::CLAN_JOIN_ARRIVING;
 use hamlyn_abi::clan::statistics::ClanStatistic;
@@ -11,9 +13,7 @@ use crate::apertures::Access;
 use crate::burst::Burst;
 use crate::endpoints::FaultReport;
 use crate::memory;
-use crate::packet::{
-    self, ASKS, CREDIT, DATA, Fault, GROUPS, Header, PROBE, READ, REFUSED, TO_GROUP, WORD, WRITE,
-};
+use crate::packet::{self, CREDIT, DATA, Fault, GROUPS, Header, PROBE, READ, REFUSED, TO_GROUP, WORD, WRITE};
 use crate::peer::words;
 use crate::reads::Reader;
 use crate::tripwires::Watched;
@@ -48,7 +48,8 @@ impl ClanCard {
                 Ok(())
             }
             (GROUPS, 0) => {
-                self.peers.announced(source, header.offset.get(), header.flags & ASKS != 0);
+                let lost = self.peers.announced(source, header.offset.get(), header.flags);
+                self.words_lost(ports, source, lost);
                 Ok(())
             }
             _ => Err(ClanStatistic::Malformed),
@@ -279,11 +280,17 @@ impl ClanCard {
         header: &Header,
         probe: Option<(u64, u64)>,
     ) -> Result<(), ClanStatistic> {
-        for tag in self.peers.granted(source, header, probe) {
-            let report = FaultReport { reason: CLAN_FAULT_LOST, host: source, aperture: 0, offset: 0 };
+        let lost = self.peers.granted(source, header, probe);
+        self.words_lost(ports, source, lost);
+        Ok(())
+    }
+
+    /// Reports to endpoints that some of their words to a host were lost.
+    fn words_lost(&mut self, ports: &Ports<'_>, host: u16, endpoints: BTreeSet<u32>) {
+        for tag in endpoints {
+            let report = FaultReport { reason: CLAN_FAULT_LOST, host, aperture: 0, offset: 0 };
             self.telling.fault_of(ports, tag, report);
         }
-        Ok(())
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) const FROM_SYSTEM: u8 = 1;
 pub(crate) const TO_GROUP: u8 = 2;
 /// In `flags` of [`GROUPS`]: the receiver answers with its own groups.
 pub(crate) const ASKS: u8 = 4;
+/// In `flags` of [`GROUPS`]: the sender's card begins anew, and has counted no words so far.
+pub(crate) const BEGINS: u8 = 8;
 
 /// The header in front of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

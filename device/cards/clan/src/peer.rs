@@ -302,6 +302,14 @@ impl Peer {
         });
     }
 
+    /// Begins another count: the host's card has begun anew, and does not know the previous one.
+    /// The packets that wait leave with the new one. Returns the endpoints whose words may not have
+    /// arrived. Those that have sent nothing before are not among them.
+    pub(crate) fn begun_anew(&mut self, sending: Sending) -> BTreeSet<u32> {
+        (self.sending, self.starved_until) = (sending, None);
+        std::mem::take(&mut self.unconfirmed).into_keys().collect()
+    }
+
     /// Returns whether an endpoint has written to the host.
     pub(crate) fn has_writer(&self, tag: u32) -> bool {
         self.writers.contains(&tag)

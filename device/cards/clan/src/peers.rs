@@ -12,7 +12,7 @@ use hamlyn_card::card::{Place, Progress};
 use hamlyn_card::ports::Link;
 
 use crate::credits::Sending;
-use crate::packet::{ASKS, DATA, Header};
+use crate::packet::{ASKS, BEGINS, DATA, Header};
 use crate::peer::{GivenUp, Leaving, Left, Peer, Terms, announce};
 use crate::windows::Remote;
 
@@ -143,20 +143,30 @@ impl Peers {
         self.announces = Some(true);
     }
 
-    /// Handles a card's announcement of its host's groups.
-    pub(crate) fn announced(&mut self, host: u16, groups: u64, asks: bool) {
+    /// Handles a card's announcement of its host's groups. Returns the endpoints with words that
+    /// were sent before that card began anew, and are not known to have arrived.
+    pub(crate) fn announced(&mut self, host: u16, groups: u64, flags: u8) -> BTreeSet<u32> {
         // The card knows its own groups itself, and earlier than its announcement comes back.
         if self.here.is_some_and(|here| here.host == host) {
-            return;
+            return BTreeSet::new();
         }
+        let lost = if flags & BEGINS != 0 { self.begun_anew(host) } else { BTreeSet::new() };
         let has_groups = self.groups != 0;
         let peer = self.peer(host);
         peer.heard();
         peer.groups = groups;
-        if asks && has_groups {
+        if flags & ASKS != 0 && has_groups {
             peer.greets.get_or_insert(false);
         }
         self.active.insert(host);
+        lost
+    }
+
+    /// Begins another count of the words to a host, whose card has begun anew.
+    fn begun_anew(&mut self, host: u16) -> BTreeSet<u32> {
+        let Some(peer) = self.peers.get_mut(&host) else { return BTreeSet::new() };
+        self.epoch = self.epoch.wrapping_add(1);
+        peer.begun_anew(Sending::new(self.epoch, self.window))
     }
 
     /// Returns the hosts that are members of a group.
@@ -327,7 +337,8 @@ impl Peers {
         // Announcements go first, so that a host that learns of the membership from another host
         // also writes to this one.
         if let Some(asks) = self.announces {
-            let flags = if asks { ASKS } else { 0 };
+            // Whenever all are asked, the counts begin.
+            let flags = if asks { ASKS | BEGINS } else { 0 };
             if !announce(link, ALL_CARDS, self.groups, flags) {
                 return Err(Progress::LinkFull);
             }

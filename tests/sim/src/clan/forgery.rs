@@ -4,7 +4,9 @@ use crate::engine::rng::Rng;
 
 use super::account::{Account, Shared};
 use super::credits::Credits;
-use super::packet::{ASKS, CREDIT, DATA, FROM_SYSTEM, GROUPS, HEAD, Letter, PROBE, READ, REFUSED, WRITE};
+use super::packet::{
+    ASKS, BEGINS, CREDIT, DATA, FROM_SYSTEM, GROUPS, HEAD, Letter, PROBE, READ, REFUSED, WRITE,
+};
 
 /// The kinds of forged packets; writes and reads are more frequent.
 const KINDS: [u8; 10] = [WRITE, WRITE, WRITE, READ, READ, DATA, REFUSED, CREDIT, PROBE, GROUPS];
@@ -74,7 +76,7 @@ impl Forgery<'_> {
         let any = rng.next() >> rng.below(64);
         let (offset, flags) = match kind {
             CREDIT | PROBE => (any, 0),
-            GROUPS => (any, if rng.percent(50) { ASKS } else { 0 }),
+            GROUPS => (any, rng.pick(&[0, ASKS, BEGINS, ASKS | BEGINS]).unwrap_or(0)),
             _ => (offset, 0),
         };
         let epoch = rng.below(4) as u16;

@@ -27,6 +27,8 @@ pub(super) const FROM_SYSTEM: u8 = 1;
 pub(super) const TO_GROUP: u8 = 2;
 /// In `flags` of an announcement: the receiver answers with its own.
 pub(super) const ASKS: u8 = 4;
+/// In `flags` of an announcement: its card has begun anew.
+pub(super) const BEGINS: u8 = 8;
 
 /// Returns the group that a host of a descriptor stands for, if any.
 pub(super) fn group_of(host: u32) -> Option<u32> {

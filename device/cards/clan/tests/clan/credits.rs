@@ -122,6 +122,31 @@ fn restarted_receiver_accepts_words() {
     assert_eq!(one.faults(endpoint).0, before);
 }
 
+/// A probe that was lost with the earlier card has no host given up, and an endpoint that has sent
+/// nothing to that card has lost nothing.
+#[test]
+fn card_that_begins_anew_loses_only_earlier_words() {
+    let (mut one, _, _, endpoint) = pair(CLAN_APERTURE_WRITE);
+    one.store(WINDOW, 8, 1);
+    assert_eq!(kinds(&one.sent(), WRITE), 1);
+    one.wait(50);
+    assert_eq!(kinds(&one.sent(), PROBE), 1);
+    let (mut other, greeting) = Host::begun(1, OPTIONS);
+    one.arrive(1, &greeting);
+    assert_eq!(one.faults(endpoint), (1, CLAN_FAULT_LOST));
+    let later = one.plain_endpoint(9);
+    one.window(32, (1, 3), PAGE, 9);
+    let aperture = other.aperture(3, PAGE, CLAN_APERTURE_WRITE);
+    for word in 1..=20 {
+        one.store(32 * PAGE, 8, word);
+        exchange(&mut one, &mut other);
+        one.wait(50);
+        exchange(&mut one, &mut other);
+    }
+    assert_eq!((other.word(aperture), other.counter("over_credit")), (20, 0));
+    assert_eq!((one.faults(later).0, one.faults(endpoint).0), (0, 1));
+}
+
 #[test]
 fn host_that_exceeds_its_credits_is_refused() {
     let (mut one, mut other, aperture, _) = pair(CLAN_APERTURE_WRITE);

@@ -64,10 +64,15 @@ impl Host {
     }
 
     pub(crate) fn with_options(number: u16, options: Options) -> Self {
+        Self::begun(number, options).0
+    }
+
+    /// Also returns the packet by which the card greets the other cards.
+    pub(crate) fn begun(number: u16, options: Options) -> (Self, Vec<u8>) {
         let mut host = Self(hamlyn_test_host::Host::new(number, ClanCard::new(options)).unwrap());
-        // The card greets the other cards.
-        assert_eq!(host.sent().iter().map(|(to, packet)| (*to, packet[0])).collect::<Vec<_>>(), [ALL_CARDS]);
-        host
+        let mut sent = host.sent();
+        assert_eq!(sent.iter().map(|(to, packet)| (*to, packet[0])).collect::<Vec<_>>(), [ALL_CARDS]);
+        (host, sent.remove(0).1)
     }
 
     pub(crate) fn with<T>(&mut self, verb: impl FnOnce(&mut ClanCard, &Ports<'_>, &mut Wire) -> T) -> T {
