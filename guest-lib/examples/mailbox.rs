@@ -83,8 +83,8 @@ enum How {
     AsItIs,
     /// Fast mode, which names no entry
     Fast,
-    /// Half a message, whose packet count stays in the entry, and then a whole one
-    HalfAndWhole,
+    /// Half a message, whose packet count stays in the entry
+    Half,
 }
 
 fn main() -> ExitCode {
@@ -250,17 +250,15 @@ fn attack(card: &Card, own: &Ticket, how: How, other: Option<Ticket>, timeout: D
         How::PastEnd => {
             (Ticket { length: own.length.saturating_add(64), ..*own }, own.length.saturating_sub(8))
         }
-        How::AsItIs | How::HalfAndWhole => (*own, 0),
+        How::AsItIs | How::Half => (*own, 0),
         How::Fast => (Ticket { metadata_index: Ticket::FAST, ..*own }, 0),
     };
     let metadata = metadata(u64::MAX, 16);
     let message = Message::to(&ticket).offset(offset);
     let message = if ticket.is_fast() { message } else { message.metadata(&metadata) };
+    // With this count, a message of three packets looks complete after two.
+    let message = if how == How::Half { message.delta(u32::MAX - 1) } else { message };
     let terminus = card.create_terminus()?;
-    if how == How::HalfAndWhole {
-        // With this count, a message of three packets looks complete after two.
-        terminus.send(&message.delta(u32::MAX - 1), &[0xff; 16])?.wait_timeout(timeout)?;
-    }
     let sent = terminus.send(&message, &[0xff; 16])?.wait_timeout(timeout);
     let attempt = how.to_possible_value().map(|name| name.get_name().to_owned());
     match sent {

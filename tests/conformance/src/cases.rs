@@ -50,17 +50,25 @@ fn open_with(at: &Place, case: &str, options: Options) -> Outcome<Channel> {
     let begun = Instant::now();
     let mut channel = loop {
         match Channel::connect_timeout(&at.card, at.host, NAME, options, LONG) {
-            // The express memory of the case before is the user's until the server has closed, too.
-            Err(Error::System { source, .. })
-                if source.raw_os_error() == Some(Errno::DQUOT.raw_os_error()) && begun.elapsed() < LONG =>
-            {
-                thread::sleep(SHORT / 10);
-            }
+            Err(error) if is_over_quota(&error) && begun.elapsed() < LONG => thread::sleep(SHORT / 10),
             channel => break channel?,
         }
     };
     channel.sender.send(case.as_bytes())?;
     Ok(channel)
+}
+
+/// Returns whether one of the two users may have no more express memory now. That of the case
+/// before is theirs until both ends have closed.
+pub(crate) fn is_over_quota(error: &Error) -> bool {
+    match error {
+        Error::System { source, .. } => source.raw_os_error() == Some(Errno::DQUOT.raw_os_error()),
+        Error::Ended(end) => {
+            end.reason == EndReason::Rejected
+                && String::from_utf8_lossy(&end.private).contains("quota exceeded")
+        }
+        _ => false,
+    }
 }
 
 fn expect(is: bool, what: &str) -> Outcome {

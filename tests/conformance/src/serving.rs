@@ -7,6 +7,7 @@ use std::time::Instant;
 use hamlyn::channel::{Card, Channel, Listener, Options};
 use hamlyn::{Error, PeerLoss};
 
+use crate::cases::is_over_quota;
 use crate::messages::{receive_all, send_all};
 use crate::{DYING, LARGE, LONG, NAME, Outcome, SHORT, STREAM};
 
@@ -27,6 +28,8 @@ pub fn serve(
     loop {
         let mut channel = match listener.accept() {
             Ok(channel) => channel,
+            // The peer's request was rejected, and it asks again.
+            Err(error) if is_over_quota(&error) => continue,
             Err(error) => {
                 cases.into_iter().try_for_each(JoinHandle::join).map_err(|_| "a case panicked")?;
                 return Err(error.into());
