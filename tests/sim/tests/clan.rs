@@ -28,3 +28,11 @@ fn a_seed_replays_exactly() {
         assert_eq!(simulate(seed, Some(3)), simulate(seed, Some(3)));
     }
 }
+
+/// Copies for a group wait while a card begins anew: its earlier words are lost, and no copy.
+#[test]
+fn beginning_card_loses_no_waiting_copy() {
+    for seed in [91_000_103_339, 91_000_099_384, 91_000_002_838] {
+        hold(seed..seed + 1, None, [0; 6]);
+    }
+}

@@ -82,6 +82,8 @@ pub(super) struct Account {
     /// Hosts that the card has given up in the current tick.
     given_up: BTreeSet<u32>,
     is_ticking: bool,
+    /// The packet that the card handles says that another card begins anew.
+    pub(super) hears_beginning: bool,
 }
 
 impl Account {
@@ -100,6 +102,7 @@ impl Account {
             unsettled: Vec::new(),
             given_up: BTreeSet::new(),
             is_ticking: false,
+            hears_beginning: false,
         }
     }
 
@@ -272,7 +275,7 @@ impl Account {
         if !is_right {
             return false;
         }
-        let is_copy = reason == CLAN_FAULT_LOST && !is_known && !self.is_ticking;
+        let is_copy = reason == CLAN_FAULT_LOST && !is_known && !self.is_ticking && !self.hears_beginning;
         if is_copy && !shared.standing.is_in_trouble(self.id, peer) {
             // It is of the request that is carried out.
             let front = self.ledger.endpoint(number).and_then(|endpoint| endpoint.requests.front_mut());

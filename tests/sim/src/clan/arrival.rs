@@ -9,7 +9,7 @@ use crate::engine::violation::{Violation, ensure};
 use super::account::{Account, Shared};
 use super::credits::Credits;
 use super::objects::Accesses;
-use super::packet::{CREDIT, DATA, FROM_SYSTEM, GROUPS, Letter, PROBE, READ, REFUSED, WRITE, words};
+use super::packet::{BEGINS, CREDIT, DATA, FROM_SYSTEM, GROUPS, Letter, PROBE, READ, REFUSED, WRITE, words};
 use super::readings::Origin;
 
 /// Reasons for which a packet is not taken.
@@ -132,7 +132,10 @@ impl Arrival {
             DATA if is_taken => drop(self.note_data(account, shared)),
             _ => {}
         }
-        account.check(shared)
+        account.hears_beginning = letter.kind == GROUPS && letter.flags & BEGINS != 0;
+        let checked = account.check(shared);
+        account.hears_beginning = false;
+        checked
     }
 
     /// Returns the expected fate of a packet.
