@@ -91,16 +91,11 @@ impl<G: Ground> Receiving<G> {
             Ok(found) => return found,
             Err(asleep) => asleep,
         };
-        let mut is_armed = false;
         loop {
+            self.announce_sleep()?;
             if let Some(next) = self.next()? {
                 asleep.found();
                 return Ok(next);
-            }
-            // Arming may take a round trip to the card: not with a message there.
-            if !std::mem::replace(&mut is_armed, true) {
-                self.announce_sleep()?;
-                continue;
             }
             if let Some(next) = self.next_or_loss()? {
                 return Ok(next);
@@ -108,7 +103,11 @@ impl<G: Ground> Receiving<G> {
             let left = deadline.check("message in the channel")?;
             let slept = self.waiting.sleep(self.ring.shared(), &self.common.watch, left);
             slept.map_err(|error| self.why(error))?;
-            is_armed = false;
+            // Arming may take a round trip to the card: not with a message there.
+            if let Some(next) = self.next()? {
+                asleep.found();
+                return Ok(next);
+            }
         }
     }
 

@@ -296,8 +296,10 @@ impl RequestBlock {
         let mut body = [0; BODY];
         let start = request.body_start - HEAD;
         body[..request.metadata.len()].copy_from_slice(request.metadata);
-        if let Body::Bytes(bytes) = request.body {
-            body[start..start + bytes.len()].copy_from_slice(bytes);
+        let place = &mut body[start..start + request.body.len()];
+        match request.body {
+            Body::Bytes(bytes) => place.copy_from_slice(bytes),
+            Body::Cells(cells) => hamlyn_sys::register_copy_out(cells, place),
         }
         let used = request.body_start + request.body.len();
         Self { entry: Entry { head: request.head, body }, used }
