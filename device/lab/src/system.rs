@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, Error, bail, ensure};
 
 use super::Kit;
 use super::qemu::escape;
@@ -39,7 +39,7 @@ impl System {
     /// a minute and needs the network.
     pub fn of_packages(kit: &Kit, packages: &Packages) -> anyhow::Result<System> {
         let Some(maker) = &kit.packages else {
-            bail!("the kit has no maker of images: run ./scripts/prepare")
+            bail!("the kit does not name images/packages: run ./scripts/prepare")
         };
         let made = Command::new(maker)
             .args(&packages.0)
@@ -47,7 +47,11 @@ impl System {
             .output()
             .with_context(|| format!("cannot run {}", maker.display()))?;
         let said = String::from_utf8_lossy(&made.stderr);
-        ensure!(made.status.success(), "there is no image with {}:\n{said}", packages.0.join(", "));
+        ensure!(
+            made.status.success(),
+            "cannot make an image of the packages {}:\n{said}",
+            packages.0.join(", ")
+        );
         let path = String::from_utf8_lossy(&made.stdout);
         System::open(Path::new(path.trim_end()))
     }
@@ -63,19 +67,30 @@ impl System {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packages(Vec<String>);
 
+impl Packages {
+    /// Reads a list with a name on each line.
+    pub fn of_lines(text: &str) -> anyhow::Result<Packages> {
+        Packages::of(text.lines()).map_err(Error::msg)
+    }
+
+    fn of<'a>(names: impl Iterator<Item = &'a str> + Clone) -> Result<Packages, String> {
+        let is_inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'+' | b'.' | b'-');
+        let is_name = |name: &&str| {
+            name.len() >= 2 && name.bytes().all(is_inner) && name.as_bytes()[0].is_ascii_alphanumeric()
+        };
+        match names.clone().find(|name| !is_name(name)) {
+            Some(wrong) => Err(format!("{wrong:?} is not the name of a package, such as iperf3")),
+            None => Ok(Packages(names.map(str::to_owned).collect())),
+        }
+    }
+}
+
 impl FromStr for Packages {
     type Err = String;
 
     /// Parses names with commas between them.
     fn from_str(text: &str) -> Result<Packages, String> {
-        let is_inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'+' | b'.' | b'-');
-        let is_name = |name: &&str| {
-            name.len() >= 2 && name.bytes().all(is_inner) && name.as_bytes()[0].is_ascii_alphanumeric()
-        };
-        match text.split(',').find(|name| !is_name(name)) {
-            Some(wrong) => Err(format!("{wrong:?} is not the name of a package, such as iperf3")),
-            None => Ok(Packages(text.split(',').map(str::to_owned).collect())),
-        }
+        Packages::of(text.split(','))
     }
 }
 
@@ -87,6 +102,7 @@ mod tests {
     fn names_of_packages_are_checked() {
         let packages = |text: &str| text.parse::<Packages>();
         assert_eq!(packages("g++,libc6-dev"), Ok(Packages(vec!["g++".into(), "libc6-dev".into()])));
+        assert_eq!(Packages::of_lines("g++\nlibc6-dev\n").ok(), packages("g++,libc6-dev").ok());
         for wrong in ["", "a,,b", "x", "-y", "nginx redis", "../x", "Iperf"] {
             assert!(packages(wrong).unwrap_err().contains("is not the name of a package"), "{wrong}");
         }

@@ -10,8 +10,7 @@ use crate::turn::lab_of;
 
 /// Describes two machines with the packages of `tests/packages`.
 fn machines(model: &str) -> Result<Builder> {
-    let packages: Vec<_> = include_str!("../../packages").split_whitespace().collect();
-    let packages: Packages = packages.join(",").parse().map_err(anyhow::Error::msg)?;
+    let packages = Packages::of_lines(include_str!("../../packages"))?;
     let system = System::of_packages(&Kit::find()?, &packages)?;
     Ok(network(model, 2)?.system(Some(system)).memory(Memory::mib(512)))
 }
@@ -22,23 +21,25 @@ fn serve(server: &Vm) -> Result<()> {
         iperf3 -s -D
         redis-server --bind 0.0.0.0 --protected-mode no --save '' --daemonize yes
         nginx
-        mkdir -p /run/sshd; ssh-keygen -A; /usr/sbin/sshd
+        mkdir -p /run/sshd; ssh-keygen -A; /usr/sbin/sshd -o AuthorizedKeysFile=/run/sshd/keys
         head -c 5000000 /dev/urandom > /var/www/html/file
-        for port in 5201 6379 80 22; do
+        (cd /var/www/html && python3 -m http.server 8000 >/dev/null 2>&1 &)
+        for port in 5201 6379 80 22 8000; do
             for i in $(seq 100); do nc -z 127.0.0.1 $port && break; sleep 0.1; done
         done";
     root(server, start).map(drop)
 }
 
-/// Returns the megabits per second of a run, and fails if it lost anything on the way.
-fn iperf3(client: &Vm, options: &str) -> Result<f64> {
+/// Fails if a run ends with an error, or nothing was received.
+fn iperf3(client: &Vm, options: &str) -> Result<()> {
     let said = root(client, &format!("iperf3 -c vm1 -t 1 -J {options}"))?;
     let said: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
-    let rate = said["end"]["sum_received"]["bits_per_second"]
-        .as_f64()
-        .or(said["end"]["sum"]["bits_per_second"].as_f64());
-    let rate = rate.filter(|rate| *rate > 0.0).with_context(|| format!("{options}: {said}"))?;
-    Ok(rate / 1e6)
+    let end = &said["end"];
+    // TCP has the first, UDP the second.
+    let rates = ["sum_received", "sum"].map(|sum| end[sum]["bits_per_second"].as_f64());
+    let rate = rates.into_iter().flatten().next();
+    ensure!(rate.is_some_and(|rate| rate > 0.0), "iperf3 {options}: {said}");
+    Ok(())
 }
 
 fn redis(client: &Vm) -> Result<()> {
@@ -58,21 +59,19 @@ fn redis(client: &Vm) -> Result<()> {
 
 /// A copy by ssh and by HTTP has the bytes of the file.
 fn copies(client: &Vm, server: &Vm) -> Result<()> {
-    let key = root(
-        client,
-        "ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519 && cat /root/.ssh/id_ed25519.pub",
-    )?;
-    root(server, &format!("mkdir -p -m 700 /root/.ssh; echo '{key}' > /root/.ssh/authorized_keys"))?;
+    let key = root(client, "ssh-keygen -q -t ed25519 -N '' -f /tmp/key && cat /tmp/key.pub")?;
+    root(server, &format!("echo '{key}' > /run/sshd/keys"))?;
     let sum = root(server, "md5sum < /var/www/html/file")?;
     let said = root(
         client,
         "set -e
-        scp -q -o StrictHostKeyChecking=accept-new vm1:/var/www/html/file /tmp/by-ssh 2>&1
-        ssh vm1 hostname
+        options='-q -i /tmp/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null'
+        scp $options vm1:/var/www/html/file /tmp/by-ssh
+        ssh $options vm1 hostname
         md5sum < /tmp/by-ssh
-        curl -sS http://vm1/file | md5sum",
+        for port in 80 8000; do curl -sS http://vm1:$port/file | md5sum; done",
     )?;
-    ensure!(said.ends_with(&format!("vm1\n{sum}\n{sum}")), "{said}, the file: {sum}");
+    ensure!(said.ends_with(&format!("vm1\n{sum}\n{sum}\n{sum}")), "{said}, the file: {sum}");
     Ok(())
 }
 

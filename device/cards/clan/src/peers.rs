@@ -337,7 +337,7 @@ impl Peers {
         // Announcements go first, so that a host that learns of the membership from another host
         // also writes to this one.
         if let Some(asks) = self.announces {
-            // Whenever all are asked, the counts begin.
+            // A card that asks all cards begins anew, and its counts with it.
             let flags = if asks { ASKS | BEGINS } else { 0 };
             if !announce(link, ALL_CARDS, self.groups, flags) {
                 return Err(Progress::LinkFull);

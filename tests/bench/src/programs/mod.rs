@@ -51,8 +51,7 @@ fn measure(run: &mut Run<'_>, model: &str) {
     let accel = run.request.accel;
     let all = progress.part(&title, || {
         progress.step("boot");
-        let packages: Vec<_> = include_str!("../../packages").split_whitespace().collect();
-        let packages: Packages = packages.join(",").parse().map_err(Error::msg)?;
+        let packages = Packages::of_lines(include_str!("../../packages"))?;
         let lab = Lab::builder()
             .vms(2)
             .models(&[catalogue::find(model)?])

@@ -98,7 +98,7 @@ impl Quantity {
     pub(super) fn measure(&self, from: &Vm, address: &str) -> Result<f64> {
         let command = self.command.replace("ADDRESS", address);
         let said = from.run_as(0, ["sh", "-c", &command])?.finish_text()?.join("\n");
-        (self.parse)(&said).with_context(|| format!("{command}: there is no result in {said:?}"))
+        (self.parse)(&said).with_context(|| format!("cannot read the result of {command}: {said:?}"))
     }
 }
 
