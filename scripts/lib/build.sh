@@ -41,6 +41,7 @@ build_all() {
     if [[ -e $CACHE/whole ]]; then DEMO=; fi
     step programs "build the programs" build_programs
     if [[ ! $DEMO ]]; then build_c_examples; fi
+    if [[ ! $DEMO ]]; then step provider "build the provider for libfabric" build_provider; fi
     if [[ ! $DEMO || $PLUGIN || -e $BINARIES/libhamlyn_snoop.so ]]; then
         step plugin "build the plugin for QEMU" build_plugin
     fi
@@ -72,6 +73,13 @@ build_plugin() {
     hamlyn_cargo build --release -p hamlyn-snoop-plugin
     mkdir -p "$BINARIES"
     ln -sf ../../release/libhamlyn_snoop_plugin.so "$BINARIES/libhamlyn_snoop.so"
+}
+
+# build_provider: what libfabric loads in machines with Debian's packages.
+PROVIDER=$BINARIES/libhamlyn-fi.so
+build_provider() {
+    hamlyn_cargo build --release -p hamlyn-fi
+    ln -sf ../../release/libhamlyn_fi.so "$PROVIDER"
 }
 
 # build_installed: what scripts/install installs, as build_programs builds it.

@@ -78,6 +78,13 @@ impl Channel {
         self.sender.is_express() && self.receiver.is_express()
     }
 
+    /// Returns the peer's host.
+    #[must_use]
+    pub fn host(&self) -> u32 {
+        // The connection is there until both halves are gone.
+        self.receiver.host().unwrap_or(u32::MAX)
+    }
+
     fn over_express(
         to: Area,
         from: Area,

@@ -121,6 +121,18 @@ impl Receiver {
         half!(&mut self.half, receiver => receiver.file())
     }
 
+    /// Returns whether there may be something, after [`Receiver::try_recv`] has found nothing. Cheap,
+    /// but a loss of the peer does not show.
+    #[doc(hidden)]
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        half!(&self.half, receiver => receiver.has_news())
+    }
+
+    pub(super) fn host(&self) -> Option<u32> {
+        half!(&self.half, receiver => receiver.host())
+    }
+
     /// Asks the operating system whether the connection has ended, for callers that do not poll the
     /// file. All calls know the answer from then on.
     #[doc(hidden)]

@@ -144,6 +144,16 @@ impl<G: Ground> Receiving<G> {
         self.ahead.is_some()
     }
 
+    /// Returns whether something may have changed since the last look. Cheap.
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        self.ahead.is_some() || self.ring.has_news()
+    }
+
+    pub(super) fn host(&self) -> Option<u32> {
+        self.common.watch.host()
+    }
+
     pub(super) fn peer_ended(&self) -> bool {
         self.common.loss().is_some()
     }

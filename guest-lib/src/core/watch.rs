@@ -39,6 +39,11 @@ impl Watch {
         Self { connection: Some(connection), seen, finished: AtomicU32::new(0) }
     }
 
+    /// Returns the peer's host.
+    pub(crate) fn host(&self) -> Option<u32> {
+        self.connection.as_ref().map(Connection::host)
+    }
+
     /// Returns why the peer is lost, if that has been known for `grace`. Asks the operating system
     /// at most every [`INTERVAL`].
     pub(crate) fn loss(&self, grace: Duration) -> Option<PeerLoss> {

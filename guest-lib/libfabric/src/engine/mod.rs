@@ -1,0 +1,588 @@
+//! Messages, tags and remote memory access between endpoints, over links that deliver packets in
+//! order. Nothing here knows libfabric's objects, cards or threads.
+//!
+//! A short message is one packet ([`wire::Kind::Eager`]). Of a longer one, only the envelope is
+//! sent; the receiver pulls its bytes when a receive matches. So a receiver never holds more than
+//! [`EAGER_CREDIT`] bytes of a peer's unexpected messages. Reads and writes of remote memory are
+//! packets that the peer's endpoint executes when its program makes progress.
+
+mod incoming;
+pub(crate) mod matching;
+mod outgoing;
+pub(crate) mod regions;
+#[cfg(test)]
+mod tests;
+pub(crate) mod wire;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use self::matching::{Envelope, Matching, Posted, Unexpected, Wanted};
+use self::outgoing::{Outgoing, Source};
+use self::regions::Regions;
+use self::wire::{HEADER, Header, Kind, flag};
+use crate::abi::{
+    FI_ECANCELED, FI_ENOMSG, FI_ETRUNC, FI_MSG, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_RMA, FI_TAGGED,
+};
+use crate::address::Address;
+use crate::memory::Area;
+
+/// Longest eager message.
+pub(crate) const LONGEST_EAGER: usize = 16 << 10;
+/// Longest injected message.
+pub(crate) const LONGEST_INJECT: usize = 4 << 10;
+/// Bytes of eager messages that a peer may have sent and the program not yet taken. Messages beyond
+/// are pulled, however short they are.
+pub(crate) const EAGER_CREDIT: u64 = 4 << 20;
+/// Number of bytes after which they are reported as taken.
+const CREDIT_STEP: u64 = EAGER_CREDIT / 8;
+/// Number of packets that may wait for room to a peer, and of operations that may wait for answers.
+pub(crate) const DEPTH: usize = 1024;
+const MOST_PENDING: usize = 64 << 10;
+/// Number of unexpected messages that a peer may have here.
+const MOST_HELD: usize = 1 << 20;
+/// Number of packets taken from a link before it is another one's turn.
+const TURN: usize = 64;
+
+/// A way to and from a peer that keeps the order of packets. Errors are `errno` values; the link is
+/// then lost.
+pub(crate) trait Link {
+    /// The peer's host.
+    fn host(&self) -> u32;
+
+    /// Length of the longest packet, with its header.
+    fn longest(&self) -> usize;
+
+    /// Sends a packet. Returns `false` if there is no room now.
+    fn send(&mut self, header: &[u8; HEADER], body: Content<'_>) -> Result<bool, i32>;
+
+    /// Passes the next packet on. Returns `false` if there is none.
+    fn receive(&mut self, take: &mut dyn FnMut(&dyn Packet)) -> Result<bool, i32>;
+}
+
+/// A packet that has arrived.
+pub(crate) trait Packet {
+    fn len(&self) -> usize;
+
+    /// Copies bytes from `offset` on. The error is an `errno`.
+    fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), i32>;
+}
+
+/// Bytes to send.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Content<'a> {
+    Bytes(&'a [u8]),
+    Area(&'a Area),
+}
+
+impl Content<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Area(area) => area.len(),
+        }
+    }
+
+    /// Calls `write` with each range, and the offset at which it begins.
+    pub(crate) fn each(&self, mut write: impl FnMut(usize, &[u8])) {
+        match self {
+            Self::Bytes(bytes) => write(0, bytes),
+            Self::Area(area) => area.each_read(write),
+        }
+    }
+}
+
+/// An operation of the program that sends something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operation {
+    pub(crate) context: usize,
+    /// Kind of the operation, as completions report it.
+    pub(crate) flags: u64,
+    /// Whether success is reported to the completion queue.
+    pub(crate) report: bool,
+}
+
+/// What a message has beside its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Message {
+    pub(crate) tag: Option<u64>,
+    pub(crate) data: Option<u64>,
+    /// The bytes are the program's again when the call returns.
+    pub(crate) inject: bool,
+    /// Complete when the bytes are in the receiver's buffer.
+    pub(crate) delivery: bool,
+}
+
+/// Which completion queue hears of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Transmit,
+    Receive,
+}
+
+/// A completion, or a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) side: Side,
+    pub(crate) context: usize,
+    pub(crate) flags: u64,
+    pub(crate) length: usize,
+    /// Address of the message in a buffer for several.
+    pub(crate) buffer: usize,
+    pub(crate) data: u64,
+    pub(crate) tag: u64,
+    /// The peer that sent the message.
+    pub(crate) peer: Option<usize>,
+    /// An `errno`, or 0.
+    pub(crate) error: i32,
+    /// Number of the message's bytes that its buffer had no room for.
+    pub(crate) missing: usize,
+    pub(crate) report: bool,
+}
+
+/// An operation that waits for the peer.
+#[derive(Debug)]
+enum Pending {
+    /// A message of which the peer has the envelope, or which it has to confirm.
+    Send {
+        source: Source,
+        operation: Operation,
+        delivery: bool,
+        is_pulled: bool,
+    },
+    Write(Operation),
+    Read(Filling, Operation),
+    Receive(Filling, Posted, Envelope),
+}
+
+/// A buffer that pieces fill in order.
+#[derive(Debug)]
+struct Filling {
+    area: Area,
+    got: usize,
+    length: usize,
+}
+
+#[derive(Debug)]
+struct Peer {
+    address: Address,
+    /// The link that this end sends on.
+    out: Option<usize>,
+    is_connecting: bool,
+    outbox: VecDeque<Outgoing>,
+    /// Bytes of eager messages that the peer's program has not yet taken.
+    eager: u64,
+    /// Bytes of the peer's eager messages that are here, and that the program took since the peer
+    /// was told.
+    held: u64,
+    taken: u64,
+    /// Number of the peer's messages that are here.
+    unexpected: usize,
+}
+
+/// A buffer that takes several messages.
+#[derive(Debug)]
+struct Multi {
+    /// Number of messages whose bytes are on the way.
+    pending: usize,
+    is_full: bool,
+}
+
+/// An endpoint's messages.
+#[derive(Debug)]
+pub(crate) struct Engine<L> {
+    own: Address,
+    peers: Vec<Peer>,
+    by_address: HashMap<Address, usize>,
+    /// Links, with the peer as soon as it is known.
+    links: Vec<Option<(L, Option<usize>)>>,
+    tagged: Matching,
+    plain: Matching,
+    pending: HashMap<u64, (usize, Pending)>,
+    claimed: HashMap<usize, Unexpected>,
+    multis: HashMap<u64, Multi>,
+    /// Room below which a buffer for several messages is full.
+    pub(crate) least_room: usize,
+    last: u64,
+    regions: Arc<Mutex<Regions>>,
+    /// What has happened since the caller has looked.
+    pub(crate) events: Vec<Event>,
+    /// Peers to connect to.
+    pub(crate) wanted: Vec<usize>,
+}
+
+impl<L: Link> Engine<L> {
+    pub(crate) fn new(own: Address, regions: Arc<Mutex<Regions>>) -> Self {
+        Self {
+            own,
+            peers: Vec::new(),
+            by_address: HashMap::new(),
+            links: Vec::new(),
+            tagged: Matching::default(),
+            plain: Matching::default(),
+            pending: HashMap::new(),
+            claimed: HashMap::new(),
+            multis: HashMap::new(),
+            least_room: 64,
+            last: 0,
+            regions,
+            events: Vec::new(),
+            wanted: Vec::new(),
+        }
+    }
+
+    /// The number of the peer with this address.
+    pub(crate) fn peer(&mut self, address: Address) -> usize {
+        *self.by_address.entry(address).or_insert_with(|| {
+            self.peers.push(Peer {
+                address,
+                out: None,
+                is_connecting: false,
+                outbox: VecDeque::new(),
+                eager: 0,
+                held: 0,
+                taken: 0,
+                unexpected: 0,
+            });
+            self.peers.len() - 1
+        })
+    }
+
+    pub(crate) fn address(&self, peer: usize) -> Address {
+        self.peers[peer].address
+    }
+
+    /// Takes the outcome of a connection that [`Engine::wanted`] asked for.
+    pub(crate) fn connected(&mut self, peer: usize, outcome: Result<L, i32>) {
+        self.peers[peer].is_connecting = false;
+        match outcome {
+            Err(error) => self.lose(peer, error),
+            Ok(link) => {
+                let at = self.add(link, Some(peer));
+                let bytes = Source::Bytes(self.own.0.to_vec());
+                let hello = Outgoing::packet(Header::new(Kind::Hello), bytes, None);
+                self.peers[peer].outbox.push_front(hello);
+                self.peers[peer].out = Some(at);
+                self.flush(peer);
+            }
+        }
+    }
+
+    /// Takes a link that a peer has opened.
+    pub(crate) fn accepted(&mut self, link: L) {
+        self.add(link, None);
+    }
+
+    fn add(&mut self, link: L, peer: Option<usize>) -> usize {
+        match self.links.iter().position(Option::is_none) {
+            Some(free) => {
+                self.links[free] = Some((link, peer));
+                free
+            }
+            None => {
+                self.links.push(Some((link, peer)));
+                self.links.len() - 1
+            }
+        }
+    }
+
+    /// Calls `visit` with each link.
+    pub(crate) fn each_link(&mut self, mut visit: impl FnMut(&mut L)) {
+        self.links.iter_mut().flatten().for_each(|(link, _)| visit(link));
+    }
+
+    /// Whether something waits for room.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.peers.iter().all(|peer| peer.outbox.is_empty())
+    }
+
+    /// Sends a message. `EAGAIN`: there is no room; try again after [`Engine::progress`].
+    pub(crate) fn send(
+        &mut self,
+        peer: usize,
+        area: Area,
+        message: Message,
+        operation: Operation,
+    ) -> Result<(), i32> {
+        self.has_room(peer)?;
+        let length = area.len();
+        if message.inject && length > LONGEST_INJECT {
+            return Err(libc::EMSGSIZE);
+        }
+        let mut header = Header::new(Kind::Eager);
+        header.length = length as u64;
+        (header.tag, header.data) = (message.tag.unwrap_or(0), message.data.unwrap_or(0));
+        header.flags |= if message.tag.is_some() { flag::TAGGED } else { 0 };
+        header.flags |= if message.data.is_some() { flag::DATA } else { 0 };
+        header.flags |= if message.delivery { flag::ACK } else { 0 };
+        let has_credit = length == 0 || self.peers[peer].eager + length as u64 <= EAGER_CREDIT;
+        let is_eager = length <= LONGEST_EAGER && has_credit;
+        if is_eager {
+            self.peers[peer].eager += length as u64;
+        } else {
+            header.kind = Kind::Long;
+        }
+        if message.delivery || !is_eager {
+            header.id = self.number();
+        }
+        let source = match message.inject {
+            true => Source::Bytes(area.to_vec()),
+            false => Source::Area(area),
+        };
+        let (body, kept) = if is_eager { (source, Source::default()) } else { (Source::default(), source) };
+        let mut then = Some(operation);
+        if header.id != 0 {
+            let delivery = message.delivery;
+            let send = Pending::Send { source: kept, operation, delivery, is_pulled: is_eager };
+            self.pending.insert(header.id, (peer, send));
+            then = None;
+        }
+        self.post(peer, Outgoing::packet(header, body, then));
+        Ok(())
+    }
+
+    /// Receives a message, now or later.
+    pub(crate) fn receive(&mut self, posted: Posted, tagged: bool) {
+        let Some(multi) = posted.multi else {
+            match self.queue(tagged).take(posted.wanted()) {
+                Some(held) => self.deliver(posted, held),
+                None => self.queue(tagged).post(posted),
+            }
+            return;
+        };
+        let wanted = posted.wanted();
+        self.multis.insert(multi, Multi { pending: 0, is_full: false });
+        self.queue(tagged).post(posted);
+        while self.multis.get(&multi).is_some_and(|multi| !multi.is_full) {
+            let Some(held) = self.queue(tagged).take(wanted) else { return };
+            match self.find_posted(&held.envelope) {
+                Some(part) => self.deliver(part, held),
+                None => return,
+            }
+        }
+    }
+
+    /// Reports the oldest message that would match, or `FI_ENOMSG`. A message that is claimed can
+    /// only be received by [`Engine::receive_claimed`], or discarded.
+    pub(crate) fn peek(
+        &mut self,
+        wanted: Wanted,
+        tagged: bool,
+        context: usize,
+        claims: bool,
+        discards: bool,
+    ) {
+        let found = match claims || discards {
+            true => self.queue(tagged).take(wanted),
+            false => {
+                let found = self.queue(tagged).peek(wanted).map(|held| held.envelope);
+                self.events.push(envelope_event(found, tagged, context));
+                return;
+            }
+        };
+        self.events.push(envelope_event(found.as_ref().map(|held| held.envelope), tagged, context));
+        match found {
+            Some(held) if discards => self.discard(held),
+            Some(held) => {
+                self.claimed.insert(context, held);
+            }
+            None => {}
+        }
+    }
+
+    /// Receives the message that was claimed with the context of `posted`.
+    pub(crate) fn receive_claimed(&mut self, posted: Posted, discards: bool) -> Result<(), i32> {
+        let held = self.claimed.remove(&posted.context).ok_or(libc::EINVAL)?;
+        if discards {
+            let event = envelope_event(Some(held.envelope), held.envelope.tagged, posted.context);
+            self.events.push(event);
+            self.discard(held);
+        } else {
+            self.deliver(posted, held);
+        }
+        Ok(())
+    }
+
+    /// Cancels a posted receive. Returns whether there was one.
+    pub(crate) fn cancel(&mut self, context: usize) -> bool {
+        let (tagged, found) = match self.tagged.cancel(context) {
+            Some(found) => (true, found),
+            None => match self.plain.cancel(context) {
+                Some(found) => (false, found),
+                None => return false,
+            },
+        };
+        if let Some(multi) = found.multi {
+            self.multis.remove(&multi);
+        }
+        let flags = FI_RECV | if tagged { FI_TAGGED } else { FI_MSG };
+        self.events.push(Event { context, flags, ..failed(Side::Receive, FI_ECANCELED) });
+        true
+    }
+
+    /// Writes to a peer's region.
+    pub(crate) fn write(
+        &mut self,
+        peer: usize,
+        area: Area,
+        (key, place): (u64, u64),
+        message: Message,
+        operation: Operation,
+    ) -> Result<(), i32> {
+        self.has_room(peer)?;
+        if message.inject && area.len() > LONGEST_INJECT {
+            return Err(libc::EMSGSIZE);
+        }
+        let (mut header, length) = (Header::new(Kind::Write), area.len());
+        header.id = self.number();
+        (header.tag, header.place, header.data) = (key, place, message.data.unwrap_or(0));
+        header.flags = if message.data.is_some() { flag::DATA } else { 0 };
+        self.pending.insert(header.id, (peer, Pending::Write(operation)));
+        let source = if message.inject { Source::Bytes(area.to_vec()) } else { Source::Area(area) };
+        self.post(peer, Outgoing::pieces(header, source, length, None));
+        Ok(())
+    }
+
+    /// Reads from a peer's region.
+    pub(crate) fn read(
+        &mut self,
+        peer: usize,
+        area: Area,
+        (key, place): (u64, u64),
+        operation: Operation,
+    ) -> Result<(), i32> {
+        self.has_room(peer)?;
+        let mut header = Header::new(Kind::Read);
+        let length = area.len();
+        header.id = self.number();
+        (header.tag, header.place, header.length) = (key, place, length as u64);
+        let filling = Filling { area, got: 0, length };
+        self.pending.insert(header.id, (peer, Pending::Read(filling, operation)));
+        self.post(peer, Outgoing::packet(header, Source::default(), None));
+        Ok(())
+    }
+
+    /// Takes what has arrived, and sends what waits for room.
+    pub(crate) fn progress(&mut self) {
+        for at in 0..self.links.len() {
+            let Some((mut link, mut peer)) = self.links[at].take() else { continue };
+            let mut lost = None;
+            let host = link.host();
+            for _ in 0..TURN {
+                let mut refused = Ok(());
+                let received =
+                    link.receive(&mut |packet| refused = self.handle(packet, (at, host), &mut peer));
+                match received.and_then(|found| refused.map(|()| found)) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        lost = Some(error);
+                        break;
+                    }
+                }
+            }
+            match (lost, peer) {
+                (None, _) => self.links[at] = Some((link, peer)),
+                (Some(error), Some(peer)) => {
+                    drop(link);
+                    self.lose(peer, error);
+                }
+                // A stranger.
+                (Some(_), None) => {}
+            }
+        }
+        for peer in 0..self.peers.len() {
+            if !self.peers[peer].outbox.is_empty() {
+                self.flush(peer);
+            }
+        }
+    }
+
+    /// Fails everything that waits for a peer.
+    fn lose(&mut self, peer: usize, error: i32) {
+        for link in &mut self.links {
+            if link.as_ref().is_some_and(|(_, other)| *other == Some(peer)) {
+                *link = None;
+            }
+        }
+        let lost = &mut self.peers[peer];
+        (lost.out, lost.eager, lost.held, lost.taken) = (None, 0, 0, 0);
+        for outgoing in std::mem::take(&mut lost.outbox) {
+            if let Some(operation) = outgoing.then {
+                self.events.push(finished(operation, 0, error));
+            }
+        }
+        self.plain.forget_bytes_of(peer);
+        self.tagged.forget_bytes_of(peer);
+        let of_peer: Vec<u64> =
+            self.pending.iter().filter(|(_, (other, _))| *other == peer).map(|(id, _)| *id).collect();
+        for (_, pending) in of_peer.iter().filter_map(|id| self.pending.remove(id)).collect::<Vec<_>>() {
+            match pending {
+                Pending::Send { operation, .. } | Pending::Write(operation) | Pending::Read(_, operation) => {
+                    self.events.push(finished(operation, 0, error));
+                }
+                Pending::Receive(filling, posted, envelope) => {
+                    self.finish_receive(&posted, &envelope, filling.got, error);
+                }
+            }
+        }
+    }
+
+    fn queue(&mut self, tagged: bool) -> &mut Matching {
+        if tagged { &mut self.tagged } else { &mut self.plain }
+    }
+
+    /// A number for a buffer that takes several messages.
+    pub(crate) fn next_multi(&mut self) -> u64 {
+        self.number()
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn has_room(&mut self, peer: usize) -> Result<(), i32> {
+        if self.peers[peer].outbox.len() < DEPTH && self.pending.len() < MOST_PENDING {
+            return Ok(());
+        }
+        Err(libc::EAGAIN)
+    }
+}
+
+/// The end of an operation that sent something.
+fn finished(operation: Operation, length: usize, error: i32) -> Event {
+    let Operation { context, flags, report } = operation;
+    Event { context, flags, length, report: report || error != 0, ..failed(Side::Transmit, error) }
+}
+
+fn failed(side: Side, error: i32) -> Event {
+    Event {
+        side,
+        context: 0,
+        flags: 0,
+        length: 0,
+        buffer: 0,
+        data: 0,
+        tag: 0,
+        peer: None,
+        error,
+        missing: 0,
+        report: true,
+    }
+}
+
+/// What a look at the messages that are here reports.
+fn envelope_event(found: Option<Envelope>, tagged: bool, context: usize) -> Event {
+    let flags = FI_RECV | if tagged { FI_TAGGED } else { FI_MSG };
+    let Some(envelope) = found else { return Event { context, flags, ..failed(Side::Receive, FI_ENOMSG) } };
+    Event {
+        context,
+        flags: flags | if envelope.data.is_some() { FI_REMOTE_CQ_DATA } else { 0 },
+        length: envelope.length,
+        data: envelope.data.unwrap_or(0),
+        tag: envelope.tag,
+        peer: Some(envelope.peer),
+        ..failed(Side::Receive, 0)
+    }
+}
