@@ -1,15 +1,19 @@
 //! What libfabric 1.3 to 2.x expects of a provider: its structures, functions and numbers, as far as
 //! this provider uses them (fabric.h, fi_domain.h, fi_endpoint.h, fi_eq.h, fi_cm.h, fi_rma.h,
-//! fi_tagged.h, fi_prov.h). Fields are named as there. `tests/layout.rs` compares them with the
-//! headers of Debian's package libfabric-dev.
+//! fi_tagged.h, fi_prov.h). Fields are named as there. A test compares them with the headers of Debian's
+//! package libfabric-dev.
 
 use std::ffi::{c_char, c_int, c_void};
 
 /// Declares numbers of the interface.
 macro_rules! numbers {
-    ($($type:ty: $($name:ident = $value:expr),* $(,)?;)*) => {$($(
-        pub(crate) const $name: $type = $value;
-    )*)*};
+    ($($type:ty: $($name:ident = $value:expr),* $(,)?;)*) => {
+        $($(pub(crate) const $name: $type = $value;)*)*
+
+        /// Names and values.
+        #[cfg(test)]
+        pub(crate) const NUMBERS: &[(&str, i128)] = &[$($((stringify!($name), $name as i128)),*),*];
+    };
 }
 
 numbers! {
@@ -34,10 +38,11 @@ numbers! {
     usize:
         FI_CLASS_FABRIC = 1, FI_CLASS_DOMAIN = 2, FI_CLASS_EP = 3, FI_CLASS_AV = 11, FI_CLASS_MR = 12,
         FI_CLASS_EQ = 13, FI_CLASS_CQ = 14, FI_CLASS_CNTR = 15;
-    u32:
-        // No number of the interface is ours: the upper half is for providers.
-        FI_ADDR_HAMLYN = 1 << 31 | 0x4841, FI_PROTO_HAMLYN = 1 << 31 | 0x4841;
 }
+
+/// Format of addresses and protocol of endpoints. Providers choose numbers of the upper half.
+pub(crate) const FI_ADDR_HAMLYN: u32 = 1 << 31 | 0x4841;
+pub(crate) const FI_PROTO_HAMLYN: u32 = FI_ADDR_HAMLYN;
 
 /// A function that this provider does not have: it returns `-ENOSYS`, as an `int` and as an
 /// `ssize_t`.
@@ -49,12 +54,22 @@ pub(crate) extern "C" fn missing() -> isize {
 
 /// Declares structures that libfabric or its programs read or write.
 macro_rules! structures {
-    ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy)]
-        #[repr(C)]
-        pub(crate) struct $name { $(pub(crate) $field: $type),* }
-    )*};
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, Copy)]
+            #[repr(C)]
+            pub(crate) struct $name { $(pub(crate) $field: $type),* }
+        )*
+
+        /// Names, lengths, and the fields' offsets.
+        #[cfg(test)]
+        pub(crate) const STRUCTURES: &[(&str, usize, &[(&str, usize)])] = &[$((
+            stringify!($name),
+            size_of::<$name>(),
+            &[$((stringify!($field), std::mem::offset_of!($name, $field))),*],
+        )),*];
+    };
 }
 
 pub(crate) type Close = unsafe extern "C" fn(*mut Fid) -> c_int;
@@ -74,7 +89,7 @@ structures! {
         size: usize, iov_limit: usize,
     }
     EpAttr {
-        kind: c_int, protocol: u32, protocol_version: u32, max_msg_size: usize, msg_prefix_size: usize,
+        r#type: c_int, protocol: u32, protocol_version: u32, max_msg_size: usize, msg_prefix_size: usize,
         max_order_raw_size: usize, max_order_war_size: usize, max_order_waw_size: usize, mem_tag_format: u64,
         tx_ctx_cnt: usize, rx_ctx_cnt: usize, auth_key_size: usize, auth_key: *mut u8,
     }
@@ -144,7 +159,7 @@ structures! {
         mr_iov: *const c_void, iov_count: usize, access: u64, offset: u64, requested_key: u64, context: *mut c_void,
     }
     AvAttr {
-        kind: c_int, rx_ctx_bits: c_int, count: usize, ep_per_node: usize, name: *const c_char,
+        r#type: c_int, rx_ctx_bits: c_int, count: usize, ep_per_node: usize, name: *const c_char,
         map_addr: *mut c_void, flags: u64,
     }
     FidAv { fid: Fid, ops: *const OpsAv }

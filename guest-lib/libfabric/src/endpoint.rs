@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hamlyn::Error;
 use hamlyn::channel::{Channel, Listener};
 
 use crate::abi::*;
@@ -74,7 +75,7 @@ impl Endpoint {
         };
         let name = address.name().ok_or(libc::EINVAL)?;
         let listener = Listener::bind(&domain.card, name, options()).map_err(|error| {
-            if matches!(&error, hamlyn::Error::System { .. }) { libc::EADDRINUSE } else { number(&error) }
+            if matches!(&error, Error::System { .. }) { libc::EADDRINUSE } else { number(&error) }
         })?;
         let engine = Engine::new(address, domain.regions.clone());
         Ok(Self {
@@ -192,8 +193,16 @@ impl Endpoint {
         let (endpoint, domain): (Weak<Self>, _) = (Arc::downgrade(self), self.domain.clone());
         let connect = move || {
             let name = address.name().unwrap_or_default();
-            let opened =
-                Channel::connect_timeout(&domain.card, address.host(), name, options(), CONNECT_TIMEOUT);
+            let open = |options| {
+                Channel::connect_timeout(&domain.card, address.host(), name, options, CONNECT_TIMEOUT)
+            };
+            let mut by_card = options();
+            by_card.by_card = true;
+            // Express memory may be full, at either end.
+            let opened = open(options()).or_else(|error| match error.is_timed_out() {
+                true => Err(error),
+                false => open(by_card),
+            });
             let outcome =
                 opened.map(|channel| Box::new(ChannelLink::new(channel))).map_err(|error| number(&error));
             if let Some(endpoint) = endpoint.upgrade() {

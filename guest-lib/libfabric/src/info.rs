@@ -140,7 +140,7 @@ pub(crate) unsafe extern "C" fn getinfo(
             iov_limit: 16,
         }),
         ep_attr: allocate(EpAttr {
-            kind: FI_EP_RDM,
+            r#type: FI_EP_RDM,
             protocol: FI_PROTO_HAMLYN,
             protocol_version: 1,
             max_msg_size: usize::MAX >> 1,
@@ -261,7 +261,7 @@ impl Asked {
                 asked.caps |= if hints.caps == 0 { rx.caps } else { 0 };
             }
             if let Some(ep) = hints.ep_attr.as_ref() {
-                (asked.kind, asked.protocol, asked.longest) = (ep.kind, ep.protocol, ep.max_msg_size);
+                (asked.kind, asked.protocol, asked.longest) = (ep.r#type, ep.protocol, ep.max_msg_size);
             }
             if let Some(domain) = hints.domain_attr.as_ref() {
                 (asked.av_type, asked.mr_mode) = (domain.av_type, domain.mr_mode);

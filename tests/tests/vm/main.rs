@@ -45,6 +45,7 @@ mod mailbox;
 mod many;
 mod messages;
 mod middleware;
+mod mpi;
 mod neighbours;
 mod network;
 mod notifications;

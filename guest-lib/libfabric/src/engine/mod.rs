@@ -325,6 +325,16 @@ impl<L: Link> Engine<L> {
         if message.delivery || !is_eager {
             header.id = self.number();
         }
+        if is_eager && self.send_at_once(peer, &header, &area) {
+            if message.delivery {
+                let source = Source::default();
+                let send = Pending::Send { source, operation, delivery: true, is_pulled: true };
+                self.pending.insert(header.id, (peer, send));
+            } else {
+                self.events.push(finished(operation, length, 0));
+            }
+            return Ok(());
+        }
         let source = match message.inject {
             true => Source::Bytes(area.to_vec()),
             false => Source::Area(area),

@@ -70,6 +70,15 @@ impl<L: Link> Engine<L> {
         }
     }
 
+    /// Sends a packet if nothing waits and there is room. Most packets go this way.
+    pub(super) fn send_at_once(&mut self, peer: usize, header: &Header, body: &Area) -> bool {
+        let to = &self.peers[peer];
+        let Some(out) = to.out.filter(|_| to.outbox.is_empty()) else { return false };
+        let Some((link, _)) = self.links[out].as_mut() else { return false };
+        // A link that fails does so again, from the queue.
+        link.send(&header.to_bytes(), Content::Area(body)).unwrap_or(false)
+    }
+
     /// Sends what waits, as far as there is room.
     pub(super) fn flush(&mut self, peer: usize) {
         let Some(out) = self.peers[peer].out else { return };
