@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::*;
 use crate::address::{ADDRESS, Address};
-use crate::fabric::{close, give};
 use crate::info;
+use crate::object::{close, give};
 
 /// An address vector.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::*;
-use crate::cq::{Watched, may_wait};
-use crate::fabric::{close, give};
+use crate::object::{close, give};
+use crate::watched::{Watched, may_wait};
 
 /// A counter of operations, and of failures.
 #[derive(Debug, Default)]

@@ -12,10 +12,11 @@ use crate::abi::*;
 use crate::address::Address;
 use crate::av::Av;
 use crate::cntr::Counter;
-use crate::cq::{Queue, lock};
+use crate::cq::Queue;
 use crate::domain::Domain;
 use crate::engine::{Engine, Event, Side};
 use crate::link::{Bell, ChannelLink, Files, number, options};
+use crate::watched::{Progress, lock};
 
 /// Time after which a peer that does not answer is given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,6 +50,8 @@ pub(crate) struct Inner {
 /// An endpoint.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
+    /// This endpoint, for its threads.
+    own: Weak<Self>,
     domain: Arc<Domain>,
     pub(crate) address: Address,
     inner: Mutex<Inner>,
@@ -68,7 +71,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Creates an endpoint of this name, or of one that nobody can guess.
-    pub(crate) fn new(domain: &Arc<Domain>, address: Option<Address>) -> Result<Self, i32> {
+    pub(crate) fn new(domain: &Arc<Domain>, address: Option<Address>) -> Result<Arc<Self>, i32> {
         let address = match address {
             Some(address) => address,
             None => Address::new(domain.host, &format!("fi.{}", secret()?)).ok_or(libc::EINVAL)?,
@@ -78,7 +81,9 @@ impl Endpoint {
             if matches!(&error, Error::System { .. }) { libc::EADDRINUSE } else { number(&error) }
         })?;
         let engine = Engine::new(address, domain.regions.clone());
-        Ok(Self {
+        let bell = Arc::new(Bell::new()?);
+        Ok(Arc::new_cyclic(|own| Self {
+            own: own.clone(),
             domain: domain.clone(),
             address,
             inner: Mutex::new(Inner { engine, version: 0, peers: Vec::new(), sources: Vec::new() }),
@@ -91,15 +96,15 @@ impl Endpoint {
             arrivals: Mutex::default(),
             has_arrivals: AtomicBool::new(false),
             listener: Mutex::new(Some(listener)),
-            bell: Arc::new(Bell::new()?),
-        })
+            bell,
+        }))
     }
 
     /// Begins to accept peers.
-    pub(crate) fn enable(self: &Arc<Self>) -> Result<(), i32> {
+    pub(crate) fn enable(&self) -> Result<(), i32> {
         self.av.get().ok_or(FI_ENOAV)?;
         let Some(listener) = lock(&self.listener).take() else { return Ok(()) };
-        let (endpoint, bell) = (Arc::downgrade(self), self.bell.clone());
+        let (endpoint, bell) = (self.own.clone(), self.bell.clone());
         let accept = move || {
             while bell.wait_for(&listener) {
                 let accepted = listener.try_accept();
@@ -117,13 +122,18 @@ impl Endpoint {
     }
 
     /// Ends the endpoint: sends what waits for room, for a while.
-    pub(crate) fn close(self: &Arc<Self>) {
+    pub(crate) fn close(&self) {
         let begun = Instant::now();
         while !self.inner().engine.is_idle() && begun.elapsed() < CLOSE_TIMEOUT {
             self.progress();
             thread::yield_now();
         }
         self.bell.ring();
+    }
+
+    /// This endpoint, for what shows its progress.
+    pub(crate) fn own(&self) -> Weak<dyn Progress> {
+        self.own.clone()
     }
 
     fn arrive(&self, arrival: Arrival) {
@@ -141,25 +151,8 @@ impl Endpoint {
         lock(&self.inner)
     }
 
-    /// Sends, receives and reports what there is.
-    pub(crate) fn progress(self: &Arc<Self>) {
-        let mut inner = self.inner();
-        if self.has_arrivals.swap(false, Ordering::AcqRel) {
-            for arrival in std::mem::take(&mut *lock(&self.arrivals)) {
-                match arrival {
-                    Arrival::Accepted(link) => inner.engine.accepted(*link),
-                    Arrival::Connected(peer, outcome) => {
-                        inner.engine.connected(peer, outcome.map(|link| *link));
-                    }
-                }
-            }
-        }
-        inner.engine.progress();
-        self.settle(&mut inner);
-    }
-
     /// Reports events and begins connections, after calls of the engine.
-    pub(crate) fn settle(self: &Arc<Self>, inner: &mut Inner) {
+    pub(crate) fn settle(&self, inner: &mut Inner) {
         for peer in std::mem::take(&mut inner.engine.wanted) {
             self.connect(peer, inner.engine.address(peer));
         }
@@ -189,8 +182,8 @@ impl Endpoint {
         }
     }
 
-    fn connect(self: &Arc<Self>, peer: usize, address: Address) {
-        let (endpoint, domain): (Weak<Self>, _) = (Arc::downgrade(self), self.domain.clone());
+    fn connect(&self, peer: usize, address: Address) {
+        let (endpoint, domain) = (self.own.clone(), self.domain.clone());
         let connect = move || {
             let name = address.name().unwrap_or_default();
             let open = |options| {
@@ -215,9 +208,26 @@ impl Endpoint {
             self.has_arrivals.store(true, Ordering::Release);
         }
     }
+}
 
-    /// Prepares a wait. Returns `true` if there may be something already.
-    pub(crate) fn arm(self: &Arc<Self>, files: &mut Files) -> Result<bool, i32> {
+impl Progress for Endpoint {
+    fn progress(&self) {
+        let mut inner = self.inner();
+        if self.has_arrivals.swap(false, Ordering::AcqRel) {
+            for arrival in std::mem::take(&mut *lock(&self.arrivals)) {
+                match arrival {
+                    Arrival::Accepted(link) => inner.engine.accepted(*link),
+                    Arrival::Connected(peer, outcome) => {
+                        inner.engine.connected(peer, outcome.map(|link| *link));
+                    }
+                }
+            }
+        }
+        inner.engine.progress();
+        self.settle(&mut inner);
+    }
+
+    fn arm(&self, files: &mut Files) -> Result<bool, i32> {
         let mut inner = self.inner();
         if self.has_arrivals.load(Ordering::Acquire) {
             return Ok(true);

@@ -9,14 +9,15 @@ use std::sync::atomic::Ordering;
 use crate::abi::*;
 use crate::av::{AvObject, copy_address};
 use crate::cntr::CntrObject;
-use crate::cq::{CqObject, lock};
+use crate::cq::CqObject;
 use crate::domain::DomainObject;
 use crate::endpoint::{Endpoint, Inner, Sink};
 use crate::engine::matching::{Posted, Wanted};
 use crate::engine::{Message, Operation};
-use crate::fabric::give;
 use crate::info;
 use crate::memory::Area;
+use crate::object::give;
+use crate::watched::{Progress, lock};
 
 #[repr(C)]
 pub(crate) struct EpObject {
@@ -98,7 +99,7 @@ pub(crate) unsafe extern "C" fn open(
     // Without this capability, calls pass anything as the address to receive from.
     let is_directed = info.caps & FI_DIRECTED_RECV != 0;
     let endpoint = match Endpoint::new(domain, info::source_of(info)) {
-        Ok(endpoint) => Arc::new(endpoint),
+        Ok(endpoint) => endpoint,
         Err(error) => return -error,
     };
     // SAFETY: as above.
@@ -145,7 +146,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
             FI_CLASS_CQ => {
                 let (queue, is_selective) =
                     (&(*other.cast::<CqObject>()).queue, flags & FI_SELECTIVE_COMPLETION != 0);
-                queue.watched().add(endpoint);
+                queue.watched().add(endpoint.own());
                 for (kind, sink) in [(FI_SEND, &endpoint.transmit), (FI_RECV, &endpoint.receive)] {
                     if flags & kind != 0 && sink.set(Sink { queue: queue.clone(), is_selective }).is_err() {
                         return -libc::EINVAL;
@@ -155,7 +156,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
             }
             FI_CLASS_CNTR => {
                 let counter = &(*other.cast::<CntrObject>()).counter;
-                counter.watched().add(endpoint);
+                counter.watched().add(endpoint.own());
                 lock(&endpoint.counters).push((counter.clone(), flags));
                 0
             }

@@ -1,18 +1,23 @@
-//! Fabrics, and event queues, which stay empty: nothing here happens asynchronously (fi_fabric(3),
-//! fi_eq(3)).
+//! Fabrics, domains, and event queues, which stay empty: nothing here happens asynchronously
+//! (fi_fabric(3), fi_domain(3), fi_eq(3)).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
+
+use hamlyn::channel::Card;
 
 use crate::abi::*;
-use crate::cntr::CntrObject;
-use crate::cq::CqObject;
-use crate::domain;
+use crate::cntr::{self, CntrObject};
+use crate::cq::{self, CqObject};
+use crate::domain::{Domain, DomainObject};
+use crate::object::{close, give};
+use crate::{av, ep, region};
 
 static FABRIC: Ops = ops(close::<FidFabric>, no_bind, no_control);
 static FABRIC_OPS: OpsFabric = OpsFabric {
     size: size_of::<OpsFabric>(),
-    domain: domain::open,
+    domain: open_domain,
     passive_ep: missing,
     eq_open,
     wait_open: missing,
@@ -28,20 +33,6 @@ static EQ_OPS: OpsEq = OpsEq {
     sread: eq_sread,
     strerror,
 };
-
-/// Gives an object to the program, which closes it.
-pub(crate) fn give<T, F>(object: T, to: *mut *mut F) -> c_int {
-    // SAFETY: the program passes the place for the object. Objects begin with what it sees of them.
-    unsafe { *to = Box::into_raw(Box::new(object)).cast() };
-    0
-}
-
-/// Closes an object that only has to be freed.
-pub(crate) unsafe extern "C" fn close<T>(fid: *mut Fid) -> c_int {
-    // SAFETY: the program closes what `give` has given to it, once.
-    drop(unsafe { Box::from_raw(fid.cast::<T>()) });
-    0
-}
 
 pub(crate) unsafe extern "C" fn fabric(
     _: *mut FabricAttr,
@@ -113,4 +104,35 @@ unsafe extern "C" fn strerror(
 ) -> *const c_char {
     // SAFETY: libc returns a string for every number.
     unsafe { libc::strerror(number) }
+}
+
+static DOMAIN: Ops = ops(close::<DomainObject>, no_bind, no_control);
+static DOMAIN_OPS: OpsDomain = OpsDomain {
+    size: size_of::<OpsDomain>(),
+    av_open: av::open,
+    cq_open: cq::open,
+    endpoint: ep::open,
+    scalable_ep: missing,
+    cntr_open: cntr::open,
+    poll_open: missing,
+    stx_ctx: missing,
+    srx_ctx: missing,
+    query_atomic: missing,
+    query_collective: missing,
+    endpoint2: missing,
+};
+
+unsafe extern "C" fn open_domain(
+    _: *mut FidFabric,
+    info: *mut Info,
+    to: *mut *mut FidDomain,
+    context: *mut c_void,
+) -> c_int {
+    let Ok(card) = Card::open_any() else { return -libc::ENODEV };
+    let Ok(Some(host)) = card.host() else { return -libc::ENETDOWN };
+    // SAFETY: the program passes what fi_getinfo has returned.
+    let mr_mode = unsafe { (*info).domain_attr.as_ref().map_or(0, |domain| domain.mr_mode) };
+    let fid = Fid { fclass: FI_CLASS_DOMAIN, context, ops: &DOMAIN };
+    let domain = Arc::new(Domain { card, host, mr_mode, regions: Arc::default() });
+    give(DomainObject { fid: FidDomain { fid, ops: &DOMAIN_OPS, mr: &region::OPS }, domain }, to)
 }

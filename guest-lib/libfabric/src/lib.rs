@@ -8,7 +8,7 @@
 //!
 //! Layers, each of which knows only those before it: `memory` and `address`; `engine`, which does
 //! all that is not libfabric's interface; `abi`, that interface's structures; `link`, a channel as
-//! the engine's link; and the interface's objects: `fabric`, `domain`, `av`, `cq`, `cntr`, `ep`.
+//! the engine's link; and the interface's objects, which `fabric` opens.
 
 // Functions that libfabric calls: fi_endpoint(3) and the like say what they require.
 #![allow(clippy::missing_safety_doc)]
@@ -26,9 +26,11 @@ mod fabric;
 mod info;
 mod link;
 mod memory;
+mod object;
 mod region;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 use std::ptr;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::abi::*;
 use crate::domain::DomainObject;
 use crate::engine::regions::{Region, Regions};
-use crate::fabric::give;
 use crate::memory::Area;
+use crate::object::give;
 
 #[repr(C)]
 struct MrObject {

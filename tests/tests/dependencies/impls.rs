@@ -23,6 +23,7 @@ const SPREAD: &[(&str, &str, &str, &str)] = &[
     ("device/switch", "mesh", "Mesh", "how a worm is split, a rule of its own"),
     ("device/switch", "mesh", "Worm", "how a worm is split, a rule of its own"),
     ("guest-driver/host", "", "System", "the driver's calls, a file for each of its own"),
+    ("guest-lib/libfabric", "engine", "Engine", "packets on their way out, and those that have arrived"),
     ("guest-lib", "channel", "Channel", CALLS),
     ("guest-lib", "core/card", "Card", CALLS),
     ("guest-lib", "dart/connection", "ConnectionBuilder", CALLS),

@@ -62,6 +62,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn-sys", &["hamlyn-abi"]),
     ("hamlyn", &["hamlyn-abi", "hamlyn-driver-host", "hamlyn-sys"]),
     ("hamlyn-c", &["hamlyn"]),
+    ("hamlyn-fi", &["hamlyn"]),
     ("hamlyn-tools", &["hamlyn", "hamlyn-abi"]),
     ("hamlyn-examples", &["hamlyn", "hamlyn-abi", "hamlyn-sys"]),
     ("hamlyn-conformance", &["hamlyn"]),

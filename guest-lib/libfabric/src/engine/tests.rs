@@ -330,6 +330,39 @@ fn operations_fail_when_their_peer_is_lost() {
     assert_eq!(brief(&pair.events(0)), [(9, 0, FI_ECANCELED)]);
 }
 
+/// A header, and what is false about it.
+type Forgery = (fn(&mut Header, u64), &'static str);
+
+#[test]
+fn peer_that_breaks_the_protocol_is_lost() {
+    let forgeries: [Forgery; 6] = [
+        (
+            |header, id| (header.kind, header.id, header.place) = (Kind::Piece, id, 8),
+            "a piece is not the next",
+        ),
+        (|header, _| (header.kind, header.length) = (Kind::Credit, 1), "credit for nothing"),
+        (|header, id| (header.kind, header.id) = (Kind::Ack, id), "a receive is confirmed"),
+        (|header, id| (header.kind, header.id) = (Kind::Pull, id), "a receive is pulled"),
+        (|header, id| (header.kind, header.id) = (Kind::Pull, id + 100), "an unknown message is pulled"),
+        (|header, _| header.kind = Kind::Hello, "a second greeting"),
+    ];
+    for (forge, what) in forgeries {
+        let mut pair = Pair::new(4);
+        let (sent, mut got) = (pattern(50_000), vec![0; 50_000]);
+        pair.receive(0, &mut got, 5, 7);
+        pair.send(1, &sent, tagged(5), 0).expect("room");
+        pair.ends[0].progress();
+        assert_eq!(pair.events(0), []);
+        let (mut header, id) = (Header::new(Kind::Eager), pair.ends[0].last);
+        forge(&mut header, id);
+        let mut packet = header.to_bytes().to_vec();
+        packet.extend_from_slice(&[0xee; 16]);
+        pair.back.borrow_mut().push_front(packet);
+        pair.ends[0].progress();
+        assert_eq!(brief(&pair.events(0)), [(7, 0, libc::EPROTO)], "{what}");
+    }
+}
+
 #[test]
 fn strangers_of_another_host_are_not_believed() {
     let mut pair = Pair::new(4);

@@ -1,0 +1,145 @@
+//! What completion queues and counters have in common: they show the progress of endpoints, and
+//! programs wait at them.
+
+use std::ffi::{c_int, c_void};
+use std::fmt::Debug;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::abi::{FI_GETWAIT, FI_GETWAITOBJ, FI_WAIT_FD, FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_YIELD};
+use crate::link::Files;
+
+/// What makes progress when a program looks.
+pub(crate) trait Progress: Debug + Send + Sync {
+    /// Sends, receives and reports what there is.
+    fn progress(&self);
+
+    /// Prepares a wait on these files. Returns `true` if there may be something already.
+    fn arm(&self, files: &mut Files) -> Result<bool, i32>;
+}
+
+/// How long a wait polls before it sleeps.
+const POLLING: Duration = Duration::from_micros(50);
+
+/// Endpoints whose progress a queue or counter shows, and the file on which to wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    endpoints: Mutex<Vec<Weak<dyn Progress>>>,
+    files: Mutex<Option<Files>>,
+    is_woken: AtomicBool,
+}
+
+impl Watched {
+    pub(crate) fn add(&self, endpoint: Weak<dyn Progress>) {
+        let mut endpoints = lock(&self.endpoints);
+        if !endpoints.iter().any(|known| known.ptr_eq(&endpoint)) {
+            endpoints.push(endpoint);
+        }
+    }
+
+    pub(crate) fn progress(&self) {
+        for endpoint in lock(&self.endpoints).iter().filter_map(Weak::upgrade) {
+            endpoint.progress();
+        }
+    }
+
+    /// Prepares a wait on the file. Returns `true` if there may be something already.
+    pub(crate) fn arm(&self) -> Result<bool, i32> {
+        let mut files = lock(&self.files);
+        let files = match &mut *files {
+            Some(files) => files,
+            none => none.insert(Files::new()?),
+        };
+        for endpoint in lock(&self.endpoints).iter().filter_map(Weak::upgrade) {
+            if endpoint.arm(files)? {
+                return Ok(true);
+            }
+        }
+        Ok(self.is_woken.load(Ordering::Acquire))
+    }
+
+    /// The file for `poll`.
+    fn file(&self) -> Result<c_int, i32> {
+        let mut files = lock(&self.files);
+        let files = match &mut *files {
+            Some(files) => files,
+            none => none.insert(Files::new()?),
+        };
+        Ok(files.as_raw_fd())
+    }
+
+    /// Ends a sleep, since an endpoint has something to do.
+    pub(crate) fn rouse(&self) {
+        if let Some(files) = &*lock(&self.files) {
+            files.wake();
+        }
+    }
+
+    /// Ends a wait.
+    pub(crate) fn wake(&self) {
+        self.is_woken.store(true, Ordering::Release);
+        if let Some(files) = &*lock(&self.files) {
+            files.wake();
+        }
+    }
+
+    /// Waits until `look` finds something. The limit is in milliseconds; negative: none.
+    pub(crate) fn wait<T>(&self, timeout: c_int, mut look: impl FnMut() -> Option<T>) -> Result<T, i32> {
+        let begun = Instant::now();
+        let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
+        loop {
+            self.progress();
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            let passed = begun.elapsed();
+            let left = limit.map(|limit| limit.saturating_sub(passed));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(libc::EAGAIN);
+            }
+            if passed < POLLING {
+                std::hint::spin_loop();
+                continue;
+            }
+            if self.is_woken.swap(false, Ordering::AcqRel) {
+                return Err(libc::EAGAIN);
+            }
+            if self.arm()? {
+                continue;
+            }
+            let millis = left.map_or(-1, |left| left.as_millis().clamp(1, c_int::MAX as u128) as c_int);
+            let mut file = libc::pollfd { fd: self.file()?, events: libc::POLLIN, revents: 0 };
+            // SAFETY: one structure is passed.
+            unsafe { libc::poll(&mut file, 1, millis) };
+            if let Some(files) = &*lock(&self.files) {
+                files.quiet();
+            }
+        }
+    }
+
+    /// `FI_GETWAIT` and `FI_GETWAITOBJ`.
+    pub(crate) unsafe fn control(&self, command: c_int, argument: *mut c_void) -> c_int {
+        let value = match command {
+            FI_GETWAIT => match self.file() {
+                Ok(file) => file,
+                Err(error) => return -error,
+            },
+            FI_GETWAITOBJ => FI_WAIT_FD,
+            _ => return -libc::ENOSYS,
+        };
+        // SAFETY: the program passes the place for an int.
+        unsafe { *argument.cast::<c_int>() = value };
+        0
+    }
+}
+
+/// Whether programs may wait on objects of this kind.
+pub(crate) fn may_wait(kind: c_int) -> bool {
+    [FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_YIELD].contains(&kind)
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
