@@ -30,7 +30,11 @@ const RATE: Quantity = Quantity { unit: "MB/s", is_rate: true, ..TIME };
 pub(super) const TCP_RR: &str = "TCP round trip, 64 bytes";
 pub(super) const TCP_STREAM: &str = "TCP stream";
 
-pub(super) const QUANTITIES: [Quantity; 9] = [
+/// Names of what two MPI processes measure, which have goals.
+pub(super) const MPI_LATENCY: &str = "MPI latency (HPCC), 8 bytes one way";
+pub(super) const MPI_BANDWIDTH: &str = "MPI bandwidth (HPCC), 2 MB";
+
+pub(super) const QUANTITIES: [Quantity; 11] = [
     Quantity {
         what: "ping, 56 bytes",
         command: "ping -q -c 300 -i 0.002 ADDRESS",
@@ -85,18 +89,49 @@ pub(super) const QUANTITIES: [Quantity; 9] = [
         parse: redis,
         ..RATE
     },
+    Quantity {
+        what: MPI_LATENCY,
+        command: "cd /root; rm -f hpccoutf.txt; mpirun --allow-run-as-root --host vm0,ADDRESS MPI hpcc && \
+            cp hpccoutf.txt /tmp/hpcc-ADDRESS && cat hpccoutf.txt",
+        parse: |said| value(said, "MaxPingPongLatency_usec"),
+        ..TIME
+    },
+    // Of the same run.
+    Quantity {
+        what: MPI_BANDWIDTH,
+        command: "cat /tmp/hpcc-ADDRESS",
+        parse: |said| Some(1e3 * value(said, "MinPingPongBandwidth_GBytes")?),
+        ..RATE
+    },
+];
+
+/// How MPI reaches the other machine: over the cards not by IP, but by the provider for libfabric.
+const MPI: [(&str, &str); 2] = [
+    ("10.7.0.2", "--mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include hamlyn"),
+    ("192.0.2.2", "--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include eth0"),
 ];
 
 /// What the other machine runs.
 pub(super) const SERVE: &str = "iperf3 -s -D
     redis-server --bind 0.0.0.0 --protected-mode no --save '' --daemonize yes
     (sockperf server -p 11111 & sockperf server --tcp -p 11112 &) >/tmp/sockperf 2>&1
+    mkdir -p /run/sshd; ssh-keygen -A; /usr/sbin/sshd
     sleep 1";
+
+/// The machine that asks makes a key for ssh, prints it, and has HPCC's input.
+pub(super) const PREPARE: &str = concat!(
+    "ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519 && cat /root/.ssh/id_ed25519.pub
+    printf 'Host *\\n StrictHostKeyChecking no\\n UserKnownHostsFile /dev/null\\n LogLevel ERROR\\n' > /root/.ssh/config
+    cat > /root/hpccinf.txt <<'END'\n",
+    include_str!("../../../tests/vm/mpi/hpccinf.txt"),
+    "\nEND"
+);
 
 impl Quantity {
     /// Measures once, from a machine to an address.
     pub(super) fn measure(&self, from: &Vm, address: &str) -> Result<f64> {
-        let command = self.command.replace("ADDRESS", address);
+        let mpi = MPI.iter().find(|(known, _)| *known == address).map_or("", |(_, options)| options);
+        let command = self.command.replace("ADDRESS", address).replace("MPI", mpi);
         let said = from.run_as(0, ["sh", "-c", &command])?.finish_text()?.join("\n");
         (self.parse)(&said).with_context(|| format!("cannot read the result of {command}: {said:?}"))
     }
@@ -118,6 +153,11 @@ fn iperf3(said: &str) -> Option<f64> {
     Some(said["end"]["sum_received"]["bits_per_second"].as_f64()? / 8e6)
 }
 
+/// Returns the number of a line `NAME=1.5`.
+fn value(said: &str, name: &str) -> Option<f64> {
+    said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
+
 /// Returns requests per second from the line `"GET","2450.98",...`.
 fn redis(said: &str) -> Option<f64> {
     after(said, "\"GET\",\"")?.split('"').next()?.parse().ok()
@@ -135,6 +175,8 @@ mod tests {
         assert_eq!(parse(1, "sockperf: Summary: Latency is 98.500 usec\nsockperf: Total"), Some(197.0));
         assert_eq!(parse(3, r#"{"end":{"sum_received":{"bits_per_second":8e8}}}"#), Some(100.0));
         assert_eq!(parse(7, "\"test\",\"rps\"\n\"GET\",\"2450.98\",\"0.382\""), Some(2450.98));
+        let hpcc = "sizeof=8\nMaxPingPongLatency_usec=14.6\nMinPingPongBandwidth_GBytes=1.5\n";
+        assert_eq!([9, 10].map(|index| parse(index, hpcc)), [Some(14.6), Some(1500.0)]);
         assert!((0..QUANTITIES.len()).all(|index| parse(index, "error").is_none()));
     }
 }
