@@ -70,7 +70,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint of this name, or of one that nobody can guess.
+    /// Creates an endpoint of this name, or of one that cannot be guessed.
     pub(crate) fn new(domain: &Arc<Domain>, address: Option<Address>) -> Result<Arc<Self>, i32> {
         let address = match address {
             Some(address) => address,

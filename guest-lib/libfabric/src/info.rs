@@ -21,8 +21,8 @@ const CAPS: u64 = TX | RX | LOCAL;
 /// Each kind of operation in both directions.
 const IMPLIED: [(u64, u64); 2] =
     [(FI_MSG | FI_TAGGED, FI_SEND | FI_RECV), (FI_RMA, FI_READ | FI_WRITE | REMOTE)];
-/// Kinds of memory registration that a program may ask for. Without them, keys are the program's own
-/// and addresses are offsets.
+/// Kinds of memory registration that a program may ask for. Without them, keys are the program's
+/// own and addresses are offsets.
 const MR_MODES: c_int = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
 const MOST: usize = 1 << 16;
 

@@ -2,9 +2,9 @@
 //! card, and over express memory. `docs/mpi.md` shows how.
 //!
 //! libfabric loads this library from a folder in `FI_PROVIDER_PATH` and calls [`fi_prov_ini`]. It
-//! offers reliable datagram endpoints (`FI_EP_RDM`) with messages, tagged messages and remote memory
-//! access. Between two endpoints there is one channel, or two if both ends opened one at the same
-//! time; each end sends on one of them, so messages keep their order.
+//! offers reliable datagram endpoints (`FI_EP_RDM`) with messages, tagged messages and remote
+//! memory access. Between two endpoints there is one channel, or two if both ends opened one at the
+//! same time; each end sends on one of them, so messages keep their order.
 //!
 //! Layers, each of which knows only those before it: `memory` and `address`; `engine`, which does
 //! all that is not libfabric's interface; `abi`, that interface's structures; `link`, a channel as

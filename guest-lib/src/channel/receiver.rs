@@ -121,8 +121,8 @@ impl Receiver {
         half!(&mut self.half, receiver => receiver.file())
     }
 
-    /// Returns whether there may be something, after [`Receiver::try_recv`] has found nothing. Cheap,
-    /// but a loss of the peer does not show.
+    /// Returns whether there may be something, after [`Receiver::try_recv`] has found nothing.
+    /// Cheap, but a loss of the peer does not show.
     #[doc(hidden)]
     #[inline]
     pub fn has_news(&self) -> bool {

@@ -1,6 +1,6 @@
-//! Packets that have arrived. A peer may be faulty or hostile: what it says about lengths, places and
-//! numbers is checked, and only its own operations can suffer. The error is the `errno` with which
-//! the peer is lost.
+//! Packets that have arrived. A peer may be faulty or hostile: what it says about lengths, places
+//! and numbers is checked, and only its own operations can suffer. The error is the `errno` with
+//! which the peer is lost.
 
 use super::matching::{Body, Envelope, Posted, Unexpected};
 use super::outgoing::{Outgoing, Source};

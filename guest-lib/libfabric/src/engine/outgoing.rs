@@ -146,7 +146,7 @@ fn put<L: Link>(
                 Content::Area(&cut)
             }
             Err(error) => {
-                // The region is no more: the reader hears of that instead.
+                // The region was closed: the reader hears of that instead.
                 header = Header { id: header.id, error, ..Header::new(Kind::Ack) };
                 *outgoing = Outgoing::packet(header, Source::default(), None);
                 Content::Bytes(&[])

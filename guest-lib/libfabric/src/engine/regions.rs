@@ -22,8 +22,8 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Registers a region under a key, or under one that nothing has. Returns the key; `None` if the
-    /// key is taken.
+    /// Registers a region under a key, or under one that nothing has. Returns the key; `None` if
+    /// the key is taken.
     pub(crate) fn insert(&mut self, key: Option<u64>, region: Region) -> Option<u64> {
         let key = match key {
             Some(key) if self.regions.contains_key(&key) => return None,
