@@ -6,14 +6,18 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hamlyn::channel::Card;
+
 use crate::abi::*;
 use crate::address::{ADDRESS, Address};
+use crate::domain::DomainObject;
 use crate::info;
 use crate::object::{close, give};
 
 /// An address vector.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Av {
+    card: Card,
     entries: Mutex<Entries>,
     /// Changes with every change of the entries.
     version: AtomicU64,
@@ -85,13 +89,17 @@ impl Av {
 }
 
 pub(crate) unsafe extern "C" fn open(
-    _: *mut FidDomain,
+    domain: *mut FidDomain,
     _: *mut AvAttr,
     to: *mut *mut FidAv,
     context: *mut c_void,
 ) -> c_int {
     let fid = Fid { fclass: FI_CLASS_AV, context, ops: &FID };
-    give(AvObject { fid: FidAv { fid, ops: &OPS }, av: Arc::default() }, to)
+    // SAFETY: the program passes a domain of this provider.
+    let domain = unsafe { &*domain.cast::<DomainObject>() };
+    let card = domain.domain.card.clone();
+    let av = Av { card, entries: Mutex::default(), version: AtomicU64::new(0) };
+    give(AvObject { fid: FidAv { fid, ops: &OPS }, av: Arc::new(av) }, to)
 }
 
 unsafe fn of<'a>(fid: *mut FidAv) -> &'a Av {
@@ -107,6 +115,9 @@ unsafe extern "C" fn insert(
     _: u64,
     _: *mut c_void,
 ) -> c_int {
+    if count == 0 {
+        return 0;
+    }
     // SAFETY: the program passes `count` addresses of this provider.
     let (av, addresses) =
         unsafe { (of(fid), std::slice::from_raw_parts(addresses.cast::<[u8; ADDRESS]>(), count)) };
@@ -132,8 +143,9 @@ unsafe extern "C" fn insertsvc(
 ) -> c_int {
     // SAFETY: the program passes an address vector, strings, and the place for a number.
     unsafe {
-        let Some(address) = info::resolve(node, service) else { return -libc::EINVAL };
-        let found = of(fid).add(address);
+        let av = of(fid);
+        let Some(address) = info::resolve(&av.card, node, service) else { return -libc::EINVAL };
+        let found = av.add(address);
         if !number.is_null() {
             *number = found;
         }
@@ -142,6 +154,9 @@ unsafe extern "C" fn insertsvc(
 }
 
 unsafe extern "C" fn remove(fid: *mut FidAv, numbers: *mut u64, count: usize, _: u64) -> c_int {
+    if count == 0 {
+        return 0;
+    }
     // SAFETY: the program passes `count` numbers.
     let (av, numbers) = unsafe { (of(fid), std::slice::from_raw_parts(numbers, count)) };
     if numbers.iter().filter(|number| !av.remove(**number)).count() == 0 { 0 } else { -libc::EINVAL }

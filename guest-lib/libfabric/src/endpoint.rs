@@ -22,7 +22,8 @@ use crate::watched::{Progress, lock};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that closing an endpoint takes at most, while packets wait for room.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// Time between two attempts to accept a peer after one that has failed.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A completion queue, and whether successes are reported only if an operation asks for that.
 #[derive(Debug)]
@@ -59,7 +60,8 @@ pub(crate) struct Endpoint {
     pub(crate) transmit: OnceLock<Sink>,
     pub(crate) receive: OnceLock<Sink>,
     /// Counters, with the kinds of operations that they count.
-    pub(crate) counters: Mutex<Vec<(Arc<Counter>, u64)>>,
+    counters: Mutex<Vec<(Arc<Counter>, u64)>>,
+    has_counters: AtomicBool,
     pub(crate) tx_flags: AtomicU64,
     pub(crate) rx_flags: AtomicU64,
     arrivals: Mutex<Vec<Arrival>>,
@@ -91,6 +93,7 @@ impl Endpoint {
             transmit: OnceLock::new(),
             receive: OnceLock::new(),
             counters: Mutex::default(),
+            has_counters: AtomicBool::new(false),
             tx_flags: AtomicU64::new(0),
             rx_flags: AtomicU64::new(0),
             arrivals: Mutex::default(),
@@ -113,7 +116,7 @@ impl Endpoint {
                     Ok(channel) => endpoint.arrive(Arrival::Accepted(Box::new(ChannelLink::new(channel)))),
                     Err(error) if error.is_would_block() => {}
                     // Without memory for another ring, say. The peer was told.
-                    Err(_) => thread::sleep(FIRST_PAUSE),
+                    Err(_) => thread::sleep(PAUSE),
                 }
             }
         };
@@ -129,11 +132,18 @@ impl Endpoint {
             thread::yield_now();
         }
         self.bell.ring();
+        for sink in [&self.transmit, &self.receive].into_iter().filter_map(OnceLock::get) {
+            sink.queue.watched().remove(self);
+        }
+        for (counter, _) in &*lock(&self.counters) {
+            counter.watched().remove(self);
+        }
     }
 
-    /// This endpoint, for what shows its progress.
-    pub(crate) fn own(&self) -> Weak<dyn Progress> {
-        self.own.clone()
+    /// Counts operations of these kinds.
+    pub(crate) fn count_by(&self, counter: &Arc<Counter>, kinds: u64) {
+        lock(&self.counters).push((counter.clone(), kinds));
+        self.has_counters.store(true, Ordering::Release);
     }
 
     fn arrive(&self, arrival: Arrival) {
@@ -167,9 +177,11 @@ impl Endpoint {
     }
 
     fn report(&self, inner: &mut Inner, event: Event) {
-        for (counter, kinds) in &*lock(&self.counters) {
-            if event.flags & kinds != 0 {
-                counter.count(event.error != 0);
+        if self.has_counters.load(Ordering::Acquire) {
+            for (counter, kinds) in &*lock(&self.counters) {
+                if event.flags & kinds != 0 {
+                    counter.count(event.error != 0);
+                }
             }
         }
         let sink = match event.side {
@@ -213,7 +225,8 @@ impl Endpoint {
 impl Progress for Endpoint {
     fn progress(&self) {
         let mut inner = self.inner();
-        if self.has_arrivals.swap(false, Ordering::AcqRel) {
+        if self.has_arrivals.load(Ordering::Acquire) {
+            self.has_arrivals.store(false, Ordering::Release);
             for arrival in std::mem::take(&mut *lock(&self.arrivals)) {
                 match arrival {
                     Arrival::Accepted(link) => inner.engine.accepted(*link),

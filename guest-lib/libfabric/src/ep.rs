@@ -17,7 +17,7 @@ use crate::engine::{Message, Operation};
 use crate::info;
 use crate::memory::Area;
 use crate::object::give;
-use crate::watched::{Progress, lock};
+use crate::watched::Progress;
 
 #[repr(C)]
 pub(crate) struct EpObject {
@@ -146,7 +146,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
             FI_CLASS_CQ => {
                 let (queue, is_selective) =
                     (&(*other.cast::<CqObject>()).queue, flags & FI_SELECTIVE_COMPLETION != 0);
-                queue.watched().add(endpoint.own());
+                queue.watched().add(endpoint.clone());
                 for (kind, sink) in [(FI_SEND, &endpoint.transmit), (FI_RECV, &endpoint.receive)] {
                     if flags & kind != 0 && sink.set(Sink { queue: queue.clone(), is_selective }).is_err() {
                         return -libc::EINVAL;
@@ -156,8 +156,8 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
             }
             FI_CLASS_CNTR => {
                 let counter = &(*other.cast::<CntrObject>()).counter;
-                counter.watched().add(endpoint.own());
-                lock(&endpoint.counters).push((counter.clone(), flags));
+                counter.watched().add(endpoint.clone());
+                endpoint.count_by(counter, flags);
                 0
             }
             FI_CLASS_EQ => 0,

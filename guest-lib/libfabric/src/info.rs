@@ -7,7 +7,8 @@ use hamlyn::channel::Card;
 
 use crate::abi::*;
 use crate::address::{ADDRESS, Address};
-use crate::engine::{DEPTH, LONGEST_INJECT};
+use crate::engine::{DEPTH, LONGEST, LONGEST_INJECT};
+use crate::node::host_of;
 
 /// Version of libfabric's interface, 2.1: the upper half is the major number.
 pub(crate) const API: u32 = 2 << 16 | 1;
@@ -57,11 +58,11 @@ unsafe fn given<'a>(text: *const c_char) -> Option<&'a str> {
     unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
-/// The address that a node (a host's number) and a service (an endpoint's name) mean.
-pub(crate) unsafe fn resolve(node: *const c_char, service: *const c_char) -> Option<Address> {
+/// The address that a node and a service mean: a host, and an endpoint's name.
+pub(crate) unsafe fn resolve(card: &Card, node: *const c_char, service: *const c_char) -> Option<Address> {
     // SAFETY: libfabric passes strings, or null.
     let (node, service) = unsafe { (given(node), given(service)) };
-    Address::new(node?.parse().ok()?, &name_of(service?))
+    Address::new(host_of(node?, card)?, &name_of(service?))
 }
 
 /// The name of the listener for a service.
@@ -94,7 +95,7 @@ pub(crate) unsafe extern "C" fn getinfo(
     // With FI_SOURCE, node and service are this end's; only the service matters then.
     let is_source = flags & FI_SOURCE != 0;
     // SAFETY: libfabric passes strings, or null.
-    let (service_name, resolved) = unsafe { (given(service), resolve(node, service)) };
+    let (service_name, resolved) = unsafe { (given(service), resolve(&card, node, service)) };
     let own_host = || card.host().ok().flatten();
     let (source, destination) = match (is_source, service_name) {
         (true, Some(service)) => (own_host().and_then(|host| Address::new(host, &name_of(service))), None),
@@ -143,7 +144,7 @@ pub(crate) unsafe extern "C" fn getinfo(
             r#type: FI_EP_RDM,
             protocol: FI_PROTO_HAMLYN,
             protocol_version: 1,
-            max_msg_size: usize::MAX >> 1,
+            max_msg_size: LONGEST,
             msg_prefix_size: 0,
             max_order_raw_size: 0,
             max_order_war_size: 0,
@@ -282,7 +283,7 @@ impl Asked {
             && [0, FI_ADDR_HAMLYN].contains(&self.address_format)
             && self.order & !FI_ORDER_SAS == 0
             && self.inject <= LONGEST_INJECT
-            && self.longest <= usize::MAX >> 1
+            && self.longest <= LONGEST
             && self.progress != FI_PROGRESS_AUTO
             && [0, FI_AV_MAP, FI_AV_TABLE].contains(&self.av_type)
             && self.data_size <= size_of::<u64>()

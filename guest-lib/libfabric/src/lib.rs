@@ -26,6 +26,7 @@ mod fabric;
 mod info;
 mod link;
 mod memory;
+mod node;
 mod object;
 mod region;
 #[cfg(test)]

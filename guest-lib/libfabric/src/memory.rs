@@ -39,7 +39,7 @@ impl Area {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.length).sum()
+        self.parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.length))
     }
 
     /// Address of the first byte.

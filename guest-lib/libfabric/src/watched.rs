@@ -4,8 +4,9 @@
 use std::ffi::{c_int, c_void};
 use std::fmt::Debug;
 use std::os::fd::AsRawFd;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::abi::{FI_GETWAIT, FI_GETWAITOBJ, FI_WAIT_FD, FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_YIELD};
@@ -26,21 +27,26 @@ const POLLING: Duration = Duration::from_micros(50);
 /// Endpoints whose progress a queue or counter shows, and the file on which to wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    endpoints: Mutex<Vec<Weak<dyn Progress>>>,
+    endpoints: Mutex<Vec<Arc<dyn Progress>>>,
     files: Mutex<Option<Files>>,
     is_woken: AtomicBool,
 }
 
 impl Watched {
-    pub(crate) fn add(&self, endpoint: Weak<dyn Progress>) {
+    pub(crate) fn add(&self, endpoint: Arc<dyn Progress>) {
         let mut endpoints = lock(&self.endpoints);
-        if !endpoints.iter().any(|known| known.ptr_eq(&endpoint)) {
+        if !endpoints.iter().any(|known| Arc::ptr_eq(known, &endpoint)) {
             endpoints.push(endpoint);
         }
     }
 
+    /// Forgets an endpoint that is closed.
+    pub(crate) fn remove(&self, endpoint: &dyn Progress) {
+        lock(&self.endpoints).retain(|known| !ptr::addr_eq(Arc::as_ptr(known), endpoint));
+    }
+
     pub(crate) fn progress(&self) {
-        for endpoint in lock(&self.endpoints).iter().filter_map(Weak::upgrade) {
+        for endpoint in &*lock(&self.endpoints) {
             endpoint.progress();
         }
     }
@@ -52,7 +58,7 @@ impl Watched {
             Some(files) => files,
             none => none.insert(Files::new()?),
         };
-        for endpoint in lock(&self.endpoints).iter().filter_map(Weak::upgrade) {
+        for endpoint in &*lock(&self.endpoints) {
             if endpoint.arm(files)? {
                 return Ok(true);
             }

@@ -41,6 +41,8 @@ pub(crate) const DEPTH: usize = 1024;
 const MOST_PENDING: usize = 64 << 10;
 /// Number of unexpected messages that a peer may have here.
 const MOST_HELD: usize = 1 << 20;
+/// Longest message, read and write.
+pub(crate) const LONGEST: usize = usize::MAX >> 1;
 /// Number of packets taken from a link before it is another one's turn.
 const TURN: usize = 64;
 
@@ -255,9 +257,16 @@ impl<L: Link> Engine<L> {
     /// Takes the outcome of a connection that [`Engine::wanted`] asked for.
     pub(crate) fn connected(&mut self, peer: usize, outcome: Result<L, i32>) {
         self.peers[peer].is_connecting = false;
-        match outcome {
-            Err(error) => self.lose(peer, error),
-            Ok(link) => {
+        let opened =
+            self.links.iter().position(|link| link.as_ref().is_some_and(|(_, of)| *of == Some(peer)));
+        match (outcome, opened) {
+            (Err(error), None) => self.lose(peer, error),
+            // The peer has opened a link meanwhile.
+            (Err(_), Some(link)) => {
+                self.peers[peer].out = Some(link);
+                self.flush(peer);
+            }
+            (Ok(link), _) => {
                 let at = self.add(link, Some(peer));
                 let bytes = Source::Bytes(self.own.0.to_vec());
                 let hello = Outgoing::packet(Header::new(Kind::Hello), bytes, None);
@@ -304,8 +313,8 @@ impl<L: Link> Engine<L> {
         message: Message,
         operation: Operation,
     ) -> Result<(), i32> {
-        self.has_room(peer)?;
         let length = area.len();
+        self.has_room(peer, length)?;
         if message.inject && length > LONGEST_INJECT {
             return Err(libc::EMSGSIZE);
         }
@@ -439,7 +448,7 @@ impl<L: Link> Engine<L> {
         message: Message,
         operation: Operation,
     ) -> Result<(), i32> {
-        self.has_room(peer)?;
+        self.has_room(peer, area.len())?;
         if message.inject && area.len() > LONGEST_INJECT {
             return Err(libc::EMSGSIZE);
         }
@@ -461,7 +470,7 @@ impl<L: Link> Engine<L> {
         (key, place): (u64, u64),
         operation: Operation,
     ) -> Result<(), i32> {
-        self.has_room(peer)?;
+        self.has_room(peer, area.len())?;
         let mut header = Header::new(Kind::Read);
         let length = area.len();
         header.id = self.number();
@@ -552,7 +561,10 @@ impl<L: Link> Engine<L> {
         self.last
     }
 
-    fn has_room(&mut self, peer: usize) -> Result<(), i32> {
+    fn has_room(&self, peer: usize, length: usize) -> Result<(), i32> {
+        if length > LONGEST {
+            return Err(libc::EMSGSIZE);
+        }
         if self.peers[peer].outbox.len() < DEPTH && self.pending.len() < MOST_PENDING {
             return Ok(());
         }

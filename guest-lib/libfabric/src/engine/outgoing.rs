@@ -129,7 +129,8 @@ fn put<L: Link>(
     let (mut header, rest) = (outgoing.header, outgoing.length - outgoing.sent);
     let length = if outgoing.is_pieces { rest.min(link.longest() - HEADER) } else { rest };
     if outgoing.is_pieces {
-        header.place += outgoing.sent as u64;
+        // A place past the last address is refused by the peer.
+        header.place = header.place.saturating_add(outgoing.sent as u64);
         header.flags |= if length == rest { flag::LAST } else { 0 };
     }
     let cut;

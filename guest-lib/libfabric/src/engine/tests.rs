@@ -1,6 +1,6 @@
 //! Whole engines over links in memory.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -23,6 +23,14 @@ struct MemoryLink {
     from: Wire,
     room: usize,
     host: u32,
+    /// Whether the link is lost.
+    is_cut: Rc<Cell<bool>>,
+}
+
+impl MemoryLink {
+    fn new(to: &Wire, from: &Wire, room: usize, host: u32) -> Self {
+        Self { to: to.clone(), from: from.clone(), room, host, is_cut: Rc::default() }
+    }
 }
 
 impl Link for MemoryLink {
@@ -35,6 +43,9 @@ impl Link for MemoryLink {
     }
 
     fn send(&mut self, header: &[u8; HEADER], body: Content<'_>) -> Result<bool, i32> {
+        if self.is_cut.get() {
+            return Err(libc::ECONNRESET);
+        }
         let mut wire = self.to.borrow_mut();
         if wire.len() >= self.room {
             return Ok(false);
@@ -47,6 +58,9 @@ impl Link for MemoryLink {
     }
 
     fn receive(&mut self, take: &mut dyn FnMut(&dyn Packet)) -> Result<bool, i32> {
+        if self.is_cut.get() {
+            return Err(libc::ECONNRESET);
+        }
         let Some(packet) = self.from.borrow_mut().pop_front() else { return Ok(false) };
         take(&packet);
         Ok(true)
@@ -70,6 +84,7 @@ struct Pair {
     regions: [Arc<Mutex<Regions>>; 2],
     /// From the second to the first.
     back: Wire,
+    is_cut: Rc<Cell<bool>>,
 }
 
 impl Pair {
@@ -81,16 +96,16 @@ impl Pair {
         for end in [0, 1] {
             assert_eq!(ends[end].peer(addresses[1 - end]), 0);
         }
-        let link = |end: usize| MemoryLink {
-            to: wires[end].clone(),
-            from: wires[1 - end].clone(),
-            room,
-            host: 1 - end as u32,
+        let is_cut = Rc::new(Cell::new(false));
+        let link = |end: usize| {
+            let mut link = MemoryLink::new(&wires[end], &wires[1 - end], room, 1 - end as u32);
+            link.is_cut = is_cut.clone();
+            link
         };
         ends[0].connected(0, Ok(link(0)));
         ends[1].accepted(link(1));
         let back = wires[1].clone();
-        let mut pair = Self { ends, regions, back };
+        let mut pair = Self { ends, regions, back, is_cut };
         pair.run();
         pair
     }
@@ -330,6 +345,30 @@ fn operations_fail_when_their_peer_is_lost() {
     assert_eq!(brief(&pair.events(0)), [(9, 0, FI_ECANCELED)]);
 }
 
+#[test]
+fn peers_own_link_serves_if_no_other_can_be_opened() {
+    let mut pair = Pair::new(4);
+    let address = Address::new(9, "fi.third").expect("a valid name");
+    let third = pair.ends[0].peer(address);
+    let operation = Operation { context: 4, flags: FI_SEND, report: true };
+    pair.ends[0].send(third, Area::default(), tagged(5), operation).expect("room");
+    assert_eq!(std::mem::take(&mut pair.ends[0].wanted), [third]);
+    let wires = [Wire::default(), Wire::default()];
+    let mut hello = Header::new(Kind::Hello).to_bytes().to_vec();
+    hello.extend_from_slice(&address.0);
+    wires[1].borrow_mut().push_back(hello);
+    pair.ends[0].accepted(MemoryLink::new(&wires[0], &wires[1], 4, 9));
+    pair.ends[0].progress();
+    assert_eq!(wires[0].borrow().len(), 0, "this end's own link comes first");
+    pair.ends[0].connected(third, Err(libc::ENOSPC));
+    assert_eq!((wires[0].borrow().len(), brief(&pair.events(0))), (1, vec![(4, 0, 0)]));
+    // Without any link, the operation fails.
+    let fourth = pair.ends[0].peer(Address::new(9, "fi.fourth").expect("a valid name"));
+    pair.ends[0].send(fourth, Area::default(), tagged(5), operation).expect("room");
+    pair.ends[0].connected(fourth, Err(libc::ECONNREFUSED));
+    assert_eq!(brief(&pair.events(0)), [(4, 0, libc::ECONNREFUSED)]);
+}
+
 /// A header, and what is false about it.
 type Forgery = (fn(&mut Header, u64), &'static str);
 
@@ -370,7 +409,7 @@ fn strangers_of_another_host_are_not_believed() {
     let mut hello = Header::new(Kind::Hello).to_bytes().to_vec();
     hello.extend_from_slice(&Address::new(0, "fi.end").expect("a valid name").0);
     wires[1].borrow_mut().push_back(hello);
-    let link = MemoryLink { to: wires[0].clone(), from: wires[1].clone(), room: 4, host: 2 };
+    let link = MemoryLink::new(&wires[0], &wires[1], 4, 2);
     pair.ends[1].accepted(link);
     pair.ends[1].progress();
     assert_eq!(pair.ends[1].links.iter().flatten().count(), 1, "the stranger is gone");
@@ -414,6 +453,60 @@ proptest! {
                 prop_assert_eq!(&buffers[*context][..bytes.len()], &bytes[..]);
             }
         }
+    }
+
+    #[test]
+    fn each_operation_ends_once_if_the_link_is_cut(
+        room in 1_usize..5,
+        steps in prop::collection::vec((0_usize..2, 0_usize..60_000, 0_usize..4, 1_usize..4), 1..30),
+    ) {
+        let mut pair = Pair::new(room);
+        let (mut memory, mut buffers) = (vec![0; 60_000], Vec::new());
+        let (mut begun, mut posted) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for end in [0, 1] {
+            let region = Region { area: area(&memory), base: 0, readable: true, writable: true };
+            pair.regions[end].lock().expect("a lock").insert(Some(1), region);
+        }
+        for (context, (end, length, kind, turns)) in steps.into_iter().enumerate() {
+            buffers.push(vec![context as u8; length]);
+            let buffer = buffers.last_mut().expect("a buffer");
+            let operation = Operation { context, flags: 0, report: true };
+            match kind {
+                0 => pair.receive(end, buffer, 3, context),
+                1 => pair.send(end, buffer, Message { delivery: length % 2 == 0, ..tagged(3) }, context).expect("room"),
+                2 => pair.ends[end].write(0, area(buffer), (1, 0), Message::default(), operation).expect("room"),
+                _ => pair.ends[end].read(0, area(buffer), (1, 0), operation).expect("room"),
+            }
+            if kind == 0 { posted[end].push(context) } else { begun[end].push(context) }
+            for turn in 0..turns {
+                pair.ends[(end + turn) % 2].progress();
+            }
+        }
+        pair.is_cut.set(true);
+        pair.run();
+        for end in [0, 1] {
+            let events = pair.events(end);
+            let of = |side| {
+                let of_side = events.iter().filter(move |event| event.side == side && event.report);
+                of_side.map(|event| event.context)
+            };
+            let mut ended: Vec<usize> = of(Side::Transmit).collect();
+            ended.sort_unstable();
+            prop_assert_eq!(&ended, &begun[end]);
+            let mut received: Vec<usize> = of(Side::Receive).collect();
+            for context in &posted[end] {
+                // What did not end is still there, once.
+                if !received.contains(context) {
+                    prop_assert!(pair.ends[end].cancel(*context));
+                    received.push(*context);
+                }
+                prop_assert!(!pair.ends[end].cancel(*context));
+            }
+            received.sort_unstable();
+            prop_assert_eq!(&received, &posted[end]);
+            prop_assert_eq!((pair.ends[end].pending.len(), pair.ends[end].peers[0].eager), (0, 0));
+        }
+        memory.fill(0);
     }
 
     #[test]

@@ -115,6 +115,30 @@ def split():
     half.Free()
 
 
+def step(bodies, mine):
+    """Positions and speeds of some bodies after a step, from the positions of all."""
+    moved = []
+    for index in mine:
+        x, y, vx, vy = bodies[index]
+        for other_x, other_y, _, _ in bodies:
+            dx, dy = other_x - x, other_y - y
+            pull = 1e-4 / (dx * dx + dy * dy + 1e-3)
+            vx, vy = vx + dx * pull, vy + dy * pull
+        moved.append((x + vx, y + vy, vx, vy))
+    return moved
+
+
+def bodies_in_parallel():
+    """An N-body program: each rank has its bodies, and all hear of all after each step."""
+    bodies = [(index % 5 / 5, index % 7 / 7, 0.0, 0.0) for index in range(24)]
+    alone = bodies
+    mine = range(rank * len(bodies) // size, (rank + 1) * len(bodies) // size)
+    for _ in range(5):
+        alone = step(alone, range(len(alone)))
+        bodies = [body for part in world.allgather(step(bodies, mine)) for body in part]
+    same(bodies, alone, "bodies")
+
+
 for count in COUNTS:
     ring(count)
     matched(count)
@@ -122,5 +146,6 @@ for count in COUNTS:
 many()
 if size > 1:
     split()
+bodies_in_parallel()
 world.Barrier()
 print(f"checked by rank {rank} of {size}", flush=True)
