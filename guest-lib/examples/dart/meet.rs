@@ -28,6 +28,8 @@ pub(crate) const OWN: u8 = 16;
 const AGAIN: Duration = Duration::from_millis(50);
 /// Interval between two polls of register 0.
 const LOOK: Duration = Duration::from_millis(2);
+/// The card's counters have come to rest if they do not change in this time.
+const SETTLED: Duration = Duration::from_millis(20);
 /// The card's counters that are reported.
 const TOLD: [&str; 6] = ["executed", "primitives", "records", "queue_waits", "misses", "interrupts"];
 
@@ -117,12 +119,32 @@ impl Home {
 
     /// Lets the others begin.
     pub(crate) fn begin(&mut self) -> Outcome {
-        self.before = self.card.statistics()?;
+        self.before = self.settled()?;
         let others = (self.others.len() as u64) << 32;
         for (own, other) in self.others.iter().enumerate() {
             other.send_timeout(&Operation::registers(others | own as u64).tell(), 0..0, self.patience)?;
         }
         Ok(())
+    }
+
+    /// Waits until the card counts nothing more of what came before: the interrupt for the last
+    /// record may come after it was taken. Returns the counters.
+    fn settled(&self) -> Outcome<Vec<(&'static str, u64)>> {
+        let (mut counted, begun) = (self.card.statistics()?, Instant::now());
+        loop {
+            std::thread::sleep(SETTLED);
+            let now = self.card.statistics()?;
+            let told = |all: &[(&str, u64)]| -> Vec<u64> {
+                all.iter().filter(|(name, _)| TOLD.contains(name)).map(|(_, value)| *value).collect()
+            };
+            if told(&now) == told(&counted) {
+                return Ok(now);
+            }
+            if begun.elapsed() > self.patience {
+                return Err("the card's counters do not come to rest".into());
+            }
+            counted = now;
+        }
     }
 
     /// Waits until all others are done once more. Returns what the card has counted since they
