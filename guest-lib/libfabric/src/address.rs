@@ -23,6 +23,13 @@ impl Address {
         Some(Self(bytes))
     }
 
+    /// An endpoint of the host that has no name yet.
+    pub(crate) fn unnamed(host: u32) -> Self {
+        let mut bytes = [0; ADDRESS];
+        bytes[..4].copy_from_slice(&host.to_le_bytes());
+        Self(bytes)
+    }
+
     pub(crate) fn host(&self) -> u32 {
         self.0.first_chunk().map_or(0, |host| u32::from_le_bytes(*host))
     }
@@ -49,7 +56,8 @@ mod tests {
         let address = Address::new(3, "fi.7471").expect("a valid name");
         assert_eq!((address.host(), address.name()), (3, Some("fi.7471")));
         assert_eq!(address.to_string(), "fi_hamlyn://3/fi.7471");
-        assert_eq!(Address([0; ADDRESS]).name(), None);
+        let unnamed = Address::unnamed(3);
+        assert_eq!((unnamed.host(), unnamed.name()), (3, None));
         assert!(Address::new(0, &"x".repeat(LONGEST_NAME)).is_some());
         for name in ["", "a\0b", &"x".repeat(LONGEST_NAME + 1)] {
             assert_eq!(Address::new(0, name), None);

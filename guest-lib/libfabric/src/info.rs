@@ -14,14 +14,19 @@ use crate::node::host_of;
 pub(crate) const API: u32 = 2 << 16 | 1;
 
 const RECEIVE: u64 = FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
-const REMOTE: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
+const REMOTE: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT;
 const LOCAL: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 const TX: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_READ | FI_WRITE;
 const RX: u64 = FI_MSG | FI_TAGGED | FI_RMA | RECEIVE | REMOTE;
 const CAPS: u64 = TX | RX | LOCAL;
 /// Each kind of operation in both directions.
-const IMPLIED: [(u64, u64); 2] =
-    [(FI_MSG | FI_TAGGED, FI_SEND | FI_RECV), (FI_RMA, FI_READ | FI_WRITE | REMOTE)];
+const IMPLIED: [(u64, u64); 2] = [
+    (FI_MSG | FI_TAGGED, FI_SEND | FI_RECV),
+    (FI_RMA, FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE),
+];
+/// What arrives in order: messages, and messages, writes and reads after writes.
+const ORDER: u64 =
+    FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW;
 /// Kinds of memory registration that a program may ask for. Without them, keys are the program's
 /// own and addresses are offsets.
 const MR_MODES: c_int = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
@@ -106,7 +111,9 @@ pub(crate) unsafe extern "C" fn getinfo(
     };
     // Before 1.5 there were two modes, numbered 1 and 2.
     let mr_mode = if version < (1 << 16 | 5) { 2 } else { asked.mr_mode & MR_MODES };
-    let (src_addr, src_addrlen) = bytes(source.or(asked.source));
+    // The name of an endpoint is chosen when it is opened.
+    let source = source.or(asked.source).or_else(|| own_host().map(Address::unnamed));
+    let (src_addr, src_addrlen) = bytes(source);
     let (dest_addr, dest_addrlen) = bytes(destination.or(asked.destination));
     let info = allocate(Info {
         next: ptr::null_mut(),
@@ -122,7 +129,7 @@ pub(crate) unsafe extern "C" fn getinfo(
             caps: caps & TX,
             mode: 0,
             op_flags: asked.tx_flags,
-            msg_order: FI_ORDER_SAS,
+            msg_order: ORDER,
             comp_order: 0,
             inject_size: LONGEST_INJECT,
             size: DEPTH,
@@ -134,7 +141,7 @@ pub(crate) unsafe extern "C" fn getinfo(
             caps: caps & RX,
             mode: 0,
             op_flags: asked.rx_flags,
-            msg_order: FI_ORDER_SAS,
+            msg_order: ORDER,
             comp_order: 0,
             total_buffered_recv: 0,
             size: MOST,
@@ -146,9 +153,9 @@ pub(crate) unsafe extern "C" fn getinfo(
             protocol_version: 1,
             max_msg_size: LONGEST,
             msg_prefix_size: 0,
-            max_order_raw_size: 0,
+            max_order_raw_size: LONGEST,
             max_order_war_size: 0,
-            max_order_waw_size: 0,
+            max_order_waw_size: LONGEST,
             mem_tag_format: u64::MAX,
             tx_ctx_cnt: 1,
             rx_ctx_cnt: 1,
@@ -233,6 +240,7 @@ struct Asked {
     mr_mode: c_int,
     progress: c_int,
     data_size: usize,
+    domain_caps: u64,
     domain: Option<String>,
     fabric: Option<String>,
     source: Option<Address>,
@@ -267,6 +275,7 @@ impl Asked {
             if let Some(domain) = hints.domain_attr.as_ref() {
                 (asked.av_type, asked.mr_mode) = (domain.av_type, domain.mr_mode);
                 (asked.progress, asked.data_size) = (domain.data_progress, domain.cq_data_size);
+                asked.domain_caps = domain.caps;
                 asked.domain = given(domain.name).map(str::to_owned);
             }
             if let Some(fabric) = hints.fabric_attr.as_ref() {
@@ -278,10 +287,11 @@ impl Asked {
 
     fn fits(&self, model: &str) -> bool {
         self.caps & !CAPS == 0
+            && self.domain_caps & !LOCAL == 0
             && [0, FI_EP_RDM].contains(&self.kind)
             && [0, FI_PROTO_HAMLYN].contains(&self.protocol)
             && [0, FI_ADDR_HAMLYN].contains(&self.address_format)
-            && self.order & !FI_ORDER_SAS == 0
+            && self.order & !ORDER == 0
             && self.inject <= LONGEST_INJECT
             && self.longest <= LONGEST
             && self.progress != FI_PROGRESS_AUTO
@@ -294,7 +304,7 @@ impl Asked {
 
 /// The address that an endpoint is to have, if the program chose one.
 pub(crate) fn source_of(info: &Info) -> Option<Address> {
-    address_of(info.src_addr, info.src_addrlen)
+    address_of(info.src_addr, info.src_addrlen).filter(|address| address.name().is_some())
 }
 
 fn address_of(address: *const c_void, length: usize) -> Option<Address> {

@@ -9,7 +9,7 @@ use super::{
     CREDIT_STEP, EAGER_CREDIT, Engine, Event, FI_ETRUNC, FI_MSG, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA,
     FI_RMA, FI_TAGGED, Filling, Link, MOST_HELD, Packet, Pending, Side, failed, finished,
 };
-use crate::abi::FI_REMOTE_WRITE;
+use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::address::{ADDRESS, Address};
 use crate::memory::Area;
 
@@ -321,11 +321,15 @@ impl<L: Link> Engine<L> {
             return Ok(());
         }
         self.confirm(peer, header.id, 0);
-        let (has_data, data) = (header.has(flag::DATA), header.data);
-        let flags = FI_REMOTE_WRITE | FI_RMA | if has_data { FI_REMOTE_CQ_DATA } else { 0 };
-        let event = failed(Side::Receive, 0);
-        self.events.push(Event { flags, data, peer: Some(peer), report: has_data, ..event });
+        self.was_accessed(peer, FI_REMOTE_WRITE, header.has(flag::DATA).then_some(header.data));
         Ok(())
+    }
+
+    /// A peer has written to or read a region: counters count it, and data is reported.
+    pub(super) fn was_accessed(&mut self, peer: usize, how: u64, data: Option<u64>) {
+        let flags = how | FI_RMA | if data.is_some() { FI_REMOTE_CQ_DATA } else { 0 };
+        let (data, report) = (data.unwrap_or(0), data.is_some());
+        self.events.push(Event { flags, data, peer: Some(peer), report, ..failed(Side::Receive, 0) });
     }
 
     fn take_read(&mut self, peer: usize, header: &Header) -> Result<(), i32> {
@@ -335,7 +339,10 @@ impl<L: Link> Engine<L> {
         };
         match found.as_ref().map(Area::len) {
             Err(error) => self.confirm(peer, header.id, *error),
-            Ok(0) => self.confirm(peer, header.id, 0),
+            Ok(0) => {
+                self.confirm(peer, header.id, 0);
+                self.was_accessed(peer, FI_REMOTE_READ, None);
+            }
             Ok(length) => {
                 let source = Source::Region { key: header.tag, place: header.place };
                 let pieces = Header { id: header.id, ..Header::new(Kind::Piece) };

@@ -2,6 +2,7 @@
 
 use super::wire::{HEADER, Header, Kind, flag};
 use super::{Content, Engine, Link, Operation, finished};
+use crate::abi::FI_REMOTE_READ;
 use crate::memory::Area;
 
 /// Where bytes come from.
@@ -94,11 +95,15 @@ impl<L: Link> Engine<L> {
             let outbox = &mut self.peers[peer].outbox;
             match put {
                 Ok(Put::Done) => {
+                    if let Source::Region { .. } = next.source {
+                        self.was_accessed(peer, FI_REMOTE_READ, None);
+                    }
                     if let Some(operation) = next.then {
                         self.events.push(finished(operation, next.length, 0));
                     }
                 }
-                // Others do not wait for all of it.
+                // Writes are in order with what follows. For others' pieces, nothing waits.
+                Ok(Put::Part) if next.header.kind == Kind::Write => outbox.push_front(next),
                 Ok(Put::Part) => outbox.push_back(next),
                 Ok(Put::Full) => {
                     outbox.push_front(next);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::regions::Region;
 use super::*;
-use crate::abi::{FI_ENOKEY, FI_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE};
+use crate::abi::{FI_ENOKEY, FI_READ, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE};
 
 /// Turns of both ends after which the tests' messages have arrived.
 const TURNS: usize = 400;
@@ -311,6 +311,8 @@ fn regions_are_written_and_read() {
     pair.run();
     assert_eq!(brief(&pair.events(0)), [(2, 200_000, 0)]);
     assert_eq!(got, sent);
+    let remote = pair.events(1);
+    assert_eq!((remote.len(), remote[0].flags, remote[0].report), (1, FI_REMOTE_READ | FI_RMA, false));
     let refusals = [((key, 200_000), libc::EFAULT), ((key + 1, 0), FI_ENOKEY)];
     for (place, error) in refusals {
         memory.fill(0);
@@ -323,6 +325,29 @@ fn regions_are_written_and_read() {
         assert_eq!(pair.events(1), []);
     }
     got.clear();
+}
+
+#[test]
+fn messages_and_reads_come_after_earlier_writes() {
+    let mut pair = Pair::new(2);
+    let mut memory = vec![0_u8; 200_000];
+    let region = Region { area: area(&memory), base: 0, readable: true, writable: true };
+    let key = pair.regions[1].lock().expect("a lock").insert(None, region).expect("a free key");
+    let (first, second, mut note, got) = (vec![1; 200_000], vec![2; 100_000], [0; 4], vec![0; 200_000]);
+    let operation = |context| Operation { context, flags: FI_WRITE, report: true };
+    pair.receive(1, &mut note, 5, 9);
+    pair.ends[0].write(0, area(&first), (key, 0), Message::default(), operation(1)).expect("room");
+    pair.ends[0].write(0, area(&second), (key, 0), Message::default(), operation(2)).expect("room");
+    pair.send(0, b"done", tagged(5), 3).expect("room");
+    pair.ends[0].read(0, area(&got), (key, 0), operation(4)).expect("room");
+    while pair.ends[1].events.iter().all(|event| event.context != 9) {
+        pair.ends[1].progress();
+        pair.ends[0].progress();
+    }
+    assert_eq!((memory[99_999], memory[100_000], &note), (2, 1, b"done"));
+    pair.run();
+    assert_eq!((got[99_999], got[100_000]), (2, 1));
+    memory.fill(0);
 }
 
 #[test]
@@ -346,7 +371,7 @@ fn operations_fail_when_their_peer_is_lost() {
 }
 
 #[test]
-fn peers_own_link_serves_if_no_other_can_be_opened() {
+fn peers_own_link_serves_without_another() {
     let mut pair = Pair::new(4);
     let address = Address::new(9, "fi.third").expect("a valid name");
     let third = pair.ends[0].peer(address);
@@ -456,7 +481,7 @@ proptest! {
     }
 
     #[test]
-    fn each_operation_ends_once_if_the_link_is_cut(
+    fn each_operation_ends_once_on_cut_links(
         room in 1_usize..5,
         steps in prop::collection::vec((0_usize..2, 0_usize..60_000, 0_usize..4, 1_usize..4), 1..30),
     ) {
