@@ -83,36 +83,33 @@ unsafe extern "C" fn readerr(fid: *mut FidCntr) -> u64 {
     counter.errors.load(Ordering::Acquire)
 }
 
-unsafe extern "C" fn add(fid: *mut FidCntr, value: u64) -> c_int {
+/// Changes a counter, and ends waits for it.
+unsafe fn change(fid: *mut FidCntr, change: impl FnOnce(&Counter)) -> c_int {
     // SAFETY: the program passes a counter of this provider.
     let counter = unsafe { of(fid) };
-    counter.value.fetch_add(value, Ordering::AcqRel);
+    change(counter);
     counter.watched.wake();
     0
+}
+
+unsafe extern "C" fn add(fid: *mut FidCntr, value: u64) -> c_int {
+    // SAFETY: as for `change`.
+    unsafe { change(fid, |counter| _ = counter.value.fetch_add(value, Ordering::AcqRel)) }
 }
 
 unsafe extern "C" fn set(fid: *mut FidCntr, value: u64) -> c_int {
-    // SAFETY: the program passes a counter of this provider.
-    let counter = unsafe { of(fid) };
-    counter.value.store(value, Ordering::Release);
-    counter.watched.wake();
-    0
+    // SAFETY: as for `change`.
+    unsafe { change(fid, |counter| counter.value.store(value, Ordering::Release)) }
 }
 
 unsafe extern "C" fn adderr(fid: *mut FidCntr, value: u64) -> c_int {
-    // SAFETY: the program passes a counter of this provider.
-    let counter = unsafe { of(fid) };
-    counter.errors.fetch_add(value, Ordering::AcqRel);
-    counter.watched.wake();
-    0
+    // SAFETY: as for `change`.
+    unsafe { change(fid, |counter| _ = counter.errors.fetch_add(value, Ordering::AcqRel)) }
 }
 
 unsafe extern "C" fn seterr(fid: *mut FidCntr, value: u64) -> c_int {
-    // SAFETY: the program passes a counter of this provider.
-    let counter = unsafe { of(fid) };
-    counter.errors.store(value, Ordering::Release);
-    counter.watched.wake();
-    0
+    // SAFETY: as for `change`.
+    unsafe { change(fid, |counter| counter.errors.store(value, Ordering::Release)) }
 }
 
 /// Waits for the value. A failure ends the wait.

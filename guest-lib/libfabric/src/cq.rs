@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex};
 
 use crate::abi::*;
-use crate::engine::Event;
+use crate::engine::event::Event;
 use crate::object::{close, give};
 use crate::watched::{Watched, lock, may_wait};
 

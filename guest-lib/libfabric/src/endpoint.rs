@@ -14,7 +14,8 @@ use crate::av::Av;
 use crate::cntr::Counter;
 use crate::cq::Queue;
 use crate::domain::Domain;
-use crate::engine::{Engine, Event, Side};
+use crate::engine::Engine;
+use crate::engine::event::{Event, Side};
 use crate::link::{Bell, ChannelLink, Files, number, options};
 use crate::watched::{Progress, lock};
 

@@ -12,8 +12,8 @@ use crate::cntr::CntrObject;
 use crate::cq::CqObject;
 use crate::domain::DomainObject;
 use crate::endpoint::{Endpoint, Inner, Sink};
+use crate::engine::event::{Message, Operation};
 use crate::engine::matching::{Posted, Wanted};
-use crate::engine::{Message, Operation};
 use crate::info;
 use crate::memory::Area;
 use crate::object::give;
@@ -241,13 +241,12 @@ unsafe extern "C" fn getname(fid: *mut Fid, to: *mut c_void, length: *mut usize)
 /// Runs a call of the engine, and returns what libfabric's functions return.
 fn run(endpoint: &Arc<Endpoint>, call: impl FnOnce(&mut Inner) -> Result<(), i32>) -> isize {
     let mut inner = endpoint.inner();
-    let mut outcome = call(&mut inner);
+    let outcome = call(&mut inner);
     endpoint.settle(&mut inner);
     drop(inner);
     if outcome == Err(libc::EAGAIN) {
         // The program calls again; some never read a queue meanwhile.
         endpoint.progress();
-        outcome = Err(libc::EAGAIN);
     }
     outcome.map_or_else(|error| -(error as isize), |()| 0)
 }
@@ -265,6 +264,10 @@ struct Transmit {
 impl EpObject {
     fn default_flags(&self) -> u64 {
         self.endpoint.tx_flags.load(Ordering::Relaxed)
+    }
+
+    fn receive_flags(&self) -> u64 {
+        self.endpoint.rx_flags.load(Ordering::Relaxed)
     }
 
     fn operation(&self, transmit: &Transmit, kind: u64) -> (Message, Operation) {
@@ -341,8 +344,9 @@ const SILENT: u64 = 1 << 63;
 /// What inject functions do.
 const INJECT: u64 = FI_INJECT | SILENT;
 
-// What follows are libfabric's calls, one line each. They require what fi_msg(3), fi_tagged(3) and
-// fi_rma(3) say: an endpoint of this provider, and buffers that stay until the operation completes.
+// What follows are libfabric's calls, one expression each. They require what fi_msg(3),
+// fi_tagged(3) and fi_rma(3) say: an endpoint of this provider, and buffers that stay until the
+// operation completes.
 
 /// Declares a call of an endpoint.
 macro_rules! calls {
@@ -363,9 +367,9 @@ const NONE: *mut c_void = ptr::null_mut();
 
 calls! {
     recv(to: *mut c_void, length: usize, _d: *mut c_void, from: u64, context: *mut c_void) =
-        |ep| ep.receive(Area::one(to.cast(), length), from, context, None, ep.endpoint.rx_flags.load(Ordering::Relaxed));
+        |ep| ep.receive(Area::one(to.cast(), length), from, context, None, ep.receive_flags());
     recvv(to: Vectors, _d: Descriptors, count: usize, from: u64, context: *mut c_void) =
-        |ep| ep.receive(Area::many(to.cast(), count), from, context, None, ep.endpoint.rx_flags.load(Ordering::Relaxed));
+        |ep| ep.receive(Area::many(to.cast(), count), from, context, None, ep.receive_flags());
     recvmsg(msg: *const Msg, flags: u64) = |ep| {
         let msg = &*msg;
         ep.receive(Area::many(msg.msg_iov.cast(), msg.iov_count), msg.addr, msg.context, None, flags)
@@ -390,10 +394,10 @@ calls! {
 
     trecv(to: *mut c_void, length: usize, _d: *mut c_void, from: u64, tag: u64, ignore: u64, context: *mut c_void) =
         |ep| ep.receive(
-            Area::one(to.cast(), length), from, context, Some((tag, ignore)), ep.endpoint.rx_flags.load(Ordering::Relaxed));
+            Area::one(to.cast(), length), from, context, Some((tag, ignore)), ep.receive_flags());
     trecvv(to: Vectors, _d: Descriptors, count: usize, from: u64, tag: u64, ignore: u64, context: *mut c_void) =
         |ep| ep.receive(
-            Area::many(to.cast(), count), from, context, Some((tag, ignore)), ep.endpoint.rx_flags.load(Ordering::Relaxed));
+            Area::many(to.cast(), count), from, context, Some((tag, ignore)), ep.receive_flags());
     trecvmsg(msg: *const MsgTagged, flags: u64) = |ep| {
         let msg = &*msg;
         let area = Area::many(msg.msg_iov.cast(), msg.iov_count);

@@ -6,9 +6,9 @@
 //! memory access. Between two endpoints there is one channel, or two if both ends opened one at the
 //! same time; each end sends on one of them, so messages keep their order.
 //!
-//! Layers, each of which knows only those before it: `memory` and `address`; `engine`, which does
-//! all that is not libfabric's interface; `abi`, that interface's structures; `link`, a channel as
-//! the engine's link; and the interface's objects, which `fabric` opens.
+//! Layers, each of which knows only those before it: `memory` and `address`; `abi`, libfabric's
+//! numbers and structures; `engine`, which does all that is not libfabric's interface; `link`, a
+//! channel as the engine's link; and the interface's objects, which `fabric` opens.
 
 // Functions that libfabric calls: fi_endpoint(3) and the like say what they require.
 #![allow(clippy::missing_safety_doc)]

@@ -6,8 +6,8 @@ use std::ptr;
 use hamlyn::channel::{Channel, Message, Options, Receiver, Sender};
 use hamlyn::{Error, PeerLoss};
 
+use crate::engine::transport::{Content, Link, Packet};
 use crate::engine::wire::HEADER;
-use crate::engine::{Content, Link, Packet};
 
 /// Size of each direction's ring. An echo card has rings of up to 488 KiB.
 const RING: u64 = 256 << 10;

@@ -33,7 +33,7 @@ pub(crate) fn host_of(node: &str, card: &Card) -> Option<u32> {
 fn neighbour(ip: Ipv4Addr) -> Option<u32> {
     let known = || of_table(&fs::read_to_string("/proc/net/arp").ok()?, ip);
     known().or_else(|| {
-        // Has the kernel ask who has the address.
+        // The kernel looks up the Ethernet address to send this.
         UdpSocket::bind("0.0.0.0:0").ok()?.send_to(&[], (ip, 9)).ok()?;
         (0..TRIES).find_map(|_| {
             thread::sleep(PAUSE);

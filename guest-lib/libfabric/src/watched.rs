@@ -58,12 +58,14 @@ impl Watched {
             Some(files) => files,
             none => none.insert(Files::new()?),
         };
+        // Before the look: what comes after it makes the file readable again.
+        files.quiet();
         for endpoint in &*lock(&self.endpoints) {
             if endpoint.arm(files)? {
                 return Ok(true);
             }
         }
-        Ok(self.is_woken.load(Ordering::Acquire))
+        Ok(false)
     }
 
     /// The file for `poll`.
@@ -109,19 +111,17 @@ impl Watched {
                 std::hint::spin_loop();
                 continue;
             }
+            let is_ready = self.arm()?;
             if self.is_woken.swap(false, Ordering::AcqRel) {
                 return Err(libc::EAGAIN);
             }
-            if self.arm()? {
+            if is_ready {
                 continue;
             }
             let millis = left.map_or(-1, |left| left.as_millis().clamp(1, c_int::MAX as u128) as c_int);
             let mut file = libc::pollfd { fd: self.file()?, events: libc::POLLIN, revents: 0 };
             // SAFETY: one structure is passed.
             unsafe { libc::poll(&mut file, 1, millis) };
-            if let Some(files) = &*lock(&self.files) {
-                files.quiet();
-            }
         }
     }
 
@@ -148,4 +148,36 @@ pub(crate) fn may_wait(kind: c_int) -> bool {
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_readable(watched: &Watched) -> bool {
+        let fd = watched.file().expect("a file");
+        let mut file = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one structure is passed.
+        unsafe { libc::poll(&mut file, 1, 0) == 1 }
+    }
+
+    #[test]
+    fn armed_file_is_quiet_until_something_comes() {
+        let watched = Watched::default();
+        assert_eq!(watched.arm(), Ok(false));
+        watched.rouse();
+        assert!(is_readable(&watched));
+        assert_eq!(watched.arm(), Ok(false));
+        assert!(!is_readable(&watched), "a program would never sleep again");
+    }
+
+    #[test]
+    fn signal_ends_one_wait() {
+        let watched = Watched::default();
+        watched.wake();
+        assert_eq!(watched.wait::<()>(10_000, || None), Err(libc::EAGAIN));
+        let begun = Instant::now();
+        assert_eq!(watched.wait::<()>(30, || None), Err(libc::EAGAIN));
+        assert!(begun.elapsed() >= Duration::from_millis(30), "the signal was not for this wait");
+    }
 }

@@ -2,14 +2,16 @@
 //! and numbers is checked, and only its own operations can suffer. The error is the `errno` with
 //! which the peer is lost.
 
+use super::event::{Event, Side, failed, finished};
 use super::matching::{Body, Envelope, Posted, Unexpected};
 use super::outgoing::{Outgoing, Source};
+use super::transport::{Link, Packet};
 use super::wire::{HEADER, Header, Kind, flag};
-use super::{
-    CREDIT_STEP, EAGER_CREDIT, Engine, Event, FI_ETRUNC, FI_MSG, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA,
-    FI_RMA, FI_TAGGED, Filling, Link, MOST_HELD, Packet, Pending, Side, failed, finished,
+use super::{CREDIT_STEP, EAGER_CREDIT, Engine, Filling, MOST_HELD, Pending};
+use crate::abi::{
+    FI_ETRUNC, FI_MSG, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RMA,
+    FI_TAGGED,
 };
-use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
 use crate::address::{ADDRESS, Address};
 use crate::memory::Area;
 
@@ -306,16 +308,17 @@ impl<L: Link> Engine<L> {
         header: &Header,
         length: usize,
     ) -> Result<(), i32> {
-        let found = {
+        let refused = {
+            // Held while bytes are stored: the program may close the region in another thread.
             let regions = self.regions.lock().map_err(|_| libc::EIO)?;
-            regions.find(header.tag, header.place, length as u64, true)
-        };
-        match found {
-            Err(error) => {
-                self.confirm(peer, header.id, error);
-                return Ok(());
+            match regions.find(header.tag, header.place, length as u64, true) {
+                Ok(area) => area.each_write(|at, part| packet.read(HEADER + at, part)).map(|()| None)?,
+                Err(error) => Some(error),
             }
-            Ok(area) => area.each_write(|at, part| packet.read(HEADER + at, part))?,
+        };
+        if let Some(error) = refused {
+            self.confirm(peer, header.id, error);
+            return Ok(());
         }
         if !header.has(flag::LAST) {
             return Ok(());

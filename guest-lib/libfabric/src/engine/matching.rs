@@ -116,9 +116,11 @@ impl Matching {
         self.posted.retain(|posted| posted.multi != Some(multi));
     }
 
-    /// Drops messages whose bytes are at a peer that is lost.
-    pub(crate) fn forget_bytes_of(&mut self, peer: usize) {
+    /// Drops messages whose bytes are at a peer that is lost. Returns their number.
+    pub(crate) fn forget_bytes_of(&mut self, peer: usize) -> usize {
+        let before = self.unexpected.len();
         self.unexpected.retain(|held| held.envelope.peer != peer || !matches!(held.body, Body::AtSender(_)));
+        before - self.unexpected.len()
     }
 }
 

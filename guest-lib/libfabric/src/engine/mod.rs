@@ -1,29 +1,32 @@
 //! Messages, tags and remote memory access between endpoints, over links that deliver packets in
-//! order. Nothing here knows libfabric's objects, cards or threads.
+//! order. Nothing here knows libfabric's objects, cards or threads. `event` has what a program asks
+//! for and hears, `transport` what a link has to do.
 //!
 //! A short message is one packet ([`wire::Kind::Eager`]). Of a longer one, only the envelope is
 //! sent; the receiver pulls its bytes when a receive matches. So a receiver never holds more than
 //! [`EAGER_CREDIT`] bytes of a peer's unexpected messages. Reads and writes of remote memory are
 //! packets that the peer's endpoint executes when its program makes progress.
 
+pub(crate) mod event;
 mod incoming;
 pub(crate) mod matching;
 mod outgoing;
 pub(crate) mod regions;
 #[cfg(test)]
 mod tests;
+pub(crate) mod transport;
 pub(crate) mod wire;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
+use self::event::{Event, Message, Operation, Side, envelope_event, failed, finished};
 use self::matching::{Envelope, Matching, Posted, Unexpected, Wanted};
 use self::outgoing::{Outgoing, Source};
 use self::regions::Regions;
-use self::wire::{HEADER, Header, Kind, flag};
-use crate::abi::{
-    FI_ECANCELED, FI_ENOMSG, FI_ETRUNC, FI_MSG, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_RMA, FI_TAGGED,
-};
+use self::transport::Link;
+use self::wire::{Header, Kind, flag};
+use crate::abi::{FI_ECANCELED, FI_MSG, FI_RECV, FI_TAGGED};
 use crate::address::Address;
 use crate::memory::Area;
 
@@ -45,102 +48,6 @@ const MOST_HELD: usize = 1 << 20;
 pub(crate) const LONGEST: usize = usize::MAX >> 1;
 /// Number of packets taken from a link before it is another one's turn.
 const TURN: usize = 64;
-
-/// A way to and from a peer that keeps the order of packets. Errors are `errno` values; the link is
-/// then lost.
-pub(crate) trait Link {
-    /// The peer's host.
-    fn host(&self) -> u32;
-
-    /// Length of the longest packet, with its header.
-    fn longest(&self) -> usize;
-
-    /// Sends a packet. Returns `false` if there is no room now.
-    fn send(&mut self, header: &[u8; HEADER], body: Content<'_>) -> Result<bool, i32>;
-
-    /// Passes the next packet on. Returns `false` if there is none.
-    fn receive(&mut self, take: &mut dyn FnMut(&dyn Packet)) -> Result<bool, i32>;
-}
-
-/// A packet that has arrived.
-pub(crate) trait Packet {
-    fn len(&self) -> usize;
-
-    /// Copies bytes from `offset` on. The error is an `errno`.
-    fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), i32>;
-}
-
-/// Bytes to send.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Content<'a> {
-    Bytes(&'a [u8]),
-    Area(&'a Area),
-}
-
-impl Content<'_> {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Area(area) => area.len(),
-        }
-    }
-
-    /// Calls `write` with each range, and the offset at which it begins.
-    pub(crate) fn each(&self, mut write: impl FnMut(usize, &[u8])) {
-        match self {
-            Self::Bytes(bytes) => write(0, bytes),
-            Self::Area(area) => area.each_read(write),
-        }
-    }
-}
-
-/// An operation of the program that sends something.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Operation {
-    pub(crate) context: usize,
-    /// Kind of the operation, as completions report it.
-    pub(crate) flags: u64,
-    /// Whether success is reported to the completion queue.
-    pub(crate) report: bool,
-}
-
-/// What a message has beside its bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Message {
-    pub(crate) tag: Option<u64>,
-    pub(crate) data: Option<u64>,
-    /// The bytes are the program's again when the call returns.
-    pub(crate) inject: bool,
-    /// Complete when the bytes are in the receiver's buffer.
-    pub(crate) delivery: bool,
-}
-
-/// Which completion queue hears of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    Transmit,
-    Receive,
-}
-
-/// A completion, or a failure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) side: Side,
-    pub(crate) context: usize,
-    pub(crate) flags: u64,
-    pub(crate) length: usize,
-    /// Address of the message in a buffer for several.
-    pub(crate) buffer: usize,
-    pub(crate) data: u64,
-    pub(crate) tag: u64,
-    /// The peer that sent the message.
-    pub(crate) peer: Option<usize>,
-    /// An `errno`, or 0.
-    pub(crate) error: i32,
-    /// Number of the message's bytes that its buffer had no room for.
-    pub(crate) missing: usize,
-    pub(crate) report: bool,
-}
 
 /// An operation that waits for the peer.
 #[derive(Debug)]
@@ -305,7 +212,8 @@ impl<L: Link> Engine<L> {
         self.peers.iter().all(|peer| peer.outbox.is_empty())
     }
 
-    /// Sends a message. `EAGAIN`: there is no room; try again after [`Engine::progress`].
+    /// Sends a message. Fails with `EAGAIN` if too many wait for this peer: try again after
+    /// [`Engine::progress`].
     pub(crate) fn send(
         &mut self,
         peer: usize,
@@ -531,8 +439,9 @@ impl<L: Link> Engine<L> {
                 self.events.push(finished(operation, 0, error));
             }
         }
-        self.plain.forget_bytes_of(peer);
-        self.tagged.forget_bytes_of(peer);
+        let forgotten = self.plain.forget_bytes_of(peer) + self.tagged.forget_bytes_of(peer);
+        let unexpected = &mut self.peers[peer].unexpected;
+        *unexpected = unexpected.saturating_sub(forgotten);
         let of_peer: Vec<u64> =
             self.pending.iter().filter(|(_, (other, _))| *other == peer).map(|(id, _)| *id).collect();
         for (_, pending) in of_peer.iter().filter_map(|id| self.pending.remove(id)).collect::<Vec<_>>() {
@@ -569,42 +478,5 @@ impl<L: Link> Engine<L> {
             return Ok(());
         }
         Err(libc::EAGAIN)
-    }
-}
-
-/// The end of an operation that sent something.
-fn finished(operation: Operation, length: usize, error: i32) -> Event {
-    let Operation { context, flags, report } = operation;
-    Event { context, flags, length, report: report || error != 0, ..failed(Side::Transmit, error) }
-}
-
-fn failed(side: Side, error: i32) -> Event {
-    Event {
-        side,
-        context: 0,
-        flags: 0,
-        length: 0,
-        buffer: 0,
-        data: 0,
-        tag: 0,
-        peer: None,
-        error,
-        missing: 0,
-        report: true,
-    }
-}
-
-/// What a look at the messages that are here reports.
-fn envelope_event(found: Option<Envelope>, tagged: bool, context: usize) -> Event {
-    let flags = FI_RECV | if tagged { FI_TAGGED } else { FI_MSG };
-    let Some(envelope) = found else { return Event { context, flags, ..failed(Side::Receive, FI_ENOMSG) } };
-    Event {
-        context,
-        flags: flags | if envelope.data.is_some() { FI_REMOTE_CQ_DATA } else { 0 },
-        length: envelope.length,
-        data: envelope.data.unwrap_or(0),
-        tag: envelope.tag,
-        peer: Some(envelope.peer),
-        ..failed(Side::Receive, 0)
     }
 }

@@ -1,7 +1,12 @@
 //! Packets on their way out.
 
+use std::sync::Mutex;
+
+use super::Engine;
+use super::event::{Operation, finished};
+use super::regions::Regions;
+use super::transport::{Content, Link};
 use super::wire::{HEADER, Header, Kind, flag};
-use super::{Content, Engine, Link, Operation, finished};
 use crate::abi::FI_REMOTE_READ;
 use crate::memory::Area;
 
@@ -86,10 +91,7 @@ impl<L: Link> Engine<L> {
         while let Some(mut next) = self.peers[peer].outbox.pop_front() {
             // While a packet of this link is handled, it is not here.
             let put = match self.links[out].as_mut() {
-                Some((link, _)) => put(link, &mut next, |key, place, length| {
-                    let regions = self.regions.lock().map_err(|_| libc::EIO)?;
-                    regions.find(key, place, length, false)
-                }),
+                Some((link, _)) => put(link, &mut next, &self.regions),
                 None => Ok(Put::Full),
             };
             let outbox = &mut self.peers[peer].outbox;
@@ -126,11 +128,7 @@ impl<L: Link> Engine<L> {
 }
 
 /// Sends a packet, or the next piece.
-fn put<L: Link>(
-    link: &mut L,
-    outgoing: &mut Outgoing,
-    find: impl FnOnce(u64, u64, u64) -> Result<Area, i32>,
-) -> Result<Put, i32> {
+fn put<L: Link>(link: &mut L, outgoing: &mut Outgoing, shared: &Mutex<Regions>) -> Result<Put, i32> {
     let (mut header, rest) = (outgoing.header, outgoing.length - outgoing.sent);
     let length = if outgoing.is_pieces { rest.min(link.longest() - HEADER) } else { rest };
     if outgoing.is_pieces {
@@ -138,7 +136,8 @@ fn put<L: Link>(
         header.place = header.place.saturating_add(outgoing.sent as u64);
         header.flags |= if length == rest { flag::LAST } else { 0 };
     }
-    let cut;
+    // Held while bytes are sent: the program may close the region in another thread.
+    let (regions, cut);
     let body = match &outgoing.source {
         Source::Bytes(bytes) => Content::Bytes(&bytes[outgoing.sent..outgoing.sent + length]),
         Source::Area(area) if length == area.len() => Content::Area(area),
@@ -146,18 +145,21 @@ fn put<L: Link>(
             cut = area.cut(outgoing.sent, length);
             Content::Area(&cut)
         }
-        Source::Region { key, place } => match find(*key, place + outgoing.sent as u64, length as u64) {
-            Ok(found) => {
-                cut = found;
-                Content::Area(&cut)
+        Source::Region { key, place } => {
+            regions = shared.lock().map_err(|_| libc::EIO)?;
+            match regions.find(*key, place + outgoing.sent as u64, length as u64, false) {
+                Ok(found) => {
+                    cut = found;
+                    Content::Area(&cut)
+                }
+                Err(error) => {
+                    // The region was closed: the reader hears of that instead.
+                    header = Header { id: header.id, error, ..Header::new(Kind::Ack) };
+                    *outgoing = Outgoing::packet(header, Source::default(), None);
+                    Content::Bytes(&[])
+                }
             }
-            Err(error) => {
-                // The region was closed: the reader hears of that instead.
-                header = Header { id: header.id, error, ..Header::new(Kind::Ack) };
-                *outgoing = Outgoing::packet(header, Source::default(), None);
-                Content::Bytes(&[])
-            }
-        },
+        }
     };
     if !link.send(&header.to_bytes(), body)? {
         return Ok(Put::Full);

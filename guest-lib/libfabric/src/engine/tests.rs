@@ -7,8 +7,13 @@ use std::rc::Rc;
 use proptest::prelude::*;
 
 use super::regions::Region;
+use super::transport::{Content, Packet};
+use super::wire::HEADER;
 use super::*;
-use crate::abi::{FI_ENOKEY, FI_READ, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_WRITE};
+use crate::abi::{
+    FI_ENOKEY, FI_ENOMSG, FI_ETRUNC, FI_MULTI_RECV, FI_READ, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_RMA,
+    FI_SEND, FI_WRITE,
+};
 
 /// Turns of both ends after which the tests' messages have arrived.
 const TURNS: usize = 400;
