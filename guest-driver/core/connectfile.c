@@ -13,11 +13,12 @@
 #include "uln_core.h"
 
 /*
- * Names with these prefixes are for services that the machine's administrator has started, and for
- * those of operating systems (channel.c).
+ * Names with these prefixes are for services that the machine's administrator has started, for
+ * those of operating systems (channel.c), and for the owners of TCP connections (socketname.c).
  */
 #define RESERVED_PREFIX "system/"
 #define KERNEL_PREFIX "kernel/"
+#define SOCKET_PREFIX "tcp/"
 
 union argument {
 	struct uln_object object;
@@ -324,14 +325,11 @@ static struct uln_listener *listener_alloc(struct uln_file *file)
 	return listener;
 }
 
-int uln_listen(struct uln_file *file, void *argument)
+static int listen_check(const struct uln_listen *listen)
 {
-	const struct uln_listen *listen = argument;
-	struct uln_listener *listener;
-	struct file *made;
-	int ret;
+	bool of_socket = name_begins(listen->name, listen->name_length, SOCKET_PREFIX);
 
-	if (memchr_inv(listen->reserved, 0, sizeof(listen->reserved)) ||
+	if (listen->reserved0 || listen->reserved1 || (listen->socket && !of_socket) ||
 	    !private_is_sound(listen->name, listen->name_length, 1, ULN_MAX_NAME) ||
 	    !listen->backlog || listen->backlog > ULN_MAX_BACKLOG)
 		return -EINVAL;
@@ -339,6 +337,18 @@ int uln_listen(struct uln_file *file, void *argument)
 	    (name_begins(listen->name, listen->name_length, RESERVED_PREFIX) &&
 	     !capable(CAP_NET_BIND_SERVICE)))
 		return -EACCES;
+	return of_socket ? uln_socket_name_check(listen) : 0;
+}
+
+int uln_listen(struct uln_file *file, void *argument)
+{
+	const struct uln_listen *listen = argument;
+	struct uln_listener *listener;
+	struct file *made;
+	int ret = listen_check(listen);
+
+	if (ret)
+		return ret;
 	made = anon_inode_getfile("[hamlyn-listener]", &listener_fops, NULL, O_RDWR);
 	if (IS_ERR(made))
 		return PTR_ERR(made);

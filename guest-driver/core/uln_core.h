@@ -635,6 +635,9 @@ int uln_listen(struct uln_file *file, void *argument);
 int uln_connect(struct uln_file *file, void *argument);
 int uln_ask(struct uln_file *file, void *argument);
 
+/* socketname.c: returns 0 if the caller has the TCP connection that the name is of */
+int uln_socket_name_check(const struct uln_listen *listen);
+
 /* binding.c */
 void uln_bindings_add(struct uln_card *card);
 void uln_bindings_remove(struct uln_card *card);

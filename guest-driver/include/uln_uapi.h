@@ -85,7 +85,8 @@ struct uln_self_test {
  * Takes a name, under which processes of any host may connect, and returns a listener, a file of
  * its own. Argument: uln_listen. Fails with EADDRINUSE if the name is taken. EACCES: the
  * name begins with system/, and the caller lacks CAP_NET_BIND_SERVICE; or with kernel/, as
- * those names are for operating systems. EOPNOTSUPP: the driver lacks
+ * those names are for operating systems; or with tcp/, and socket is not the connection that it
+ * names. EOPNOTSUPP: the driver lacks
  * ULN_CAPABILITY_CONNECTIONS.
  */
 #define ULN_IOC_LISTEN _IOWR('H', 14, struct uln_listen)
@@ -211,8 +212,15 @@ struct uln_listen {
 	__u32 name_length;
 	/* In: maximum number of waiting requests, 1 to ULN_MAX_BACKLOG. */
 	__u32 backlog;
+	/*
+	 * In: for a name tcp/ADDRESS:PORT-ADDRESS:PORT, the descriptor plus 1 of the TCP connection
+	 * with these ends, the caller's first (IPv4, in the initial network namespace); else zero.
+	 */
+	__u32 socket;
 	/* Zero. */
-	__u64 reserved[2];
+	__u32 reserved0;
+	/* Zero. */
+	__u64 reserved1;
 	/* In: the name, any bytes, padded with zeros. */
 	__u8 name[64];
 };

@@ -99,7 +99,7 @@ pub use self::core::key::random_key;
 pub use self::core::lend::{Lendable, Pages};
 pub use self::core::loss::PeerLoss;
 pub use self::core::memory::Memory;
-pub use self::core::polling::Polling;
+pub use self::core::polling::{Poller, Polling};
 pub use self::hamlyn::card::{Card, CardInfo};
 pub use self::hamlyn::errors::{ForeignBufferError, InFlightError, OverrunError, RefusedError};
 pub use self::hamlyn::fetch::{Fetch, FetchOp};

@@ -41,7 +41,7 @@ build_all() {
     if [[ -e $CACHE/whole ]]; then DEMO=; fi
     step programs "build the programs" build_programs
     if [[ ! $DEMO ]]; then build_c_examples; fi
-    if [[ ! $DEMO ]]; then step provider "build the provider for libfabric" build_provider; fi
+    if [[ ! $DEMO ]]; then step preloaded "build the libraries for unmodified programs" build_for_programs; fi
     if [[ ! $DEMO || $PLUGIN || -e $BINARIES/libhamlyn_snoop.so ]]; then
         step plugin "build the plugin for QEMU" build_plugin
     fi
@@ -75,11 +75,13 @@ build_plugin() {
     ln -sf ../../release/libhamlyn_snoop_plugin.so "$BINARIES/libhamlyn_snoop.so"
 }
 
-# build_provider: what libfabric loads in machines with Debian's packages.
+# build_for_programs: what unmodified programs load in machines with Debian's packages: by libfabric, and by hamlyn-run.
 PROVIDER=$BINARIES/libhamlyn-fi.so
-build_provider() {
-    hamlyn_cargo build --release -p hamlyn-fi
+SOCKETS=$BINARIES/libhamlyn-sockets.so
+build_for_programs() {
+    hamlyn_cargo build --release -p hamlyn-fi -p hamlyn-sockets
     ln -sf ../../release/libhamlyn_fi.so "$PROVIDER"
+    ln -sf ../../release/libhamlyn_sockets.so "$SOCKETS"
 }
 
 # build_installed: what scripts/install installs, as build_programs builds it.

@@ -35,7 +35,7 @@ impl System {
         if backlog == 0 || backlog > ULN_MAX_BACKLOG {
             return Err(Errno::INVAL);
         }
-        self.host.listen(ports, &UlnListen { name_length, backlog, reserved: [0; 2], name })
+        self.host.listen(ports, &UlnListen { name_length, backlog, name, ..UlnListen::new_zeroed() })
     }
 
     /// Returns the number of a listener's next request, or `None` if there is none.

@@ -1,11 +1,14 @@
 //! A card of any model.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::neighbour;
 use crate::core::carrier::Carrier;
 use crate::core::connection::{Connecting, Found, Listener};
 use crate::core::device::Node;
@@ -90,6 +93,13 @@ impl Card {
         self.0.card().hosts()
     }
 
+    /// Returns the host whose network device over a card has this address. Blocks for at most
+    /// `timeout` while the kernel looks for the address.
+    #[must_use]
+    pub fn host_at(&self, ip: Ipv4Addr, timeout: Duration) -> Option<u32> {
+        neighbour::host_at(ip, timeout).filter(|host| self.hosts().is_ok_and(|hosts| hosts.contains(host)))
+    }
+
     /// Returns the hosts that have a listener of this name. Blocks until each host has answered. An
     /// absent host never answers: the operating system gives it up after 8 s.
     ///
@@ -113,6 +123,10 @@ impl Card {
 
     pub(super) fn listen(&self, name: &str) -> Result<Listener> {
         self.0.card().listen(name)
+    }
+
+    pub(super) fn listen_as_socket(&self, name: &str, socket: BorrowedFd<'_>) -> Result<Listener> {
+        self.0.card().listen_as_socket(name, socket)
     }
 
     pub(super) fn begin_connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Connecting> {

@@ -78,6 +78,7 @@ pub mod asynchronous;
 mod card;
 mod express;
 mod ground;
+mod neighbour;
 mod offer;
 mod open;
 mod receiver;
@@ -94,7 +95,7 @@ use crate::core::place::PAGE;
 pub use self::card::Card;
 #[cfg(feature = "test-hooks")]
 pub use self::open::End;
-pub use self::open::Listener;
+pub use self::open::{Listener, Opening};
 pub use self::receiver::{Message, Receiver};
 pub use self::sender::{Room, Sender};
 

@@ -13,7 +13,7 @@ use super::remote::Reached;
 use super::sender::{self, Sender, Wait};
 use super::sending::Sending;
 use super::{Channel, Options};
-use crate::core::connection::{self, Connection, EndReason, FIND_TIMEOUT, Request};
+use crate::core::connection::{self, Connecting, Connection, EndReason, FIND_TIMEOUT, Request};
 use crate::core::express::memory::RingMemory;
 use crate::core::express::ring::half_of;
 use crate::core::loss::PeerLoss;
@@ -51,6 +51,14 @@ impl Channel {
         timeout: Duration,
     ) -> Result<Self> {
         connect(card, host, name, options, Some(timeout))
+    }
+
+    /// Requests a channel to a listener on a host, and does not wait for its answer.
+    ///
+    /// # Errors
+    /// Those of [`Channel::connect`] that need no answer.
+    pub fn begin_connect(card: &Card, host: u32, name: &str, options: Options) -> Result<Opening> {
+        Opening::begin(card, host, name, options)
     }
 
     /// Opens a channel to a listener of this name on any host: the lowest host whose listener
@@ -205,6 +213,87 @@ impl Joined {
     }
 }
 
+/// A channel that is being opened ([`Channel::begin_connect`]). Dropping it cancels the request.
+///
+/// Its descriptor ([`AsFd`]) is writable once the listener has accepted, and readable once the
+/// request has failed.
+#[derive(Debug)]
+pub struct Opening {
+    card: Card,
+    host: u32,
+    name: String,
+    own: Own,
+    connecting: Connecting,
+}
+
+impl Opening {
+    fn begin(card: &Card, host: u32, name: &str, options: Options) -> Result<Self> {
+        let capacity = capacity(card, options)?;
+        let area = if options.by_card { None } else { Area::create(card, host, capacity)? };
+        Self::ask(card.clone(), host, name.to_owned(), capacity, area)
+    }
+
+    fn ask(card: Card, host: u32, name: String, capacity: u64, area: Option<Area>) -> Result<Self> {
+        let own = Own::create(&card, host, capacity, area)?;
+        let connecting = card.begin_connect(host, &name, &own.offer(&card)?)?;
+        Ok(Self { card, host, name, own, connecting })
+    }
+
+    /// Returns the channel, if the listener has accepted.
+    ///
+    /// Otherwise returns the request, which may be another one with another descriptor.
+    ///
+    /// # Errors
+    /// Those of [`Channel::connect`].
+    pub fn try_finish(self) -> Result<Result<Channel, Self>> {
+        if !self.connecting.is_decided()? {
+            return Ok(Err(self));
+        }
+        self.advance(Deadline::new(None))
+    }
+
+    fn finish_within(mut self, deadline: Deadline) -> Result<Channel> {
+        loop {
+            match self.advance(deadline)? {
+                Ok(channel) => return Ok(channel),
+                Err(again) => self = again,
+            }
+        }
+    }
+
+    /// Waits for the answer. Returns the channel, or its second request: by card, if the first was
+    /// by express memory that the listener does not share, or that is gone.
+    fn advance(self, deadline: Deadline) -> Result<Result<Channel, Self>> {
+        let Self { card, host, name, own, connecting } = self;
+        let (capacity, by_memory) = (own.capacity, own.area.is_some());
+        match connecting.finish_within(deadline.left()) {
+            Ok(connection) => {
+                let answer = connection.private().to_vec();
+                let peer = Offer::from_bytes(&answer, card.number())?;
+                if let Some(joined) = own.join(&card, connection.host(), &peer)? {
+                    return Ok(Ok(joined.over(connection)));
+                }
+            }
+            Err(Error::Ended(end))
+                if by_memory && (end.reason, &*end.private) == (EndReason::Rejected, BY_CARD) =>
+            {
+                drop(own)
+            }
+            Err(error) => return Err(error),
+        }
+        if !by_memory {
+            return Err(Error::PeerLost(PeerLoss::Gone));
+        }
+        Self::ask(card, host, name, capacity, None).map(Err)
+    }
+}
+
+impl AsFd for Opening {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connecting.as_fd()
+    }
+}
+
 fn connect(
     card: &Card,
     host: u32,
@@ -212,20 +301,8 @@ fn connect(
     options: Options,
     timeout: Option<Duration>,
 ) -> Result<Channel> {
-    let (capacity, deadline) = (capacity(card, options)?, Deadline::new(timeout));
-    if !options.by_card {
-        if let Some(area) = Area::create(card, host, capacity)? {
-            let own = Own::create(card, host, capacity, Some(area))?;
-            match ask(card, host, name, own, deadline) {
-                Ok(Some(channel)) => return Ok(channel),
-                Ok(None) => {}
-                Err(Error::Ended(end)) if end.reason == EndReason::Rejected && end.private == BY_CARD => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    let own = Own::create(card, host, capacity, None)?;
-    ask(card, host, name, own, deadline)?.ok_or(Error::PeerLost(PeerLoss::Gone))
+    let deadline = Deadline::new(timeout);
+    Opening::begin(card, host, name, options)?.finish_within(deadline)
 }
 
 fn connect_any(card: &Card, name: &str, options: Options, timeout: Option<Duration>) -> Result<Channel> {
@@ -241,14 +318,6 @@ fn connect_any(card: &Card, name: &str, options: Options, timeout: Option<Durati
         }
     }
     Err(failed)
-}
-
-/// Requests a channel with this end. Returns `None` if the memory that both ends share is gone.
-fn ask(card: &Card, host: u32, name: &str, own: Own, deadline: Deadline) -> Result<Option<Channel>> {
-    let connection = card.begin_connect(host, name, &own.offer(card)?)?.finish_within(deadline.left())?;
-    let answer = connection.private().to_vec();
-    let joined = own.join(card, connection.host(), &Offer::from_bytes(&answer, card.number())?)?;
-    Ok(joined.map(|joined| joined.over(connection)))
 }
 
 /// A name under which processes of any host open a [`Channel`] to this process. The name is free
@@ -271,6 +340,19 @@ impl Listener {
     pub fn bind(card: &Card, name: &str, options: Options) -> Result<Self> {
         capacity(card, options)?;
         Ok(Self { card: card.clone(), listener: card.listen(name)?, options })
+    }
+
+    /// Registers the name of a TCP connection over IPv4, which must be this process' own: `tcp/`,
+    /// address and port of the own end, `-`, and those of the other end, as in
+    /// `tcp/10.7.0.1:40000-10.7.0.2:80`. So a peer that finds the name on the connection's host has
+    /// found its owner.
+    ///
+    /// # Errors
+    /// Those of [`Listener::bind`]; `EACCES` if `socket` is not the connection that the name tells;
+    /// [`Error::Unsupported`] at a card's socket.
+    pub fn bind_as_socket(card: &Card, name: &str, socket: BorrowedFd<'_>, options: Options) -> Result<Self> {
+        capacity(card, options)?;
+        Ok(Self { card: card.clone(), listener: card.listen_as_socket(name, socket)?, options })
     }
 
     /// Accepts the next peer. Blocks until there is one. Meanwhile rejects requests that are not

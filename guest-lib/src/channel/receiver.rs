@@ -150,6 +150,15 @@ impl Receiver {
         Ok(self.taken.map(|span| self.data(span)))
     }
 
+    /// Copies bytes of what was taken, starting at its byte `offset`.
+    #[doc(hidden)]
+    pub fn read_taken(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        let taken = self.taken.ok_or(Error::Invalid("no message was taken"))?;
+        inside("message", offset as u64, to.len() as u64, taken.length)?;
+        copies::out_of_express(&self.data(taken)[offset..], to);
+        self.confirm()
+    }
+
     /// Releases what was taken, if anything. Fails if it was gone already.
     #[doc(hidden)]
     pub fn give_back(&mut self) -> Result<()> {

@@ -62,6 +62,19 @@ pub trait CardAttachment: Debug + Send + Sync {
         Err(Error::Unsupported(NO_CONNECTIONS))
     }
 
+    /// Registers the name of a TCP connection, which only its owner gets.
+    ///
+    /// # Errors
+    /// Those of [`CardAttachment::listen`].
+    fn listen_as_socket(
+        &self,
+        _name: &str,
+        _socket: BorrowedFd<'_>,
+        _backlog: u32,
+    ) -> Result<Box<dyn ListenerParts>> {
+        Err(Error::Unsupported("names of TCP connections need a machine's driver"))
+    }
+
     /// Requests a connection (section 6.3).
     ///
     /// # Errors

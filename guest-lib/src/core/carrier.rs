@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use hamlyn_abi::family::link::ULN_NO_HOST;
@@ -51,6 +52,7 @@ pub(crate) trait AnyCard {
     fn hosts(&self) -> Result<Range<u32>>;
     fn find_within(&self, name: &str, timeout: Option<Duration>) -> Result<Found>;
     fn listen(&self, name: &str) -> Result<Listener>;
+    fn listen_as_socket(&self, name: &str, socket: BorrowedFd<'_>) -> Result<Listener>;
     fn begin_connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Connecting>;
     /// Returns whether express memory is shared with the host.
     fn shares_memory(&self, host: u32) -> bool;
@@ -74,6 +76,10 @@ impl<A: CardAttachment + ?Sized + 'static> AnyCard for Card<A> {
 
     fn listen(&self, name: &str) -> Result<Listener> {
         self.listen(name)
+    }
+
+    fn listen_as_socket(&self, name: &str, socket: BorrowedFd<'_>) -> Result<Listener> {
+        self.listen_as_socket(name, socket)
     }
 
     fn begin_connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Connecting> {

@@ -64,7 +64,8 @@ impl Default for Polling {
 
 /// The waiting policy of one object, shared by the threads that wait at it.
 #[derive(Debug)]
-pub(crate) struct Poller {
+#[doc(hidden)]
+pub struct Poller {
     /// The limit, and how long the next wait polls, in nanoseconds.
     limit: AtomicU64,
     window: AtomicU64,
@@ -93,7 +94,8 @@ impl Default for Poller {
 }
 
 impl Poller {
-    pub(crate) fn new(polling: Polling) -> Self {
+    #[must_use]
+    pub fn new(polling: Polling) -> Self {
         Self {
             limit: AtomicU64::new(nanoseconds(polling.limit)),
             window: AtomicU64::new(nanoseconds(polling.limit)),
@@ -161,7 +163,7 @@ impl Poller {
     /// Polls for an event loop, before it arms a file and sleeps elsewhere. Its next call of this
     /// ends that wait. `came` tells whether what the loop waits for has come since the last call.
     /// Returns whether it is there now.
-    pub(crate) fn poll_before_arming(&self, came: bool, mut look: impl FnMut() -> bool) -> bool {
+    pub fn poll_before_arming(&self, came: bool, mut look: impl FnMut() -> bool) -> bool {
         let armed = || self.armed.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, found) = (armed().take(), look());
         if let Some(wait) = before {

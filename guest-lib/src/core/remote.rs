@@ -76,7 +76,7 @@ pub(crate) trait Remote: Debug + Send {
 }
 
 /// Both halves of a channel at one end, before the other end's halves are known.
-pub(crate) trait Ends: Debug {
+pub(crate) trait Ends: Debug + Send {
     /// Returns what the other end needs to reach this one.
     fn address(&self) -> Result<Vec<u8>>;
 

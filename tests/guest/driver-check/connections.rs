@@ -40,15 +40,16 @@ pub(crate) fn host(device: &Device) -> io::Result<u32> {
 }
 
 fn listen_calls(checks: &mut Checks, device: &Device) -> Outcome {
-    let ways: [Spoil<UlnListen>; 8] = [
+    let ways: [Spoil<UlnListen>; 9] = [
         ("no name", |listen| listen.name_length = 0, Errno::INVAL),
         ("a name too long", |listen| listen.name_length = ULN_MAX_NAME + 1, Errno::INVAL),
         ("the largest number as length", |listen| listen.name_length = u32::MAX, Errno::INVAL),
         ("something behind the name", |listen| listen.name[63] = 1, Errno::INVAL),
         ("no backlog", |listen| listen.backlog = 0, Errno::INVAL),
         ("too long a backlog", |listen| listen.backlog = ULN_MAX_BACKLOG + 1, Errno::INVAL),
-        ("first reserved", |listen| listen.reserved[0] = 1, Errno::INVAL),
-        ("last reserved", |listen| listen.reserved[1] = 1, Errno::INVAL),
+        ("first reserved", |listen| listen.reserved0 = 1, Errno::INVAL),
+        ("last reserved", |listen| listen.reserved1 = 1, Errno::INVAL),
+        ("a socket for a name of no connection", |listen| listen.socket = 1, Errno::INVAL),
     ];
     spoilt(checks, "listen", &listen_to(b"calls"), &ways, |listen| device.listen(listen).map(drop))?;
     let longest = [0xff; ULN_MAX_NAME as usize];

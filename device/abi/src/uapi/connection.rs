@@ -8,7 +8,8 @@ use super::object::UlnObject;
 /// Takes a name, under which processes of any host may connect, and returns a listener, a file of
 /// its own. Argument: [`UlnListen`]. Fails with `EADDRINUSE` if the name is taken. `EACCES`: the
 /// name begins with `system/`, and the caller lacks `CAP_NET_BIND_SERVICE`; or with `kernel/`, as
-/// those names are for operating systems. `EOPNOTSUPP`: the driver lacks
+/// those names are for operating systems; or with `tcp/`, and `socket` is not the connection that it
+/// names. `EOPNOTSUPP`: the driver lacks
 /// [`super::query::ULN_CAPABILITY_CONNECTIONS`].
 pub const ULN_IOC_LISTEN: u32 = iowr::<UlnListen>(14);
 /// Requests a connection, and returns it at once, as a file of its own. Argument:
@@ -93,8 +94,13 @@ pub struct UlnListen {
     pub name_length: u32,
     /// In: maximum number of waiting requests, 1 to [`ULN_MAX_BACKLOG`].
     pub backlog: u32,
+    /// In: for a name `tcp/ADDRESS:PORT-ADDRESS:PORT`, the descriptor plus 1 of the TCP connection
+    /// with these ends, the caller's first (IPv4, in the initial network namespace); else zero.
+    pub socket: u32,
     /// Zero.
-    pub reserved: [u64; 2],
+    pub reserved0: u32,
+    /// Zero.
+    pub reserved1: u64,
     /// In: the name, any bytes, padded with zeros.
     pub name: [u8; 64],
 }

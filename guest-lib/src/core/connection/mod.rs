@@ -81,6 +81,13 @@ impl<A: CardAttachment + ?Sized> Card<A> {
         Listener::open(self.attachment().listen(name, backlog)?, name, backlog)
     }
 
+    /// Registers the name of a TCP connection over IPv4 for its owner: `tcp/`, the address and port
+    /// of its own end, `-`, and those of the other end.
+    pub(crate) fn listen_as_socket(&self, name: &str, socket: BorrowedFd<'_>) -> Result<Listener> {
+        check_name(name)?;
+        Listener::open(self.attachment().listen_as_socket(name, socket, BACKLOG)?, name, BACKLOG)
+    }
+
     /// Connects to the listener `name` on a host, and passes it up to [`MAX_PRIVATE`] bytes. Blocks
     /// until the listener answers.
     ///

@@ -1,7 +1,7 @@
 //! Listeners and connections as files of the driver.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use hamlyn_abi::uapi::{UlnConnect, UlnConnectionState, UlnListen, UlnPrivate};
 use hamlyn_sys::{ConnectionFile, ListenerFile};
@@ -11,9 +11,10 @@ use zerocopy::FromZeros;
 use crate::core::attach::{ConnectionParts, ListenerParts};
 use crate::error::{Error, Result};
 
-/// Returns the argument that registers a name. The name has been validated.
-pub(super) fn listen(name: &str, backlog: u32) -> UlnListen {
-    let mut argument = UlnListen { backlog, ..UlnListen::new_zeroed() };
+/// Returns the argument that registers a name, or that of a socket. The name has been validated.
+pub(super) fn listen(name: &str, backlog: u32, socket: Option<BorrowedFd<'_>>) -> UlnListen {
+    let socket = socket.map_or(0, |socket| socket.as_raw_fd() as u32 + 1);
+    let mut argument = UlnListen { backlog, socket, ..UlnListen::new_zeroed() };
     argument.name_length = put(&mut argument.name, name.as_bytes());
     argument
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use hamlyn_abi::family::area::ULN_MAX_AREA;
 use hamlyn_abi::uapi::{
     CardArgument, ULN_MAX_CONNECTIONS, ULN_SHARE_CONNECTIONS, ULN_UAPI_VERSION, ULN_WAIT_FOREVER,
-    UlnExpressQuery, UlnObjectFile, UlnQuery, UlnSelfTest, UlnShareQuery, UlnStatistics,
+    UlnExpressQuery, UlnListen, UlnObjectFile, UlnQuery, UlnSelfTest, UlnShareQuery, UlnStatistics,
 };
 use hamlyn_sys::{Access, Device, Mapping};
 use rustix::io::Errno;
@@ -150,6 +150,12 @@ impl<M: Model> Node<M> {
         }
     }
 
+    fn listen_with(&self, name: &str, mut argument: UlnListen) -> Result<Box<dyn ListenerParts>> {
+        let action = format!("take the name {name:?}");
+        let file = self.device.listen(&mut argument);
+        Ok(Box::new(file.map_err(self.create_error(action, ULN_SHARE_CONNECTIONS))?))
+    }
+
     /// Returns [`Error::Locked`] if these bytes exceed what the process may lock.
     pub(crate) fn memory_error(
         &self,
@@ -249,10 +255,16 @@ impl<M: Model> CardAttachment for Node<M> {
     }
 
     fn listen(&self, name: &str, backlog: u32) -> Result<Box<dyn ListenerParts>> {
-        let mut argument = connection::listen(name, backlog);
-        let action = format!("take the name {name:?}");
-        let file = self.device.listen(&mut argument);
-        Ok(Box::new(file.map_err(self.create_error(action, ULN_SHARE_CONNECTIONS))?))
+        self.listen_with(name, connection::listen(name, backlog, None))
+    }
+
+    fn listen_as_socket(
+        &self,
+        name: &str,
+        socket: BorrowedFd<'_>,
+        backlog: u32,
+    ) -> Result<Box<dyn ListenerParts>> {
+        self.listen_with(name, connection::listen(name, backlog, Some(socket)))
     }
 
     fn connect(&self, host: u32, name: &str, private: &[u8]) -> Result<Box<dyn ConnectionParts>> {

@@ -1,0 +1,403 @@
+//! A set of epoll(7) in which connections may be that go over channels.
+//!
+//! Such connections are not in the kernel's set. Those that had something lately are *active*, and
+//! are looked at in memory. The others are armed: their files are in a second set of the kernel,
+//! `inner`, which the program's set contains. So a wait costs the active ones, however many sleep.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hamlyn::{Poller, Polling};
+
+use crate::foreign::{self, Answer, Mask};
+use crate::socket::{ALWAYS, Socket, Watched};
+use crate::table::Open;
+
+/// Waits that find something in memory between two looks at the kernel's set.
+const MEMORY_FIRST: u32 = 8;
+/// Looks at memory between two looks at the kernel's set, while nothing comes.
+const LOOKS: u32 = 64;
+/// Events of `inner` that are taken at once.
+const TAKEN: usize = 64;
+
+const EDGE: u32 = libc::EPOLLET as u32;
+const ONCE: u32 = libc::EPOLLONESHOT as u32;
+
+#[derive(Debug)]
+pub(crate) struct Epoll {
+    set: RawFd,
+    /// The value by which the program's set reports `inner`.
+    tag: u64,
+    state: Mutex<State>,
+    poller: Poller,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    inner: Option<OwnedFd>,
+    members: HashMap<RawFd, Member>,
+    /// Members to look at, each once.
+    active: Vec<RawFd>,
+    /// Where the next look begins, so that each gets its turn.
+    turn: usize,
+    /// What the program has added of other descriptors, or believes to have.
+    others: HashMap<RawFd, libc::epoll_event>,
+    memory_waits: u32,
+    came: bool,
+}
+
+#[derive(Debug)]
+struct Member {
+    fd: RawFd,
+    open: Open,
+    events: u32,
+    data: u64,
+    is_active: bool,
+    /// Reported once, with [`ONCE`].
+    is_disabled: bool,
+    /// With [`EDGE`]: what was reported, when the socket's calls stood so.
+    told: (i16, [u32; 2]),
+    /// Files in `inner`, when the socket's changes stood so.
+    files: Vec<Watched>,
+    changes: u64,
+}
+
+impl Member {
+    fn socket(&self) -> Option<&Socket> {
+        self.open.socket()
+    }
+
+    /// The events that the program has not been told of.
+    fn wanted(&self) -> i16 {
+        if self.is_disabled {
+            return 0;
+        }
+        let wanted = self.events as i16;
+        let Some(socket) = self.socket().filter(|_| self.events & EDGE != 0) else { return wanted };
+        let (told, [reads, writes]) = self.told;
+        let [reads_now, writes_now] = socket.calls();
+        let reads = if reads == reads_now { libc::POLLIN | libc::POLLRDHUP } else { 0 };
+        let writes = if writes == writes_now { libc::POLLOUT } else { 0 };
+        wanted & !(told & (reads | writes))
+    }
+}
+
+impl Epoll {
+    pub(crate) fn new(set: RawFd) -> Self {
+        let tag = hamlyn::random_key().unwrap_or(u64::MAX);
+        Self { set, tag, state: Mutex::default(), poller: Poller::new(Polling::default()) }
+    }
+
+    /// Whether a connection is in it that may go over a channel.
+    pub(crate) fn has_members(&self) -> bool {
+        !self.state().members.is_empty()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// epoll_ctl(2) for a connection that may go over a channel.
+    pub(crate) fn control(&self, operation: i32, fd: RawFd, open: &Open, event: libc::epoll_event) -> Answer<()> {
+        let mut state = self.state();
+        match operation {
+            libc::EPOLL_CTL_ADD if state.members.contains_key(&fd) => Err(libc::EEXIST),
+            libc::EPOLL_CTL_ADD => self.add(&mut state, fd, open.clone(), event),
+            libc::EPOLL_CTL_MOD => {
+                let member = state.members.get_mut(&fd).ok_or(libc::ENOENT)?;
+                (member.events, member.data) = (event.events, event.u64);
+                (member.is_disabled, member.told) = (false, (0, [0; 2]));
+                state.activate(fd);
+                Ok(())
+            }
+            libc::EPOLL_CTL_DEL => {
+                let removed = state.remove(fd).ok_or(libc::ENOENT)?;
+                removed.socket().into_iter().for_each(|socket| socket.unwatched_by(self.set, fd));
+                Ok(())
+            }
+            _ => Err(libc::EINVAL),
+        }
+    }
+
+    fn add(&self, state: &mut State, fd: RawFd, open: Open, event: libc::epoll_event) -> Answer<()> {
+        if state.inner.is_none() {
+            let inner = foreign::epoll_create().ok_or(libc::EMFILE)?;
+            let tagged = libc::epoll_event { events: libc::EPOLLIN as u32, u64: self.tag };
+            foreign::epoll_ctl(self.set, libc::EPOLL_CTL_ADD, inner.as_raw_fd(), tagged)?;
+            state.inner = Some(inner);
+        }
+        if let Some(socket) = open.socket() {
+            socket.watched_by(self.set, fd);
+        }
+        let member = Member {
+            fd,
+            open,
+            events: event.events,
+            data: event.u64,
+            is_active: false,
+            is_disabled: false,
+            told: (0, [0; 2]),
+            files: Vec::new(),
+            changes: 0,
+        };
+        state.members.insert(fd, member);
+        state.activate(fd);
+        Ok(())
+    }
+
+    /// Notes what the program did with another descriptor.
+    pub(crate) fn note(&self, operation: i32, fd: RawFd, event: libc::epoll_event) {
+        let mut state = self.state();
+        if operation == libc::EPOLL_CTL_DEL {
+            state.others.remove(&fd);
+        } else {
+            state.others.insert(fd, event);
+        }
+    }
+
+    /// A descriptor that the program may have added has become a connection of the fabric.
+    pub(crate) fn adopt(&self, fd: RawFd, open: &Open) {
+        let mut state = self.state();
+        let Some(event) = state.others.remove(&fd) else { return };
+        if foreign::epoll_ctl(self.set, libc::EPOLL_CTL_DEL, fd, event).is_ok() {
+            // At worst the program waits in vain for one that it cannot have: no file is left.
+            let _ = self.add(&mut state, fd, open.clone(), event);
+        }
+    }
+
+    /// The program has closed a descriptor.
+    pub(crate) fn forget(&self, fd: RawFd) {
+        let mut state = self.state();
+        state.others.remove(&fd);
+        if let Some(socket) = state.remove(fd).as_ref().and_then(Member::socket) {
+            socket.unwatched_by(self.set, fd);
+        }
+    }
+
+    /// The program has used a connection: look at it again.
+    pub(crate) fn touch(&self, fd: RawFd) {
+        self.state().activate(fd);
+    }
+
+    /// Whether one of the connections has something for the program.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state().is_ready()
+    }
+
+    /// Prepares for a sleep at the program's set. Returns `true` if there may be something.
+    pub(crate) fn arm(&self) -> bool {
+        self.state().arm(self.set)
+    }
+
+    /// epoll_wait(2).
+    pub(crate) fn wait(
+        &self,
+        events: &mut [libc::epoll_event],
+        timeout: Option<Duration>,
+        mask: Mask,
+    ) -> Answer {
+        let end = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            let (mut found, looks) = self.state().collect(events);
+            if found < events.len() && (found == 0 || looks) {
+                found += self.kernels(&mut events[found..], Some(Duration::ZERO), mask)?;
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if found > 0 || left.is_some_and(|left| left.is_zero()) {
+                return Ok(found);
+            }
+            if self.spin() || self.arm() {
+                continue;
+            }
+            let found = self.kernels(events, left, mask)?;
+            if found > 0 {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Polls memory for a while. Returns whether there is something.
+    fn spin(&self) -> bool {
+        let (spins, came) = {
+            let mut state = self.state();
+            (state.spins(), std::mem::take(&mut state.came))
+        };
+        if !spins {
+            return false;
+        }
+        let mut looks = 0;
+        let found = self.poller.poll_before_arming(came, || {
+            looks += 1;
+            self.is_ready() || (looks % LOOKS == 0 && foreign::poll_now(self.set, libc::POLLIN) != 0)
+        });
+        if found {
+            self.state().came = true;
+        }
+        found
+    }
+
+    /// Takes events of the kernel's set. Those of `inner` make their connections active.
+    fn kernels(&self, events: &mut [libc::epoll_event], left: Option<Duration>, mask: Mask) -> Answer {
+        let found = foreign::epoll_wait(self.set, events, left, mask)?;
+        let Some(tagged) = events[..found].iter().position(|event| { event.u64 } == self.tag) else {
+            return Ok(found);
+        };
+        events[..found].copy_within(tagged + 1.., tagged);
+        self.state().wake();
+        Ok(found - 1)
+    }
+}
+
+impl State {
+    fn activate(&mut self, fd: RawFd) {
+        if let Some(member) = self.members.get_mut(&fd).filter(|member| !member.is_active) {
+            member.is_active = true;
+            self.active.push(fd);
+        }
+    }
+
+    fn remove(&mut self, fd: RawFd) -> Option<Member> {
+        let member = self.members.remove(&fd)?;
+        self.active.retain(|active| *active != fd);
+        if let Some(inner) = &self.inner {
+            unwatch(inner, &member.files);
+        }
+        Some(member)
+    }
+
+    /// Fills in events of active members. Returns their number, and whether the kernel's are due.
+    fn collect(&mut self, events: &mut [libc::epoll_event]) -> (usize, bool) {
+        let mut found = 0;
+        let active = self.active.len();
+        self.turn = if active == 0 { 0 } else { self.turn % active };
+        for place in 0..active {
+            if found == events.len() {
+                self.turn += place;
+                break;
+            }
+            let fd = self.active[(self.turn + place) % active];
+            let Some(member) = self.members.get_mut(&fd) else { continue };
+            let ready = member.ready();
+            if ready != 0 {
+                events[found] = libc::epoll_event { events: ready as u16 as u32, u64: member.data };
+                found += 1;
+                member.is_disabled = member.events & ONCE != 0;
+            }
+        }
+        self.came |= found > 0;
+        self.memory_waits = if found > 0 { self.memory_waits + 1 } else { 0 };
+        (found, self.memory_waits % MEMORY_FIRST == 0)
+    }
+
+    fn is_ready(&self) -> bool {
+        let ready = |fd: &RawFd| {
+            self.members.get(fd).is_some_and(|member| {
+                let wanted = member.wanted();
+                !member.is_disabled
+                    && member.socket().is_some_and(|it| it.readiness(wanted) & (wanted | ALWAYS) != 0)
+            })
+        };
+        self.active.iter().any(ready)
+    }
+
+    fn spins(&self) -> bool {
+        let spins = |fd: &RawFd| {
+            let member = self.members.get(fd);
+            member.is_some_and(|member| member.socket().is_some_and(|it| it.spins(member.events as i16)))
+        };
+        self.active.iter().any(spins)
+    }
+
+    /// Arms all active members. Returns `true` if one of them may have something.
+    fn arm(&mut self, set: RawFd) -> bool {
+        let Some(inner) = &self.inner else { return false };
+        let mut ready = false;
+        let mut kept = Vec::new();
+        for fd in std::mem::take(&mut self.active) {
+            let Some(member) = self.members.get_mut(&fd) else { continue };
+            let Some(socket) = member.open.socket() else { continue };
+            if socket.is_plain() {
+                // The kernel's set is enough from now on.
+                unwatch(inner, &member.files);
+                let event = libc::epoll_event { events: member.events, u64: member.data };
+                if !member.is_disabled {
+                    // Fails if the program has closed the descriptor: then nothing is left.
+                    let _ = foreign::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, event);
+                }
+                self.others.insert(fd, event);
+                self.members.remove(&fd);
+                ready = true;
+                continue;
+            }
+            let mut watched = Vec::with_capacity(4);
+            socket.arm();
+            if member.is_disabled || !socket.watch(member.wanted(), &mut watched) {
+                member.watch(inner, watched);
+                member.is_active = false;
+            } else {
+                ready = true;
+                kept.push(fd);
+            }
+        }
+        self.active.extend(kept);
+        ready
+    }
+
+    /// Makes the members active whose files are readable.
+    fn wake(&mut self) {
+        let Some(inner) = &self.inner else { return };
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; TAKEN];
+        let found = foreign::epoll_wait(inner.as_raw_fd(), &mut events, Some(Duration::ZERO), None);
+        for event in &events[..found.unwrap_or(0)] {
+            self.activate(event.u64 as RawFd);
+        }
+    }
+}
+
+impl Member {
+    /// Returns the events to report now, and notes them.
+    fn ready(&mut self) -> i16 {
+        let wanted = self.wanted();
+        let (Some(socket), false) = (self.open.socket(), self.is_disabled) else { return 0 };
+        let now = socket.readiness(self.events as i16);
+        let news = now & (wanted | ALWAYS);
+        // An error is told once to those that want edges.
+        let told = self.told.0 & ALWAYS & !(libc::POLLIN | libc::POLLOUT);
+        if news == 0 || (self.events & EDGE != 0 && news & !told == 0) {
+            return 0;
+        }
+        let all = now & (self.events as i16 | ALWAYS);
+        self.told = (all, socket.calls());
+        all
+    }
+
+    /// Has `inner` report these files for this member, and no others.
+    fn watch(&mut self, inner: &OwnedFd, watched: Vec<Watched>) {
+        let Some(socket) = self.open.socket() else { return };
+        let changes = socket.changes();
+        if self.changes == changes && self.files == watched {
+            return;
+        }
+        let gone: Vec<Watched> =
+            self.files.iter().filter(|old| watched.iter().all(|new| new.0 != old.0)).copied().collect();
+        unwatch(inner, &gone);
+        for (fd, events) in &watched {
+            let event = libc::epoll_event { events: *events as u16 as u32, u64: self.fd as u64 };
+            let set = inner.as_raw_fd();
+            if foreign::epoll_ctl(set, libc::EPOLL_CTL_ADD, *fd, event) == Err(libc::EEXIST) {
+                let _ = foreign::epoll_ctl(set, libc::EPOLL_CTL_MOD, *fd, event);
+            }
+        }
+        (self.files, self.changes) = (watched, changes);
+    }
+}
+
+/// A file that was closed is not there any more, whatever has its number now.
+fn unwatch(inner: &OwnedFd, files: &[Watched]) {
+    for (fd, _) in files {
+        let none = libc::epoll_event { events: 0, u64: 0 };
+        let _ = foreign::epoll_ctl(inner.as_raw_fd(), libc::EPOLL_CTL_DEL, *fd, none);
+    }
+}

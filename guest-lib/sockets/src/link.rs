@@ -1,0 +1,180 @@
+//! A channel as a stream's link.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, RawFd};
+
+use hamlyn::channel::{Channel, Receiver, Sender};
+use hamlyn::{Error, PeerLoss, Polling};
+
+use crate::stream::Link;
+
+/// The least room that is reported as room for more: a part of the longest message.
+const ROOM: usize = 4;
+
+/// A channel.
+#[derive(Debug)]
+pub(crate) struct ChannelLink {
+    sender: Option<Sender>,
+    receiver: Receiver,
+    is_express: bool,
+    longest: usize,
+    /// Bytes of the message in front that were read.
+    read: usize,
+    /// Bytes of the message in front; 0 if none was taken.
+    front: usize,
+    has_ended: bool,
+}
+
+impl ChannelLink {
+    pub(crate) fn new(channel: Channel) -> Self {
+        let is_express = channel.is_express();
+        let Channel { mut sender, mut receiver } = channel;
+        // Who waits polls at all of its connections.
+        sender.set_polling(Polling::NEVER);
+        receiver.set_polling(Polling::NEVER);
+        let longest = sender.longest();
+        Self { sender: Some(sender), receiver, is_express, longest, read: 0, front: 0, has_ended: false }
+    }
+
+    pub(crate) fn is_express(&self) -> bool {
+        self.is_express
+    }
+
+    /// Whether [`Link::read`] would return at once: with bytes, the end or an error.
+    pub(crate) fn is_readable(&mut self) -> bool {
+        self.find_front() != Err(libc::EAGAIN)
+    }
+
+    /// Whether [`Link::write`] would: with a message of some length, or an error.
+    pub(crate) fn is_writable(&mut self) -> bool {
+        let length = self.longest / ROOM;
+        let Some(sender) = &mut self.sender else { return true };
+        !matches!(sender.try_reserve(length), Err(error) if error.is_would_block())
+    }
+
+    /// Whether everything that the peer sent was received, and it has closed.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Bytes of the message in front that were not read.
+    pub(crate) fn available(&mut self) -> usize {
+        if self.find_front().is_ok() { self.front - self.read } else { 0 }
+    }
+
+    /// Prepares a file that becomes readable with the next message. `None`: look again at once.
+    pub(crate) fn arm_input(&mut self) -> Option<RawFd> {
+        match self.receiver.arm() {
+            Ok(false) => self.receiver.file().ok().map(|file| file.as_raw_fd()),
+            _ => None,
+        }
+    }
+
+    /// Prepares a file that becomes readable with room. `None`: look again at once.
+    pub(crate) fn arm_output(&mut self) -> Option<RawFd> {
+        let length = self.longest / ROOM;
+        let sender = self.sender.as_mut()?;
+        match sender.arm(length) {
+            Ok(false) => sender.file().ok().map(|file| file.as_raw_fd()),
+            _ => None,
+        }
+    }
+
+    /// Ends the sending direction: the peer gets everything, and then the end.
+    pub(crate) fn close_sender(&mut self, limit: std::time::Duration) {
+        if let Some(sender) = self.sender.take() {
+            // The peer may have gone first.
+            let _ = sender.close_timeout(limit);
+        }
+    }
+
+    /// Takes the next message with bytes, if none is in front. `Ok` at the end, too.
+    fn find_front(&mut self) -> Result<(), i32> {
+        while self.front == 0 && !self.has_ended {
+            match self.receiver.take(None) {
+                Ok(Some(message)) => (self.front, self.read) = (message.len(), 0),
+                Ok(None) => self.has_ended = true,
+                Err(error) => return Err(number(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn release_front(&mut self) -> Result<(), i32> {
+        (self.front, self.read) = (0, 0);
+        self.receiver.give_back().map_err(|error| number(&error))
+    }
+}
+
+impl Link for ChannelLink {
+    fn say(&mut self, message: &[u8]) -> Result<(), i32> {
+        let sender = self.sender.as_mut().ok_or(libc::EPIPE)?;
+        sender.try_send(message).map_err(|error| number(&error))
+    }
+
+    fn hear(&mut self) -> Result<Option<Vec<u8>>, i32> {
+        match self.receiver.try_recv() {
+            Ok(Some(message)) => message.to_vec().map(Some).map_err(|error| number(&error)),
+            Ok(None) => Ok(None),
+            Err(error) => Err(number(&error)),
+        }
+    }
+
+    fn write(&mut self, from: &[IoSlice<'_>]) -> Result<usize, i32> {
+        let sender = self.sender.as_mut().ok_or(libc::EPIPE)?;
+        let total = from.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
+        // Half of the longest message at most, so that both ends work at the same time.
+        let mut length = total.min(self.longest / 2);
+        let mut room = loop {
+            match sender.try_reserve(length) {
+                Ok(room) => break room,
+                Err(error) if error.is_would_block() && length > 1 => length = (length / 4).max(1),
+                // What TCP says of a peer that has gone.
+                Err(error) => return Err(Some(number(&error)).filter(|it| *it != libc::ECONNRESET).unwrap_or(libc::EPIPE)),
+            }
+        };
+        let mut at = 0;
+        for part in from {
+            let part = &part[..part.len().min(length - at)];
+            room.write(at, part).map_err(|error| number(&error))?;
+            at += part.len();
+        }
+        room.commit().map_err(|error| number(&error))?;
+        Ok(length)
+    }
+
+    fn read(&mut self, to: &mut [IoSliceMut<'_>], peek: bool) -> Result<usize, i32> {
+        self.find_front()?;
+        let (mut at, mut got) = (self.read, 0);
+        for part in to {
+            let mut filled = 0;
+            while filled < part.len() && at < self.front {
+                let length = (self.front - at).min(part.len() - filled);
+                let read = self.receiver.read_taken(at, &mut part[filled..filled + length]);
+                read.map_err(|error| number(&error))?;
+                (at, filled, got) = (at + length, filled + length, got + length);
+                if !peek {
+                    self.read = at;
+                }
+                // More than the message in front had. What fails now, the next call reports.
+                if !peek && at == self.front && self.release_front().and_then(|()| self.find_front()).is_ok() {
+                    at = 0;
+                }
+            }
+        }
+        Ok(got)
+    }
+}
+
+/// The `errno` for an error of the library.
+pub(crate) fn number(error: &Error) -> i32 {
+    match error {
+        error if error.is_would_block() => libc::EAGAIN,
+        Error::PeerLost(PeerLoss::Host | PeerLoss::Gone) => libc::EHOSTUNREACH,
+        Error::PeerLost(PeerLoss::Link) => libc::ENETDOWN,
+        Error::PeerLost(PeerLoss::CardReset) => libc::ENETRESET,
+        Error::PeerLost(_) => libc::ECONNRESET,
+        Error::Nonsense(_) | Error::Malformed(_) => libc::EPROTO,
+        _ => libc::EIO,
+    }
+}

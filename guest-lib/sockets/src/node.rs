@@ -1,0 +1,92 @@
+//! This machine's card, and which addresses belong to the fabric.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::process;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hamlyn::channel::{Card, Options};
+
+use crate::foreign;
+
+/// First bytes of the Ethernet address of a network device over a card.
+const DEVICE: &str = "02:75:6c:6e:";
+/// How long the addresses of this machine's devices are believed.
+const BELIEVED: Duration = Duration::from_secs(1);
+/// How long the kernel may look for a neighbour that it has just heard of.
+const LOOKUP: Duration = Duration::from_millis(1);
+/// Default size of a direction's ring.
+const RING: u64 = 60 << 10;
+
+static NODE: Mutex<Option<Node>> = Mutex::new(None);
+
+#[derive(Debug, Default)]
+struct Node {
+    process: u32,
+    /// `None` inside if there is none, or it could not be opened.
+    card: Option<Option<Card>>,
+    addresses: Vec<Ipv4Addr>,
+    looked: Option<Instant>,
+}
+
+fn with<T>(act: impl FnOnce(&mut Node) -> T) -> T {
+    let mut node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
+    let node = node.get_or_insert_with(Node::default);
+    if node.process != process::id() {
+        // A parent's card. Dropping it here would release the parent's objects.
+        std::mem::forget(node.card.take());
+        *node = Node { process: process::id(), ..Node::default() };
+    }
+    act(node)
+}
+
+/// Returns whether this is an address of a network device over a card.
+pub(crate) fn is_own(address: Ipv4Addr) -> bool {
+    with(|node| {
+        if node.looked.is_none_or(|looked| looked.elapsed() > BELIEVED) {
+            node.addresses = foreign::addresses(is_device);
+            node.looked = Some(Instant::now());
+        }
+        node.addresses.contains(&address)
+    })
+}
+
+fn is_device(name: &str) -> bool {
+    fs::read_to_string(format!("/sys/class/net/{name}/address")).is_ok_and(|own| own.starts_with(DEVICE))
+}
+
+/// Returns the card, opened at the first call.
+pub(crate) fn card() -> Option<Card> {
+    with(|node| node.card.get_or_insert_with(|| Card::open_any().ok()).clone())
+}
+
+/// Returns the host that a connection's other end is on.
+pub(crate) fn host_of(peer: SocketAddrV4) -> Option<u32> {
+    card()?.host_at(*peer.ip(), LOOKUP)
+}
+
+/// The name of a connection for its connecting end.
+pub(crate) fn name_of(connecting: SocketAddrV4, accepting: SocketAddrV4) -> String {
+    format!("tcp/{connecting}-{accepting}")
+}
+
+/// Options of every channel: `HAMLYN_RUN_RING` has the bytes of a direction's ring, and with
+/// `HAMLYN_RUN_EXPRESS=no` all goes by card.
+pub(crate) fn options() -> Options {
+    let mut options = Options::default();
+    let ring = std::env::var("HAMLYN_RUN_RING").ok().and_then(|ring| ring.parse().ok());
+    options.capacity = ring.unwrap_or(RING).clamp(4096, 16 << 20);
+    let express = std::env::var("HAMLYN_RUN_EXPRESS").unwrap_or_default();
+    options.by_card = ["no", "off", "false", "0"].contains(&express.to_lowercase().as_str());
+    options
+}
+
+/// In a child: forgets the parent's card. Returns whether there was one.
+pub(crate) fn forget() -> bool {
+    // Another thread may have had the lock at the fork. Then the lock stays, and so does TCP.
+    let Ok(mut node) = NODE.try_lock() else { return false };
+    let had = node.as_ref().is_some_and(|node| matches!(node.card, Some(Some(_))));
+    std::mem::forget(node.take());
+    had
+}

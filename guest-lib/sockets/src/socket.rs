@@ -1,0 +1,647 @@
+//! A TCP connection of the program, which may go over a channel.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hamlyn::channel::{Channel, Listener, Opening};
+use hamlyn::{Poller, Polling};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, ReturnFlags, SendFlags};
+
+use crate::link::ChannelLink;
+use crate::report;
+use crate::stream::{Link, Stream, Tcp, Way};
+use crate::table::{self, Open};
+use crate::{foreign, node};
+
+/// Receives after which the accepting end opens a channel: a connection with one request is over
+/// before. One that only sends has more calls.
+const RECEIVES: u32 = 2;
+const SENDS: u32 = 16;
+/// Attempts to open a channel, or to be asked for one, and calls without one.
+const TRIES: u32 = 3;
+const CALLS: u32 = 10_000;
+/// Calls between two looks for a request.
+const LOOKS: u32 = 8;
+/// How long a close waits until delivery is certain.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+pub(crate) const IN: i16 = libc::POLLIN;
+pub(crate) const OUT: i16 = libc::POLLOUT;
+/// What is reported whether it is asked for or not.
+pub(crate) const ALWAYS: i16 = libc::POLLERR | libc::POLLHUP;
+const HANGUP: i16 = libc::POLLRDHUP;
+
+/// How a call receives or sends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Manner {
+    pub(crate) peek: bool,
+    pub(crate) all: bool,
+    pub(crate) at_once: bool,
+}
+
+/// A descriptor that a waiter polls, and for what.
+pub(crate) type Watched = (RawFd, i16);
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    state: Mutex<State>,
+    poller: Poller,
+    /// Whether something came since the last wait.
+    came: AtomicBool,
+    /// Counts changes of the descriptors that a waiter polls.
+    changes: AtomicU64,
+    /// All goes by TCP, for good: calls need not come here.
+    plain: AtomicBool,
+    /// Number of receives, and of sends that had no room.
+    calls: [AtomicU32; 2],
+    /// Sets of epoll(7) and the descriptors by which this is in them, and whether one of them has
+    /// gone to sleep since the last call.
+    sets: Mutex<Vec<(RawFd, RawFd)>>,
+    is_armed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    tcp: Connection,
+    stream: Stream<ChannelLink>,
+    offer: Offer,
+    receives: u32,
+    sends: u32,
+    calls: u32,
+    tries: u32,
+    is_express: bool,
+    /// The program receives no more.
+    is_deaf: bool,
+    /// TCP has ended, which says nothing of the channel.
+    hung_up: bool,
+    /// The connection's end.
+    failed: Option<i32>,
+}
+
+/// How a channel may come about.
+#[derive(Debug)]
+enum Offer {
+    /// It will not, or is there.
+    None,
+    /// The connecting end waits for a request.
+    Named(Listener),
+    /// The accepting end opens one later, under this name.
+    Later(String, SocketAddrV4),
+    Opening(String, SocketAddrV4, Box<Opening>),
+}
+
+/// The TCP side. The descriptor is this library's own.
+#[derive(Debug)]
+struct Connection(OwnedFd);
+
+impl Tcp for Connection {
+    fn peek(&mut self, to: &mut [u8]) -> Result<usize, i32> {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        rustix::net::recv(&self.0, to, flags).map(|(got, _)| got).map_err(Errno::raw_os_error)
+    }
+
+    fn receive(&mut self, to: &mut [IoSliceMut<'_>], limit: usize) -> Result<usize, i32> {
+        self.receive_with(to, limit, RecvFlags::empty())
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, i32> {
+        self.send_all(&[IoSlice::new(bytes)])
+    }
+}
+
+impl Connection {
+    fn receive_with(&self, to: &mut [IoSliceMut<'_>], limit: usize, flags: RecvFlags) -> Result<usize, i32> {
+        let mut left = limit;
+        let mut parts: Vec<IoSliceMut<'_>> = Vec::with_capacity(to.len());
+        for part in to.iter_mut().filter(|part| !part.is_empty()) {
+            let length = part.len().min(left);
+            left -= length;
+            if length > 0 {
+                parts.push(IoSliceMut::new(&mut part[..length]));
+            }
+        }
+        let received = rustix::net::recvmsg(
+            &self.0,
+            &mut parts,
+            &mut rustix::net::RecvAncillaryBuffer::default(),
+            flags | RecvFlags::DONTWAIT,
+        );
+        received
+            .map(|message| if message.flags.contains(ReturnFlags::ERRQUEUE) { 0 } else { message.bytes })
+            .map_err(Errno::raw_os_error)
+    }
+
+    fn send_all(&self, from: &[IoSlice<'_>]) -> Result<usize, i32> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        rustix::net::sendmsg(&self.0, from, &mut rustix::net::SendAncillaryBuffer::default(), flags)
+            .map_err(Errno::raw_os_error)
+    }
+}
+
+impl Socket {
+    /// A connection that this process asked for, just before others may find it.
+    pub(crate) fn connecting(own: OwnedFd, name: &str) -> Option<Self> {
+        let listener = Listener::bind_as_socket(&node::card()?, name, own.as_fd(), node::options()).ok()?;
+        Some(Self::new(own, false, Offer::Named(listener)))
+    }
+
+    /// A connection that this process has accepted.
+    pub(crate) fn accepted(own: OwnedFd, name: String, peer: SocketAddrV4) -> Self {
+        Self::new(own, true, Offer::Later(name, peer))
+    }
+
+    fn new(own: OwnedFd, is_accepted: bool, offer: Offer) -> Self {
+        let state = State {
+            tcp: Connection(own),
+            stream: Stream::new(is_accepted),
+            offer,
+            receives: 0,
+            sends: 0,
+            calls: 0,
+            tries: 0,
+            is_express: false,
+            is_deaf: false,
+            hung_up: false,
+            failed: None,
+        };
+        report::count(&report::CONNECTIONS, 1);
+        Self {
+            state: Mutex::new(state),
+            poller: Poller::new(Polling::default()),
+            came: AtomicBool::new(true),
+            changes: AtomicU64::new(0),
+            plain: AtomicBool::new(false),
+            calls: Default::default(),
+            sets: Mutex::default(),
+            is_armed: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain.load(Ordering::Relaxed)
+    }
+
+    /// Counts changes of what [`Socket::watch`] returns.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn calls(&self) -> [u32; 2] {
+        [0, 1].map(|kind| self.calls[kind].load(Ordering::Relaxed))
+    }
+
+    fn sets(&self) -> MutexGuard<'_, Vec<(RawFd, RawFd)>> {
+        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn watched_by(&self, set: RawFd, fd: RawFd) {
+        self.sets().push((set, fd));
+    }
+
+    pub(crate) fn unwatched_by(&self, set: RawFd, fd: RawFd) {
+        self.sets().retain(|watcher| *watcher != (set, fd));
+    }
+
+    /// A set is about to sleep. The program's next call tells it.
+    pub(crate) fn arm(&self) {
+        self.is_armed.store(true, Ordering::SeqCst);
+    }
+
+    /// The program makes a call.
+    fn touch(&self) {
+        if self.is_armed.swap(false, Ordering::SeqCst) {
+            let sets = self.sets().clone();
+            for (set, fd) in sets {
+                table::get(set).iter().filter_map(Open::epoll).for_each(|epoll| epoll.touch(fd));
+            }
+        }
+    }
+
+    /// Keeps the connection on TCP, as the program does what only TCP can. Returns `false` if it
+    /// is too late.
+    pub(crate) fn keep_tcp(&self) -> bool {
+        let mut state = self.state();
+        if state.stream.has_switched() {
+            return false;
+        }
+        state.offer = Offer::None;
+        state.stream.take_link();
+        self.settle(&mut state);
+        true
+    }
+
+    /// Makes the step that is possible by now, and notes whether a channel can still come.
+    fn step(&self, state: &mut State, looks: bool) -> Result<(), i32> {
+        if let Some(error) = state.failed {
+            return Err(error);
+        }
+        let had = (state.stream.link().is_some(), state.stream.has_switched());
+        if looks {
+            state.look();
+        }
+        let stepped = state.stream.advance(&mut state.tcp);
+        let has = (state.stream.link().is_some(), state.stream.has_switched());
+        if has.1 && !had.1 {
+            state.offer = Offer::None;
+            report::count(&report::SWITCHED, 1);
+            report::count(&report::EXPRESS, u64::from(state.is_express));
+        }
+        if has != had || looks {
+            self.settle(state);
+        }
+        stepped.inspect_err(|error| state.failed = Some(*error))
+    }
+
+    fn settle(&self, state: &mut State) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        if matches!(state.offer, Offer::None) && state.stream.link().is_none() && !state.stream.has_switched() {
+            self.plain.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Receives bytes. Waits as `manner` and the descriptor `fd` say.
+    pub(crate) fn read(&self, fd: RawFd, mut to: &mut [IoSliceMut<'_>], manner: Manner) -> Result<usize, i32> {
+        let wanted = to.iter().map(|part| part.len()).sum();
+        self.calls[0].fetch_add(1, Ordering::Relaxed);
+        self.touch();
+        let deadline = Deadline::default();
+        let mut got = 0;
+        loop {
+            match self.try_read(to, wanted - got, manner.peek) {
+                // The end.
+                Ok(0) => return Ok(got),
+                Ok(more) if !manner.all || manner.peek => return Ok(more),
+                Ok(more) if got + more == wanted => return Ok(wanted),
+                Ok(more) => {
+                    got += more;
+                    IoSliceMut::advance_slices(&mut to, more);
+                }
+                Err(libc::EAGAIN) => {
+                    if let Err(error) = self.wait(fd, IN, manner.at_once, &deadline, libc::SO_RCVTIMEO) {
+                        return if got > 0 { Ok(got) } else { Err(error) };
+                    }
+                }
+                Err(_) if got > 0 => return Ok(got),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn try_read(&self, to: &mut [IoSliceMut<'_>], wanted: usize, peek: bool) -> Result<usize, i32> {
+        let state = &mut *self.state();
+        if state.is_deaf || wanted == 0 {
+            return Ok(0);
+        }
+        state.calls += 1;
+        let looks = state.calls % LOOKS == 0 || matches!(state.offer, Offer::Opening(..));
+        self.step(state, looks)?;
+        match state.stream.way_in(&mut state.tcp, wanted)? {
+            Way::Channel => {
+                let got = state.stream.link().ok_or(libc::ECONNRESET)?.read(to, peek)?;
+                report::count(&report::CHANNEL_BYTES, if peek { 0 } else { got as u64 });
+                Ok(got)
+            }
+            Way::Tcp(0) => Err(libc::EAGAIN),
+            Way::Tcp(limit) => {
+                let flags = if peek { RecvFlags::PEEK } else { RecvFlags::empty() };
+                let got = state.tcp.receive_with(to, limit, flags)?;
+                if got > 0 && !peek {
+                    state.stream.received(got);
+                    state.receives += 1;
+                    report::count(&report::TCP_BYTES, got as u64);
+                    self.offer_later(state);
+                }
+                Ok(got)
+            }
+        }
+    }
+
+    /// Sends bytes. Waits until all are sent, as `manner` and the descriptor `fd` say.
+    pub(crate) fn write(&self, fd: RawFd, mut from: &mut [IoSlice<'_>], manner: Manner) -> Result<usize, i32> {
+        let wanted: usize = from.iter().map(|part| part.len()).sum();
+        self.touch();
+        let deadline = Deadline::default();
+        let mut sent = 0;
+        loop {
+            match self.try_write(from) {
+                Ok(more) if sent + more >= wanted => return Ok(wanted),
+                Ok(more) => {
+                    sent += more;
+                    IoSlice::advance_slices(&mut from, more);
+                }
+                Err(libc::EAGAIN) => {
+                    self.calls[1].fetch_add(1, Ordering::Relaxed);
+                    if let Err(error) = self.wait(fd, OUT, manner.at_once, &deadline, libc::SO_SNDTIMEO) {
+                        return if sent > 0 { Ok(sent) } else { Err(error) };
+                    }
+                }
+                Err(_) if sent > 0 => return Ok(sent),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn try_write(&self, from: &[IoSlice<'_>]) -> Result<usize, i32> {
+        let state = &mut *self.state();
+        state.calls += 1;
+        let looks = state.calls % LOOKS == 0 || matches!(state.offer, Offer::Opening(..));
+        self.step(state, looks).map_err(|error| if error == libc::ECONNRESET { libc::EPIPE } else { error })?;
+        if from.iter().all(|part| part.is_empty()) {
+            return Ok(0);
+        }
+        if state.stream.way_out(&mut state.tcp)? {
+            let sent = state.stream.link().ok_or(libc::EPIPE)?.write(from)?;
+            report::count(&report::CHANNEL_BYTES, sent as u64);
+            return Ok(sent);
+        }
+        let sent = state.tcp.send_all(from)?;
+        state.stream.sent(sent);
+        state.sends += 1;
+        report::count(&report::TCP_BYTES, sent as u64);
+        self.offer_later(state);
+        Ok(sent)
+    }
+
+    /// Begins to open a channel once the connection has lived long enough.
+    fn offer_later(&self, state: &mut State) {
+        if state.calls >= CALLS && state.stream.link().is_none() {
+            state.offer = Offer::None;
+            self.settle(state);
+        }
+        let factor = 8_u32.pow(state.tries);
+        if let Offer::Later(name, peer) = &state.offer {
+            if state.receives >= RECEIVES * factor || state.sends >= SENDS * factor {
+                let opening = node::card().zip(node::host_of(*peer)).and_then(|(card, host)| {
+                    Channel::begin_connect(&card, host, name, node::options()).ok()
+                });
+                state.offer = match opening {
+                    Some(opening) => Offer::Opening(name.clone(), *peer, Box::new(opening)),
+                    None => Offer::None,
+                };
+                self.settle(state);
+            }
+        }
+    }
+
+    /// Waits for an event, unless the call or the descriptor must not.
+    fn wait(&self, fd: RawFd, event: i16, at_once: bool, deadline: &Deadline, option: i32) -> Result<(), i32> {
+        if at_once || foreign::is_nonblocking(fd) {
+            return Err(libc::EAGAIN);
+        }
+        let mut watched = Vec::with_capacity(4);
+        if self.spins(event) {
+            let came = self.came.swap(false, Ordering::Relaxed);
+            if self.poller.poll_before_arming(came, || self.readiness(event) != 0) {
+                self.came.store(true, Ordering::Relaxed);
+                return Ok(());
+            }
+        }
+        if self.watch(event, &mut watched) {
+            self.came.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        let left = deadline.left(|| foreign::timeout(fd, option))?;
+        match foreign::poll_all(&watched, left) {
+            Err(libc::EINTR) if left.is_none() && foreign::restarts_all() => Ok(()),
+            Err(error) => Err(error),
+            Ok(found) => {
+                self.came.store(found, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether polling memory may find this event.
+    pub(crate) fn spins(&self, events: i16) -> bool {
+        let state = self.state();
+        (events & IN != 0 && state.stream.receives_by_channel())
+            || (events & OUT != 0 && state.stream.sends_by_channel())
+    }
+
+    /// Returns which of `events` hold now, and errors.
+    pub(crate) fn readiness(&self, events: i16) -> i16 {
+        let state = &mut *self.state();
+        if self.step(state, false).is_err() {
+            return (events & (IN | OUT)) | libc::POLLERR | libc::POLLHUP;
+        }
+        let mut found = 0;
+        let mut by_tcp = 0;
+        if state.is_deaf {
+            found |= events & (IN | HANGUP);
+        } else if state.stream.receives_by_channel() {
+            let Some(link) = state.stream.link() else { return events | libc::POLLERR };
+            if events & (IN | HANGUP) != 0 && link.is_readable() {
+                found |= events & IN;
+                if link.has_ended() {
+                    found |= events & HANGUP;
+                }
+            }
+        } else {
+            by_tcp |= events & (IN | HANGUP);
+        }
+        if state.stream.sends_by_channel() {
+            if events & OUT != 0 && state.stream.link().is_none_or(ChannelLink::is_writable) {
+                found |= OUT;
+            }
+        } else if !state.stream.is_marking() {
+            by_tcp |= events & OUT;
+        }
+        if by_tcp == 0 {
+            return found;
+        }
+        let mut by_tcp = foreign::poll_now(state.tcp.0.as_raw_fd(), by_tcp);
+        // What is there may be the marker alone.
+        if by_tcp & IN != 0 && by_tcp & (HANGUP | libc::POLLHUP | libc::POLLERR) == 0 {
+            if matches!(state.stream.way_in(&mut state.tcp, 1), Ok(Way::Tcp(0)) | Err(libc::EAGAIN)) {
+                by_tcp &= !IN;
+            }
+        }
+        found | by_tcp
+    }
+
+    /// Prepares for a sleep until one of `events`, or the next step. Adds what to poll. Returns
+    /// `true` if there may be something now.
+    pub(crate) fn watch(&self, events: i16, watched: &mut Vec<Watched>) -> bool {
+        let state = &mut *self.state();
+        if self.step(state, true).is_err() {
+            return true;
+        }
+        if state.is_deaf && events & (IN | HANGUP) != 0 {
+            return true;
+        }
+        let (receives, sends) = (state.stream.receives_by_channel(), state.stream.sends_by_channel());
+        if let Some(link) = state.stream.link() {
+            let is_readable = receives && events & (IN | HANGUP) != 0 && link.is_readable();
+            if is_readable || (sends && events & OUT != 0 && link.is_writable()) {
+                return true;
+            }
+        }
+        let mut on_tcp = 0;
+        if !state.stream.receives_by_channel() {
+            on_tcp |= IN;
+        }
+        if state.stream.is_marking() || (events & OUT != 0 && !state.stream.sends_by_channel()) {
+            on_tcp |= OUT;
+        }
+        if !state.hung_up {
+            // Another thread's shutdown shows here.
+            let now = foreign::poll_now(state.tcp.0.as_raw_fd(), HANGUP);
+            state.hung_up = now & (HANGUP | libc::POLLHUP | libc::POLLERR) != 0;
+            on_tcp |= HANGUP;
+        }
+        if on_tcp & !HANGUP != 0 || !state.hung_up {
+            let needless = if state.stream.receives_by_channel() { 0 } else { IN & !events };
+            // Bytes that the program does not wait for stay there; a marker is waited for.
+            let on_tcp = if state.stream.link().is_some() { on_tcp } else { on_tcp & !needless };
+            watched.push((state.tcp.0.as_raw_fd(), on_tcp));
+        }
+        match &state.offer {
+            Offer::Named(listener) => watched.push((listener.as_fd().as_raw_fd(), IN)),
+            Offer::Opening(_, _, opening) => watched.push((opening.as_fd().as_raw_fd(), IN | OUT)),
+            _ => {}
+        }
+        let listens = state.stream.is_agreeing()
+            || (state.stream.receives_by_channel() && events & (IN | HANGUP) != 0);
+        let writes = state.stream.sends_by_channel() && events & OUT != 0;
+        let Some(link) = state.stream.link() else { return false };
+        for file in [listens.then(|| link.arm_input()), writes.then(|| link.arm_output())] {
+            match file {
+                Some(Some(file)) => watched.push((file, IN)),
+                Some(None) => return true,
+                None => {}
+            }
+        }
+        false
+    }
+
+    /// Bytes that can be received at once, if those are of the channel.
+    pub(crate) fn available(&self) -> Option<usize> {
+        let state = &mut *self.state();
+        let by_channel = self.step(state, false).is_ok() && state.stream.receives_by_channel();
+        by_channel.then(|| state.stream.link().map_or(0, ChannelLink::available))
+    }
+
+    /// Ends directions of the connection. Returns whether TCP has to end the sending one.
+    pub(crate) fn shutdown(&self, receiving: bool, sending: bool) -> bool {
+        self.touch();
+        let state = &mut *self.state();
+        state.is_deaf |= receiving && state.stream.receives_by_channel();
+        if !sending || state.stream.shut() {
+            return sending;
+        }
+        self.end_sending(state);
+        false
+    }
+
+    fn end_sending(&self, state: &mut State) {
+        let deadline = Instant::now() + CLOSE_LIMIT;
+        while state.stream.is_marking() && Instant::now() < deadline {
+            if state.stream.advance(&mut state.tcp).is_err() {
+                return;
+            }
+            let mut marking = [PollFd::from_borrowed_fd(state.tcp.0.as_fd(), PollFlags::OUT)];
+            let _ = poll(&mut marking, Some(&Timespec { tv_sec: 0, tv_nsec: 50_000_000 }));
+        }
+        if let Some(link) = state.stream.link() {
+            link.close_sender(CLOSE_LIMIT);
+        }
+    }
+
+    /// The program has closed its last descriptor: all that it sent arrives.
+    pub(crate) fn close(&self) {
+        let state = &mut *self.state();
+        state.offer = Offer::None;
+        if state.stream.has_switched() && state.failed.is_none() {
+            self.end_sending(state);
+        }
+        state.stream.take_link();
+        state.failed = Some(libc::EBADF);
+    }
+
+    /// This process is a child of the one whose connection this is: it may go on with TCP, but not
+    /// with the parent's card. Returns `false` if nothing can be said of it.
+    pub(crate) fn inherit(&self) -> bool {
+        let Ok(mut state) = self.state.try_lock() else { return false };
+        match std::mem::replace(&mut state.offer, Offer::None) {
+            Offer::Later(name, peer) => state.offer = Offer::Later(name, peer),
+            // Dropping these would release the parent's objects at the card.
+            other => std::mem::forget(other),
+        }
+        std::mem::forget(state.stream.take_link());
+        if state.stream.has_switched() {
+            state.failed = Some(libc::ECONNABORTED);
+        }
+        self.settle(&mut state);
+        true
+    }
+}
+
+impl State {
+    /// Looks whether the channel has come.
+    fn look(&mut self) {
+        match std::mem::replace(&mut self.offer, Offer::None) {
+            Offer::Named(listener) => {
+                let accepted = listener.try_accept();
+                // Others may ask, too, who cannot prove themselves.
+                if self.tries < TRIES {
+                    self.offer = Offer::Named(listener);
+                }
+                match accepted {
+                    Ok(channel) if self.stream.link().is_none() => {
+                        self.tries += 1;
+                        self.attach(channel);
+                    }
+                    _ => {}
+                }
+            }
+            Offer::Opening(name, peer, opening) => match opening.try_finish() {
+                Ok(Ok(channel)) => self.attach(channel),
+                Ok(Err(opening)) => self.offer = Offer::Opening(name, peer, Box::new(opening)),
+                Err(_) => {
+                    self.tries += 1;
+                    if self.tries < TRIES {
+                        self.offer = Offer::Later(name, peer);
+                    }
+                }
+            },
+            other => self.offer = other,
+        }
+    }
+
+    fn attach(&mut self, channel: Channel) {
+        let link = ChannelLink::new(channel);
+        self.is_express = link.is_express();
+        let (Ok(low), Ok(high)) = (hamlyn::random_key(), hamlyn::random_key()) else { return };
+        let mut marker = [0; 16];
+        marker[..8].copy_from_slice(&low.to_le_bytes());
+        marker[8..].copy_from_slice(&high.to_le_bytes());
+        // Not a byte of a text, which could be taken for the marker's beginning.
+        marker[0] = 0xff;
+        // A channel that fails at once leaves TCP.
+        let _ = self.stream.attach(link, marker);
+    }
+}
+
+/// The end of a wait with a time-out of the socket's options.
+#[derive(Debug, Default)]
+struct Deadline(std::cell::OnceCell<Option<Instant>>);
+
+impl Deadline {
+    fn left(&self, timeout: impl FnOnce() -> Option<Duration>) -> Result<Option<Duration>, i32> {
+        let end = self.0.get_or_init(|| timeout().map(|timeout| Instant::now() + timeout));
+        match end.map(|end| end.saturating_duration_since(Instant::now())) {
+            Some(left) if left.is_zero() => Err(libc::EAGAIN),
+            left => Ok(left),
+        }
+    }
+}
