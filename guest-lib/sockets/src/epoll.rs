@@ -6,14 +6,13 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hamlyn::{Poller, Polling};
 
 use crate::foreign::{self, Answer, Mask};
-use crate::socket::{ALWAYS, Socket, Watched};
-use crate::table::Open;
+use crate::socket::{ALWAYS, Socket, Watched, Watcher};
 
 /// Waits that find something in memory between two looks at the kernel's set.
 const MEMORY_FIRST: u32 = 8;
@@ -28,6 +27,7 @@ const ONCE: u32 = libc::EPOLLONESHOT as u32;
 #[derive(Debug)]
 pub(crate) struct Epoll {
     set: RawFd,
+    own: Weak<Self>,
     /// The value by which the program's set reports `inner`.
     tag: u64,
     state: Mutex<State>,
@@ -51,7 +51,7 @@ struct State {
 #[derive(Debug)]
 struct Member {
     fd: RawFd,
-    open: Open,
+    socket: Arc<Socket>,
     events: u32,
     data: u64,
     is_active: bool,
@@ -65,19 +65,17 @@ struct Member {
 }
 
 impl Member {
-    fn socket(&self) -> Option<&Socket> {
-        self.open.socket()
-    }
-
     /// The events that the program has not been told of.
     fn wanted(&self) -> i16 {
         if self.is_disabled {
             return 0;
         }
         let wanted = self.events as i16;
-        let Some(socket) = self.socket().filter(|_| self.events & EDGE != 0) else { return wanted };
+        if self.events & EDGE == 0 {
+            return wanted;
+        }
         let (told, [reads, writes]) = self.told;
-        let [reads_now, writes_now] = socket.calls();
+        let [reads_now, writes_now] = self.socket.calls();
         let reads = if reads == reads_now { libc::POLLIN | libc::POLLRDHUP } else { 0 };
         let writes = if writes == writes_now { libc::POLLOUT } else { 0 };
         wanted & !(told & (reads | writes))
@@ -85,9 +83,19 @@ impl Member {
 }
 
 impl Epoll {
-    pub(crate) fn new(set: RawFd) -> Self {
+    pub(crate) fn new(set: RawFd) -> Arc<Self> {
         let tag = hamlyn::random_key().unwrap_or(u64::MAX);
-        Self { set, tag, state: Mutex::default(), poller: Poller::new(Polling::default()) }
+        Arc::new_cyclic(|own| Self {
+            set,
+            own: own.clone(),
+            tag,
+            state: Mutex::default(),
+            poller: Poller::new(Polling::default()),
+        })
+    }
+
+    fn as_watcher(&self) -> Weak<dyn Watcher> {
+        self.own.clone()
     }
 
     /// Whether a connection is in it that may go over a channel.
@@ -100,11 +108,17 @@ impl Epoll {
     }
 
     /// epoll_ctl(2) for a connection that may go over a channel.
-    pub(crate) fn control(&self, operation: i32, fd: RawFd, open: &Open, event: libc::epoll_event) -> Answer<()> {
+    pub(crate) fn control(
+        &self,
+        operation: i32,
+        fd: RawFd,
+        socket: &Arc<Socket>,
+        event: libc::epoll_event,
+    ) -> Answer<()> {
         let mut state = self.state();
         match operation {
             libc::EPOLL_CTL_ADD if state.members.contains_key(&fd) => Err(libc::EEXIST),
-            libc::EPOLL_CTL_ADD => self.add(&mut state, fd, open.clone(), event),
+            libc::EPOLL_CTL_ADD => self.add(&mut state, fd, socket.clone(), event),
             libc::EPOLL_CTL_MOD => {
                 let member = state.members.get_mut(&fd).ok_or(libc::ENOENT)?;
                 (member.events, member.data) = (event.events, event.u64);
@@ -114,26 +128,24 @@ impl Epoll {
             }
             libc::EPOLL_CTL_DEL => {
                 let removed = state.remove(fd).ok_or(libc::ENOENT)?;
-                removed.socket().into_iter().for_each(|socket| socket.unwatched_by(self.set, fd));
+                removed.socket.unwatched_by(&self.as_watcher(), fd);
                 Ok(())
             }
             _ => Err(libc::EINVAL),
         }
     }
 
-    fn add(&self, state: &mut State, fd: RawFd, open: Open, event: libc::epoll_event) -> Answer<()> {
+    fn add(&self, state: &mut State, fd: RawFd, socket: Arc<Socket>, event: libc::epoll_event) -> Answer<()> {
         if state.inner.is_none() {
             let inner = foreign::epoll_create().ok_or(libc::EMFILE)?;
             let tagged = libc::epoll_event { events: libc::EPOLLIN as u32, u64: self.tag };
             foreign::epoll_ctl(self.set, libc::EPOLL_CTL_ADD, inner.as_raw_fd(), tagged)?;
             state.inner = Some(inner);
         }
-        if let Some(socket) = open.socket() {
-            socket.watched_by(self.set, fd);
-        }
+        socket.watched_by(self.as_watcher(), fd);
         let member = Member {
             fd,
-            open,
+            socket,
             events: event.events,
             data: event.u64,
             is_active: false,
@@ -158,12 +170,12 @@ impl Epoll {
     }
 
     /// A descriptor that the program may have added has become a connection of the fabric.
-    pub(crate) fn adopt(&self, fd: RawFd, open: &Open) {
+    pub(crate) fn adopt(&self, fd: RawFd, socket: &Arc<Socket>) {
         let mut state = self.state();
         let Some(event) = state.others.remove(&fd) else { return };
         if foreign::epoll_ctl(self.set, libc::EPOLL_CTL_DEL, fd, event).is_ok() {
             // At worst the program waits in vain for one that it cannot have: no file is left.
-            let _ = self.add(&mut state, fd, open.clone(), event);
+            let _ = self.add(&mut state, fd, socket.clone(), event);
         }
     }
 
@@ -171,14 +183,9 @@ impl Epoll {
     pub(crate) fn forget(&self, fd: RawFd) {
         let mut state = self.state();
         state.others.remove(&fd);
-        if let Some(socket) = state.remove(fd).as_ref().and_then(Member::socket) {
-            socket.unwatched_by(self.set, fd);
+        if let Some(member) = state.remove(fd) {
+            member.socket.unwatched_by(&self.as_watcher(), fd);
         }
-    }
-
-    /// The program has used a connection: look at it again.
-    pub(crate) fn touch(&self, fd: RawFd) {
-        self.state().activate(fd);
     }
 
     /// Whether one of the connections has something for the program.
@@ -250,6 +257,12 @@ impl Epoll {
     }
 }
 
+impl Watcher for Epoll {
+    fn touch(&self, fd: RawFd) {
+        self.state().activate(fd);
+    }
+}
+
 impl State {
     fn activate(&mut self, fd: RawFd) {
         if let Some(member) = self.members.get_mut(&fd).filter(|member| !member.is_active) {
@@ -295,8 +308,7 @@ impl State {
         let ready = |fd: &RawFd| {
             self.members.get(fd).is_some_and(|member| {
                 let wanted = member.wanted();
-                !member.is_disabled
-                    && member.socket().is_some_and(|it| it.readiness(wanted) & (wanted | ALWAYS) != 0)
+                !member.is_disabled && member.socket.readiness(wanted) & (wanted | ALWAYS) != 0
             })
         };
         self.active.iter().any(ready)
@@ -305,7 +317,7 @@ impl State {
     fn spins(&self) -> bool {
         let spins = |fd: &RawFd| {
             let member = self.members.get(fd);
-            member.is_some_and(|member| member.socket().is_some_and(|it| it.spins(member.events as i16)))
+            member.is_some_and(|member| member.socket.spins(member.events as i16))
         };
         self.active.iter().any(spins)
     }
@@ -317,7 +329,7 @@ impl State {
         let mut kept = Vec::new();
         for fd in std::mem::take(&mut self.active) {
             let Some(member) = self.members.get_mut(&fd) else { continue };
-            let Some(socket) = member.open.socket() else { continue };
+            let socket = member.socket.clone();
             if socket.is_plain() {
                 // The kernel's set is enough from now on.
                 unwatch(inner, &member.files);
@@ -360,8 +372,10 @@ impl Member {
     /// Returns the events to report now, and notes them.
     fn ready(&mut self) -> i16 {
         let wanted = self.wanted();
-        let (Some(socket), false) = (self.open.socket(), self.is_disabled) else { return 0 };
-        let now = socket.readiness(self.events as i16);
+        if self.is_disabled {
+            return 0;
+        }
+        let now = self.socket.readiness(self.events as i16);
         let news = now & (wanted | ALWAYS);
         // An error is told once to those that want edges.
         let told = self.told.0 & ALWAYS & !(libc::POLLIN | libc::POLLOUT);
@@ -369,14 +383,13 @@ impl Member {
             return 0;
         }
         let all = now & (self.events as i16 | ALWAYS);
-        self.told = (all, socket.calls());
+        self.told = (all, self.socket.calls());
         all
     }
 
     /// Has `inner` report these files for this member, and no others.
     fn watch(&mut self, inner: &OwnedFd, watched: Vec<Watched>) {
-        let Some(socket) = self.open.socket() else { return };
-        let changes = socket.changes();
+        let changes = self.socket.changes();
         if self.changes == changes && self.files == watched {
             return;
         }

@@ -42,7 +42,9 @@ pub(crate) fn process() -> u32 {
 /// Copies a descriptor for this library.
 pub(crate) fn own(fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: no pointer is passed.
-    let copy = unsafe { call(libc::SYS_fcntl, [fd as usize, libc::F_DUPFD_CLOEXEC as usize, OWN as usize, 0, 0, 0]) };
+    let copy = unsafe {
+        call(libc::SYS_fcntl, [fd as usize, libc::F_DUPFD_CLOEXEC as usize, OWN as usize, 0, 0, 0])
+    };
     let copy = copy.or_else(|_| {
         // SAFETY: no pointer is passed.
         unsafe { call(libc::SYS_fcntl, [fd as usize, libc::F_DUPFD_CLOEXEC as usize, 0, 0, 0, 0]) }
@@ -106,7 +108,10 @@ pub(crate) fn address(fd: RawFd, of_peer: bool) -> Option<SocketAddrV4> {
 ///
 /// # Safety
 /// `address` is null, or `length` bytes are there.
-pub(crate) unsafe fn address_at(address: *const libc::sockaddr, length: libc::socklen_t) -> Option<SocketAddrV4> {
+pub(crate) unsafe fn address_at(
+    address: *const libc::sockaddr,
+    length: libc::socklen_t,
+) -> Option<SocketAddrV4> {
     if address.is_null() || (length as usize) < size_of::<libc::sockaddr_in>() {
         return None;
     }
@@ -180,13 +185,6 @@ pub(crate) fn poll_now(fd: RawFd, events: i16) -> i16 {
     }
 }
 
-/// Sleeps until something holds for one of the files. Returns whether it does.
-pub(crate) fn poll_all(watched: &[(RawFd, i16)], left: Option<Duration>) -> Answer<bool> {
-    let mut files: Vec<_> =
-        watched.iter().map(|&(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect();
-    poll(&mut files, left, None).map(|found| found > 0)
-}
-
 /// Signals to block meanwhile, where the program has them.
 pub(crate) type Mask = Option<*const c_void>;
 
@@ -206,7 +204,7 @@ pub(crate) fn poll(files: &mut [libc::pollfd], left: Option<Duration>, mask: Mas
     }
 }
 
-fn timespec(time: Duration) -> libc::timespec {
+pub(crate) fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: time.subsec_nanos().into(),
@@ -235,7 +233,8 @@ pub(crate) fn epoll_wait(
     mask: Mask,
 ) -> Answer {
     // Rounded up, so that a wait is not over before its time.
-    let milliseconds = left.map_or(-1, |left| left.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as c_int);
+    let milliseconds =
+        left.map_or(-1, |left| left.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as c_int);
     let mask = mask.unwrap_or(ptr::null());
     // SAFETY: the events are valid; the mask is null or the program's.
     unsafe {

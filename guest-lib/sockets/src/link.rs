@@ -130,7 +130,11 @@ impl Link for ChannelLink {
                 Ok(room) => break room,
                 Err(error) if error.is_would_block() && length > 1 => length = (length / 4).max(1),
                 // What TCP says of a peer that has gone.
-                Err(error) => return Err(Some(number(&error)).filter(|it| *it != libc::ECONNRESET).unwrap_or(libc::EPIPE)),
+                Err(error) => {
+                    return Err(Some(number(&error))
+                        .filter(|it| *it != libc::ECONNRESET)
+                        .unwrap_or(libc::EPIPE));
+                }
             }
         };
         let mut at = 0;
@@ -157,7 +161,8 @@ impl Link for ChannelLink {
                     self.read = at;
                 }
                 // More than the message in front had. What fails now, the next call reports.
-                if !peek && at == self.front && self.release_front().and_then(|()| self.find_front()).is_ok() {
+                if !peek && at == self.front && self.release_front().and_then(|()| self.find_front()).is_ok()
+                {
                     at = 0;
                 }
             }

@@ -110,7 +110,7 @@ impl Files<'_> {
 pub(crate) fn poll(all: &mut [pollfd], timeout: Option<Duration>, mask: Mask) -> Option<Answer> {
     let of = |(place, file): (usize, &pollfd)| {
         let open = table::get(file.fd)?;
-        let is_plain = open.socket().is_some_and(crate::socket::Socket::is_plain);
+        let is_plain = open.socket().is_some_and(|socket| socket.is_plain());
         (!is_plain).then_some((place, open))
     };
     let open: Vec<_> = all.iter().enumerate().filter_map(of).collect();

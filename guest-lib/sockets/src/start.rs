@@ -1,8 +1,8 @@
 //! What happens when the program starts, forks and ends.
 
+use std::fs;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::fs;
 
 use crate::table::{self, Open};
 use crate::{foreign, node, report};
@@ -38,7 +38,7 @@ extern "C" fn child() {
     report::begin_anew();
     let mut lost = Vec::new();
     table::each(0, RawFd::MAX, |fd, open| {
-        if !open.socket().is_some_and(crate::socket::Socket::inherit) {
+        if !open.socket().is_some_and(|socket| socket.inherit()) {
             lost.push(fd);
         }
         // The object itself stays: dropping it here could end what is the parent's.
@@ -56,7 +56,8 @@ fn close_files() {
     let models = ["/dev/hamlyn", "/dev/shrimp", "/dev/clan", "/dev/dart", "/dev/echo", "anon_inode:[hamlyn-"];
     for file in files.flatten() {
         let target = fs::read_link(file.path()).unwrap_or_default();
-        let is_ours = target.to_str().is_some_and(|target| models.iter().any(|model| target.starts_with(model)));
+        let is_ours =
+            target.to_str().is_some_and(|target| models.iter().any(|model| target.starts_with(model)));
         if let (true, Some(Ok(fd))) = (is_ours, file.file_name().to_str().map(str::parse::<RawFd>)) {
             let _ = foreign::close(fd);
         }
@@ -70,7 +71,7 @@ pub(crate) fn end() {
     }
     let mut open = Vec::new();
     table::each(0, RawFd::MAX, |_, each| open.push(each));
-    open.iter().filter_map(Open::socket).for_each(crate::socket::Socket::close);
+    open.iter().filter_map(Open::socket).for_each(|socket| socket.close());
     report::write();
     // The C library may still run handlers that use the table.
     std::mem::forget(open);

@@ -14,8 +14,8 @@ const CHUNKS: usize = 2048;
 /// What descriptors stand for.
 #[derive(Debug)]
 pub(crate) enum Object {
-    Socket(Socket),
-    Epoll(Epoll),
+    Socket(Arc<Socket>),
+    Epoll(Arc<Epoll>),
 }
 
 /// An object and its number of descriptors in the program.
@@ -43,11 +43,11 @@ impl Open {
         Self(Arc::new(Entry { object, descriptors: AtomicU32::new(0) }))
     }
 
-    pub(crate) fn socket(&self) -> Option<&Socket> {
+    pub(crate) fn socket(&self) -> Option<&Arc<Socket>> {
         if let Object::Socket(socket) = &self.0.object { Some(socket) } else { None }
     }
 
-    pub(crate) fn epoll(&self) -> Option<&Epoll> {
+    pub(crate) fn epoll(&self) -> Option<&Arc<Epoll>> {
         if let Object::Epoll(epoll) = &self.0.object { Some(epoll) } else { None }
     }
 }
@@ -55,6 +55,12 @@ impl Open {
 fn slot(fd: RawFd) -> Option<&'static Slot> {
     let at = usize::try_from(fd).ok()?;
     CHUNK_TABLE.get(at / CHUNK)?.get()?.get(at % CHUNK)
+}
+
+/// Whether a descriptor may be more than the kernel's. Without a lock.
+#[inline]
+pub(crate) fn is_used(fd: RawFd) -> bool {
+    slot(fd).is_some_and(|slot| slot.is_used.load(Ordering::Acquire))
 }
 
 /// Returns what a descriptor stands for, if it is more than the kernel's.

@@ -1,6 +1,9 @@
 //! Listeners and connections: every invalid field, and calls in every wrong state.
 
+use std::fs::File;
 use std::io;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use hamlyn_abi::uapi::*;
@@ -17,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn connections(checks: &mut Checks, device: &Device) -> Outcome {
     listen_calls(checks, device)?;
+    socket_names(checks, device)?;
     connect_calls(checks, device)?;
     states(checks, device)
 }
@@ -59,6 +63,35 @@ fn listen_calls(checks: &mut Checks, device: &Device) -> Outcome {
     checks.refused("next request of none", listener.next_request(), Errno::AGAIN)?;
     drop(listener);
     checks.done("a name that was given back", device.listen(&mut listen_to(&longest)))
+}
+
+/// Names of TCP connections, which only their owner gets.
+fn socket_names(checks: &mut Checks, device: &Device) -> Outcome {
+    let listening = TcpListener::bind("127.0.0.1:0")?;
+    let connected = TcpStream::connect(listening.local_addr()?)?;
+    let datagrams = UdpSocket::bind("127.0.0.1:0")?;
+    datagrams.connect(listening.local_addr()?)?;
+    let file = File::open("/proc/self/exe")?;
+    let name = format!("tcp/{}-{}", connected.local_addr()?, connected.peer_addr()?);
+    let reversed = format!("tcp/{}-{}", connected.peer_addr()?, connected.local_addr()?);
+    let listen = |name: &str, socket: u32| {
+        let mut listen = UlnListen { socket, ..listen_to(name.as_bytes()) };
+        device.listen(&mut listen)
+    };
+    let plus_1 = |file: &dyn AsRawFd| file.as_raw_fd() as u32 + 1;
+    let own = plus_1(&connected);
+    checks.refused("a connection's name without it", listen(&name, 0), Errno::ACCESS)?;
+    checks.refused("the name of its other end", listen(&reversed, own), Errno::ACCESS)?;
+    checks.refused("a longer name", listen(&format!("{name}0"), own), Errno::ACCESS)?;
+    checks.refused("a listening socket", listen(&name, plus_1(&listening)), Errno::ACCESS)?;
+    checks.refused("datagrams", listen(&name, plus_1(&datagrams)), Errno::ACCESS)?;
+    checks.refused("a file", listen(&name, plus_1(&file)), Errno::NOTSOCK)?;
+    checks.refused("a descriptor that is closed", listen(&name, 1 << 20), Errno::BADF)?;
+    checks.refused("the largest descriptor", listen(&name, u32::MAX), Errno::BADF)?;
+    let listener = listen(&name, own)?;
+    checks.refused("a connection's name that is taken", listen(&name, own), Errno::ADDRINUSE)?;
+    drop(listener);
+    checks.done("a connection's name", listen(&name, own))
 }
 
 fn connect_calls(checks: &mut Checks, device: &Device) -> Outcome {

@@ -63,6 +63,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("hamlyn", &["hamlyn-abi", "hamlyn-driver-host", "hamlyn-sys"]),
     ("hamlyn-c", &["hamlyn"]),
     ("hamlyn-fi", &["hamlyn"]),
+    ("hamlyn-sockets", &["hamlyn"]),
     ("hamlyn-tools", &["hamlyn", "hamlyn-abi"]),
     ("hamlyn-examples", &["hamlyn", "hamlyn-abi", "hamlyn-sys"]),
     ("hamlyn-conformance", &["hamlyn"]),

@@ -6,16 +6,17 @@ use std::ptr;
 
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 
-use super::result;
+use super::{next, result, steps, uncancelled};
 use crate::foreign::{Answer, call};
-use crate::socket::Manner;
-use crate::table::{self, Open};
+use crate::socket::{Call, Manner, Step};
+use crate::table;
 
 /// Bytes of a file that are sent at once.
 const PIECE: usize = 64 << 10;
 
 /// Flags of calls that only TCP has.
-const RECEIVED_BY_TCP: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
+pub(super) const RECEIVED_BY_TCP: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
+pub(super) const SENT_BY_TCP: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY;
 
 fn manner(flags: c_int) -> Manner {
     Manner {
@@ -25,143 +26,183 @@ fn manner(flags: c_int) -> Manner {
     }
 }
 
-/// Returns the connection, if this call is for it. What only TCP can do keeps it there.
-fn connection(fd: RawFd, flags: c_int, by_tcp: c_int) -> Answer<Option<Open>> {
-    let Some(open) = table::socket(fd) else { return Ok(None) };
-    if flags & by_tcp == 0 {
-        return Ok(Some(open));
-    }
-    let stays = open.socket().is_some_and(|socket| socket.keep_tcp());
-    if stays { Ok(None) } else { Err(libc::EOPNOTSUPP) }
+/// Whether a connection is ours that may go over a channel, for a call with these flags: what only
+/// TCP can do keeps it there.
+pub(super) fn is_ours(fd: RawFd, only_tcp: bool) -> bool {
+    table::is_used(fd)
+        && uncancelled(|| {
+            let open = table::socket(fd);
+            let socket = open.as_ref().and_then(table::Open::socket);
+            socket.is_some_and(|socket| !only_tcp || !socket.keep_tcp())
+        })
 }
 
-/// Receives into the program's buffers. `None`: the kernel does.
+/// Receives into the program's buffers.
 ///
 /// # Safety
 /// `vectors` points to `count` vectors of valid buffers.
-pub(super) unsafe fn receive_parts(fd: RawFd, vectors: *const iovec, count: usize, flags: c_int) -> Option<Answer> {
-    let open = match connection(fd, flags, RECEIVED_BY_TCP) {
-        Ok(open) => open?,
-        Err(error) => return Some(Err(error)),
-    };
-    let mut parts = Vec::with_capacity(count);
-    for at in 0..count {
-        // SAFETY: by this function's contract. `IoSliceMut` is laid out like `iovec`.
-        let part = unsafe { &*vectors.add(at) };
-        if part.iov_len > 0 {
-            // SAFETY: the program has lent this buffer for the call.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(part.iov_base.cast(), part.iov_len) };
-            parts.push(IoSliceMut::new(bytes));
-        }
+pub(super) unsafe fn receive(fd: RawFd, vectors: *const iovec, count: usize, flags: c_int) -> ssize_t {
+    if flags & RECEIVED_BY_TCP != 0 {
+        return result(Err(libc::EOPNOTSUPP));
     }
-    Some(open.socket()?.read(fd, &mut parts, manner(flags)))
+    // SAFETY: by this function's contract.
+    steps(|call| unsafe { receive_step(fd, vectors, count, flags, call) })
 }
 
-/// Sends the program's buffers. `None`: the kernel does.
-///
 /// # Safety
-/// `vectors` points to `count` vectors of valid buffers.
-pub(super) unsafe fn send_parts(fd: RawFd, vectors: *const iovec, count: usize, flags: c_int) -> Option<Answer> {
-    let open = match connection(fd, flags, libc::MSG_OOB | libc::MSG_ZEROCOPY) {
-        Ok(open) => open?,
-        Err(error) => return Some(Err(error)),
-    };
-    let mut parts = Vec::with_capacity(count);
+/// As [`receive`].
+unsafe fn receive_step(
+    fd: RawFd,
+    vectors: *const iovec,
+    count: usize,
+    flags: c_int,
+    call: &mut Call,
+) -> Step {
+    let Some(open) = table::socket(fd) else { return Step::Done(Err(libc::EBADF)) };
+    let Some(socket) = open.socket() else { return Step::Done(Err(libc::EBADF)) };
+    // Reused by all calls of a thread would be cheaper than this, for the price of a destructor.
+    let (mut parts, mut skip) = (Vec::with_capacity(count), call.done);
     for at in 0..count {
         // SAFETY: by this function's contract.
         let part = unsafe { &*vectors.add(at) };
-        if part.iov_len > 0 {
+        if part.iov_len > skip {
             // SAFETY: the program has lent this buffer for the call.
-            let bytes = unsafe { std::slice::from_raw_parts(part.iov_base.cast(), part.iov_len) };
-            parts.push(IoSlice::new(bytes));
+            let bytes = unsafe { std::slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
+            parts.push(IoSliceMut::new(&mut bytes[skip..]));
         }
+        skip = skip.saturating_sub(part.iov_len);
     }
-    Some(signal_broken(open.socket()?.write(fd, &mut parts, manner(flags)), flags))
+    socket.read(fd, &mut parts, manner(flags), call)
+}
+
+/// Sends the program's buffers.
+///
+/// # Safety
+/// As [`receive`].
+pub(super) unsafe fn transmit(fd: RawFd, vectors: *const iovec, count: usize, flags: c_int) -> ssize_t {
+    if flags & SENT_BY_TCP != 0 {
+        return result(Err(libc::EOPNOTSUPP));
+    }
+    // SAFETY: by this function's contract.
+    let sent = steps(|call| unsafe { transmit_step(fd, vectors, count, flags, call) });
+    signal_broken(sent, flags)
+}
+
+/// # Safety
+/// As [`receive`].
+unsafe fn transmit_step(
+    fd: RawFd,
+    vectors: *const iovec,
+    count: usize,
+    flags: c_int,
+    call: &mut Call,
+) -> Step {
+    let Some(open) = table::socket(fd) else { return Step::Done(Err(libc::EBADF)) };
+    let Some(socket) = open.socket() else { return Step::Done(Err(libc::EBADF)) };
+    let (mut parts, mut skip) = (Vec::with_capacity(count), call.done);
+    for at in 0..count {
+        // SAFETY: by this function's contract.
+        let part = unsafe { &*vectors.add(at) };
+        if part.iov_len > skip {
+            // SAFETY: the program has lent this buffer for the call.
+            let bytes = unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
+            parts.push(IoSlice::new(&bytes[skip..]));
+        }
+        skip = skip.saturating_sub(part.iov_len);
+    }
+    socket.write(fd, &mut parts, manner(flags), call)
 }
 
 /// Raises the signal of a connection that is gone, as the kernel does.
-fn signal_broken(answer: Answer, flags: c_int) -> Answer {
-    if answer == Err(libc::EPIPE) && flags & libc::MSG_NOSIGNAL == 0 {
+fn signal_broken(sent: ssize_t, flags: c_int) -> ssize_t {
+    if sent < 0 && crate::foreign::errno() == libc::EPIPE && flags & libc::MSG_NOSIGNAL == 0 {
         // SAFETY: no pointer is passed.
         unsafe { libc::raise(libc::SIGPIPE) };
+        crate::foreign::set_errno(libc::EPIPE);
     }
-    answer
+    sent
 }
 
 fn one(buffer: *const c_void, length: size_t) -> iovec {
     iovec { iov_base: buffer.cast_mut(), iov_len: length }
 }
 
+/// What the C library does to a program that is about to overrun its buffer.
+fn check(length: size_t, size: size_t) {
+    if length > size {
+        eprintln!("hamlyn-run: {length} bytes are to be received into a buffer of {size}");
+        std::process::abort();
+    }
+}
+
 /// read(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
-    // SAFETY: by the caller's contract.
-    let ours = unsafe { receive_parts(fd, &one(buffer, length), 1, 0) };
-    // SAFETY: the same.
-    result(ours.unwrap_or_else(|| unsafe {
-        call(libc::SYS_read, [fd as usize, buffer as usize, length, 0, 0, 0])
-    }))
+pub(super) unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
+    if is_ours(fd, false) {
+        // SAFETY: by the caller's contract.
+        return unsafe { receive(fd, &one(buffer, length), 1, 0) };
+    }
+    next!(read(fd, buffer, length): c_int, *mut c_void, size_t => ssize_t)
 }
 
 /// read(2), with the size of the buffer.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn __read_chk(fd: c_int, buffer: *mut c_void, length: size_t, size: size_t) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn __read_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: size_t,
+    size: size_t,
+) -> ssize_t {
     check(length, size);
     // SAFETY: by the caller's contract.
     unsafe { read(fd, buffer, length) }
 }
 
-/// What the C library does to a program that is about to overrun its buffer.
-fn check(length: size_t, size: size_t) {
-    if length > size {
-        // SAFETY: no pointer is passed.
-        unsafe { libc::abort() };
-    }
-}
-
 /// write(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
-    // SAFETY: by the caller's contract.
-    let ours = unsafe { send_parts(fd, &one(buffer, length), 1, 0) };
-    // SAFETY: the same.
-    result(ours.unwrap_or_else(|| unsafe {
-        call(libc::SYS_write, [fd as usize, buffer as usize, length, 0, 0, 0])
-    }))
+pub(super) unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
+    if is_ours(fd, false) {
+        // SAFETY: by the caller's contract.
+        return unsafe { transmit(fd, &one(buffer, length), 1, 0) };
+    }
+    next!(write(fd, buffer, length): c_int, *const c_void, size_t => ssize_t)
 }
 
 /// readv(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn readv(fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: by the caller's contract.
-    let ours = unsafe { receive_parts(fd, vectors, count.max(0) as usize, 0) };
-    // SAFETY: the same.
-    result(ours.unwrap_or_else(|| unsafe {
-        call(libc::SYS_readv, [fd as usize, vectors as usize, count as usize, 0, 0, 0])
-    }))
+pub(super) unsafe extern "C-unwind" fn readv(fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
+    if is_ours(fd, false) {
+        // SAFETY: by the caller's contract.
+        return unsafe { receive(fd, vectors, count.max(0) as usize, 0) };
+    }
+    next!(readv(fd, vectors, count): c_int, *const iovec, c_int => ssize_t)
 }
 
 /// writev(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn writev(fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: by the caller's contract.
-    let ours = unsafe { send_parts(fd, vectors, count.max(0) as usize, 0) };
-    // SAFETY: the same.
-    result(ours.unwrap_or_else(|| unsafe {
-        call(libc::SYS_writev, [fd as usize, vectors as usize, count as usize, 0, 0, 0])
-    }))
+pub(super) unsafe extern "C-unwind" fn writev(fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
+    if is_ours(fd, false) {
+        // SAFETY: by the caller's contract.
+        return unsafe { transmit(fd, vectors, count.max(0) as usize, 0) };
+    }
+    next!(writev(fd, vectors, count): c_int, *const iovec, c_int => ssize_t)
 }
 
 /// recv(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn recv(fd: c_int, buffer: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn recv(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: size_t,
+    flags: c_int,
+) -> ssize_t {
     // SAFETY: by the caller's contract.
     unsafe { recvfrom(fd, buffer, length, flags, ptr::null_mut(), ptr::null_mut()) }
 }
 
 /// recv(2), with the size of the buffer.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn __recv_chk(
+pub(super) unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
     buffer: *mut c_void,
     length: size_t,
@@ -175,7 +216,7 @@ pub(super) unsafe extern "C" fn __recv_chk(
 
 /// recvfrom(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn recvfrom(
+pub(super) unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
     buffer: *mut c_void,
     length: size_t,
@@ -183,29 +224,21 @@ pub(super) unsafe extern "C" fn recvfrom(
     address: *mut sockaddr,
     address_length: *mut socklen_t,
 ) -> ssize_t {
-    // SAFETY: by the caller's contract.
-    match unsafe { receive_parts(fd, &one(buffer, length), 1, flags) } {
-        Some(received) => {
-            if !address.is_null() && !address_length.is_null() {
-                // SAFETY: as above. TCP tells no address here.
-                unsafe { *address_length = 0 };
-            }
-            result(received)
+    if is_ours(fd, flags & RECEIVED_BY_TCP != 0) {
+        if !address.is_null() && !address_length.is_null() {
+            // SAFETY: by the caller's contract. TCP tells no address here.
+            unsafe { *address_length = 0 };
         }
         // SAFETY: as above.
-        None => result(unsafe {
-            let more = [address as usize, address_length as usize];
-            call(
-                libc::SYS_recvfrom,
-                [fd as usize, buffer as usize, length, flags as usize, more[0], more[1]],
-            )
-        }),
+        return unsafe { receive(fd, &one(buffer, length), 1, flags) };
     }
+    next!(recvfrom(fd, buffer, length, flags, address, address_length):
+        c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t => ssize_t)
 }
 
 /// recvfrom(2), with the size of the buffer.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn __recvfrom_chk(
+pub(super) unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     buffer: *mut c_void,
     length: size_t,
@@ -221,14 +254,19 @@ pub(super) unsafe extern "C" fn __recvfrom_chk(
 
 /// send(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn send(fd: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn send(
+    fd: c_int,
+    buffer: *const c_void,
+    length: size_t,
+    flags: c_int,
+) -> ssize_t {
     // SAFETY: by the caller's contract.
     unsafe { sendto(fd, buffer, length, flags, ptr::null(), 0) }
 }
 
 /// sendto(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sendto(
+pub(super) unsafe extern "C-unwind" fn sendto(
     fd: c_int,
     buffer: *const c_void,
     length: size_t,
@@ -236,25 +274,25 @@ pub(super) unsafe extern "C" fn sendto(
     address: *const sockaddr,
     address_length: socklen_t,
 ) -> ssize_t {
-    // SAFETY: by the caller's contract.
-    let ours = unsafe { send_parts(fd, &one(buffer, length), 1, flags) };
-    // SAFETY: as above.
-    result(ours.unwrap_or_else(|| unsafe {
-        let more = [address as usize, address_length as usize];
-        call(libc::SYS_sendto, [fd as usize, buffer as usize, length, flags as usize, more[0], more[1]])
-    }))
+    if is_ours(fd, flags & SENT_BY_TCP != 0) {
+        // SAFETY: by the caller's contract.
+        return unsafe { transmit(fd, &one(buffer, length), 1, flags) };
+    }
+    next!(sendto(fd, buffer, length, flags, address, address_length):
+        c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t => ssize_t)
 }
 
 /// sendfile(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
-    let Some(open) = table::socket(to) else {
-        // SAFETY: by the caller's contract.
-        return result(unsafe {
-            call(libc::SYS_sendfile, [to as usize, from as usize, offset as usize, count, 0, 0])
-        });
-    };
-    let Some(socket) = open.socket() else { return result(Err(libc::EBADF)) };
+pub(super) unsafe extern "C-unwind" fn sendfile(
+    to: c_int,
+    from: c_int,
+    offset: *mut off_t,
+    count: size_t,
+) -> ssize_t {
+    if !is_ours(to, false) {
+        return next!(sendfile(to, from, offset, count): c_int, c_int, *mut off_t, size_t => ssize_t);
+    }
     // SAFETY: the program's offset is valid, if there is one.
     let begin = if offset.is_null() {
         // SAFETY: no pointer is passed.
@@ -263,58 +301,67 @@ pub(super) unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut of
         // SAFETY: as above.
         usize::try_from(unsafe { *offset }).map_err(|_| libc::EINVAL)
     };
-    let sent = begin.and_then(|begin| send_file(to, socket, from, begin, count));
-    if let (Ok(begin), Ok(sent)) = (begin, sent) {
-        // SAFETY: as above.
-        unsafe {
-            if offset.is_null() {
-                let _ = call(libc::SYS_lseek, [from as usize, begin + sent, libc::SEEK_SET as usize, 0, 0, 0]);
-            } else {
-                *offset = (begin + sent) as off_t;
-            }
+    let begin = match begin {
+        Ok(begin) => begin,
+        Err(error) => return result(Err(error)),
+    };
+    let sent = steps(|call| send_file_step(to, from, begin, count, call));
+    let end = begin + sent.max(0) as usize;
+    let error = crate::foreign::errno();
+    // SAFETY: as above.
+    unsafe {
+        if offset.is_null() {
+            let _ = call(libc::SYS_lseek, [from as usize, end, libc::SEEK_SET as usize, 0, 0, 0]);
+        } else {
+            *offset = end as off_t;
         }
     }
-    result(signal_broken(sent, 0))
+    crate::foreign::set_errno(error);
+    signal_broken(sent, 0)
 }
 
 /// sendfile(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn sendfile64(
+    to: c_int,
+    from: c_int,
+    offset: *mut off_t,
+    count: size_t,
+) -> ssize_t {
     // SAFETY: by the caller's contract.
     unsafe { sendfile(to, from, offset, count) }
 }
 
-/// Sends bytes of a file. As with the kernel, a descriptor that does not wait may send fewer.
-fn send_file(to: RawFd, socket: &crate::socket::Socket, from: RawFd, begin: usize, count: usize) -> Answer {
+/// Sends bytes of a file, or says what to wait for first.
+fn send_file_step(to: RawFd, from: RawFd, begin: usize, count: usize, all: &mut Call) -> Step {
+    let open = table::socket(to);
+    let Some(socket) = open.as_ref().and_then(table::Open::socket) else {
+        return Step::Done(Err(libc::EBADF));
+    };
     let mut piece = vec![0_u8; PIECE.min(count)];
-    let mut sent = 0;
-    while sent < count {
-        let wanted = piece.len().min(count - sent);
-        let place = [from as usize, piece.as_mut_ptr() as usize, wanted, begin + sent, 0, 0];
+    while all.done < count {
+        let wanted = piece.len().min(count - all.done);
+        let place = [from as usize, piece.as_mut_ptr() as usize, wanted, begin + all.done, 0, 0];
         // SAFETY: the buffer has this many bytes.
-        let read = unsafe { call(libc::SYS_pread64, place) };
-        let gone = match read {
+        let read: Answer = unsafe { call(libc::SYS_pread64, place) };
+        let read = match read {
             Ok(0) => break,
-            Ok(read) => socket.write(to, &mut [IoSlice::new(&piece[..read])], Manner::default()).map(|gone| (read, gone)),
-            Err(error) => Err(error),
+            Ok(read) => read,
+            Err(error) if all.done == 0 => return Step::Done(Err(error)),
+            Err(_) => break,
         };
-        match gone {
-            Ok((read, gone)) => {
-                sent += gone;
-                if gone < read {
-                    break;
-                }
-            }
-            Err(_) if sent > 0 => break,
-            Err(error) => return Err(error),
+        let end = all.done + read;
+        let step = socket.write(to, &mut [IoSlice::new(&piece[..read])], Manner::default(), all);
+        if !matches!(step, Step::Done(Ok(done)) if done == end) {
+            return step;
         }
     }
-    Ok(sent)
+    Step::Done(Ok(all.done))
 }
 
 /// splice(2): a connection stays on TCP for it.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn splice(
+pub(super) unsafe extern "C-unwind" fn splice(
     from: c_int,
     from_offset: *mut off_t,
     to: c_int,
@@ -322,17 +369,10 @@ pub(super) unsafe extern "C" fn splice(
     length: size_t,
     flags: libc::c_uint,
 ) -> ssize_t {
-    for fd in [from, to] {
-        // Programs copy the bytes if this fails.
-        if table::socket(fd).is_some_and(|open| open.socket().is_some_and(|socket| !socket.keep_tcp())) {
-            return result(Err(libc::EINVAL));
-        }
+    // Programs copy the bytes if this fails.
+    if is_ours(from, true) || is_ours(to, true) {
+        return result(Err(libc::EINVAL));
     }
-    // SAFETY: by the caller's contract.
-    result(unsafe {
-        call(
-            libc::SYS_splice,
-            [from as usize, from_offset as usize, to as usize, to_offset as usize, length, flags as usize],
-        )
-    })
+    next!(splice(from, from_offset, to, to_offset, length, flags):
+        c_int, *mut off_t, c_int, *mut off_t, size_t, libc::c_uint => ssize_t)
 }

@@ -1,13 +1,13 @@
 //! Making, copying and closing descriptors.
 
-use std::ffi::CStr;
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 use std::ptr;
 
 use libc::{FILE, c_char, c_int, c_uint, c_ulong, c_void, sockaddr, socklen_t};
 
-use super::{number, result};
+use super::bytes::is_ours;
+use super::{next, number, result, uncancelled};
 use crate::foreign::{self, Answer, call};
 use crate::socket::Socket;
 use crate::table::{self, Object, Open};
@@ -16,18 +16,20 @@ use crate::{node, start};
 /// A connection between two machines of the fabric is ours from now on.
 fn watch(fd: RawFd, socket: Option<Socket>) {
     let Some(socket) = socket else { return };
-    let open = Open::new(Object::Socket(socket));
-    release(table::put(fd, Some(open.clone())), fd);
-    each_epoll(|epoll| epoll.adopt(fd, &open));
+    let open = Open::new(Object::Socket(socket.into()));
+    release(table::put(fd, Some(open.clone())));
+    if let Some(socket) = open.socket() {
+        each_epoll(|epoll| epoll.adopt(fd, socket));
+    }
 }
 
 fn each_epoll(mut act: impl FnMut(&crate::epoll::Epoll)) {
-    table::each(0, RawFd::MAX, |_, open| open.epoll().into_iter().for_each(&mut act));
+    table::each(0, RawFd::MAX, |_, open| open.epoll().into_iter().for_each(|epoll| act(epoll)));
 }
 
 /// The program has closed the last descriptor of an object.
-fn release(open: Option<Open>, _fd: RawFd) {
-    open.iter().filter_map(Open::socket).for_each(Socket::close);
+fn release(open: Option<Open>) {
+    open.iter().filter_map(Open::socket).for_each(|socket| socket.close());
 }
 
 /// The program is closing a descriptor, or is putting another in its place.
@@ -36,16 +38,18 @@ fn leave(fd: RawFd) {
         if table::get(fd).is_some_and(|open| open.socket().is_some()) {
             each_epoll(|epoll| epoll.forget(fd));
         }
-        release(table::put(fd, None), fd);
+        release(table::put(fd, None));
     }
 }
 
 /// A copy of a descriptor stands for the same.
 fn copied(from: RawFd, to: Answer) -> Answer {
-    if let (Ok(to), true) = (to, start::is_own_process()) {
-        if let Some(open) = table::get(from).filter(|open| open.socket().is_some()) {
-            release(table::put(to as RawFd, Some(open)), to as RawFd);
-        }
+    if let (Ok(to), true, true) = (to, table::is_used(from), start::is_own_process()) {
+        uncancelled(|| {
+            if let Some(open) = table::get(from).filter(|open| open.socket().is_some()) {
+                release(table::put(to as RawFd, Some(open)));
+            }
+        });
     }
     to
 }
@@ -63,62 +67,74 @@ fn begun(fd: RawFd, peer: Option<SocketAddrV4>) {
 
 /// connect(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
-    // SAFETY: by the caller's contract.
-    let done = unsafe { call(libc::SYS_connect, [fd as usize, address as usize, length as usize, 0, 0, 0]) };
-    if start::is_own_process() && matches!(done, Ok(_) | Err(libc::EINPROGRESS | libc::EINTR)) {
-        // SAFETY: as above.
-        begun(fd, unsafe { foreign::address_at(address, length) });
+pub(super) unsafe extern "C-unwind" fn connect(
+    fd: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> c_int {
+    let done = next!(connect(fd, address, length): c_int, *const sockaddr, socklen_t => c_int);
+    let error = foreign::errno();
+    if start::is_own_process() && (done == 0 || [libc::EINPROGRESS, libc::EINTR].contains(&error)) {
+        // SAFETY: by the caller's contract.
+        uncancelled(|| begun(fd, unsafe { foreign::address_at(address, length) }));
     }
-    number(done)
+    foreign::set_errno(error);
+    done
 }
 
-fn accepted(fd: Answer) -> c_int {
-    if let (Ok(fd), true) = (fd, start::is_own_process()) {
-        let fd = fd as RawFd;
-        let ends = foreign::address(fd, false).zip(foreign::address(fd, true));
-        if let Some((own, peer)) = ends.filter(|_| foreign::is_tcp(fd)) {
-            if node::is_own(*own.ip()) && !node::is_own(*peer.ip()) {
-                let socket = |copy| Socket::accepted(copy, node::name_of(peer, own), peer);
-                watch(fd, foreign::own(fd).map(socket));
-            }
+fn accepted(fd: c_int) {
+    let ends = foreign::address(fd, false).zip(foreign::address(fd, true));
+    if let Some((own, peer)) = ends.filter(|_| start::is_own_process() && foreign::is_tcp(fd)) {
+        if node::is_own(*own.ip()) && !node::is_own(*peer.ip()) {
+            let socket = |copy| Socket::accepted(copy, node::name_of(peer, own), peer);
+            watch(fd, foreign::own(fd).map(socket));
         }
     }
-    number(fd)
 }
 
 /// accept(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+pub(super) unsafe extern "C-unwind" fn accept(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
     // SAFETY: by the caller's contract.
     unsafe { accept4(fd, address, length, 0) }
 }
 
 /// accept4(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn accept4(
+pub(super) unsafe extern "C-unwind" fn accept4(
     fd: c_int,
     address: *mut sockaddr,
     length: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
-    let arguments = [fd as usize, address as usize, length as usize, flags as usize, 0, 0];
-    // SAFETY: by the caller's contract.
-    accepted(unsafe { call(libc::SYS_accept4, arguments) })
+    let made = next!(accept4(fd, address, length, flags):
+        c_int, *mut sockaddr, *mut socklen_t, c_int => c_int);
+    if made >= 0 {
+        uncancelled(|| accepted(made));
+    }
+    made
 }
 
 /// shutdown(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    let Some(open) = table::socket(fd) else { return number(foreign::shutdown(fd, how)) };
-    let Some(socket) = open.socket() else { return number(Err(libc::EBADF)) };
+pub(super) unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    if !is_ours(fd, false) {
+        return number(foreign::shutdown(fd, how));
+    }
     let (receiving, sending) = match how {
         libc::SHUT_RD => (true, false),
         libc::SHUT_WR => (false, true),
         libc::SHUT_RDWR => (true, true),
         _ => return number(Err(libc::EINVAL)),
     };
-    let by_tcp = socket.shutdown(receiving, sending);
+    let by_tcp = uncancelled(|| {
+        let open = table::socket(fd);
+        open.as_ref().and_then(Open::socket).is_some_and(|socket| socket.shutdown(receiving, sending))
+    });
     // A channel's receiving end is woken by this, too.
     let how = match (receiving, by_tcp) {
         (true, true) => libc::SHUT_RDWR,
@@ -131,21 +147,23 @@ pub(super) unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
 
 /// close(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
-    if table::get(fd).is_some() {
-        leave(fd);
+pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    if table::is_used(fd) {
+        uncancelled(|| leave(fd));
     }
-    number(foreign::close(fd))
+    next!(close(fd): c_int => c_int)
 }
 
 /// close_range(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if flags as c_uint & libc::CLOSE_RANGE_CLOEXEC == 0 {
-        let last = last.min(RawFd::MAX as c_uint) as RawFd;
-        let mut gone = Vec::new();
-        table::each(first.min(RawFd::MAX as c_uint) as RawFd, last, |fd, _| gone.push(fd));
-        gone.into_iter().for_each(leave);
+        uncancelled(|| {
+            let [first, last] = [first, last].map(|fd| fd.min(RawFd::MAX as c_uint) as RawFd);
+            let mut gone = Vec::new();
+            table::each(first, last, |fd, _| gone.push(fd));
+            gone.into_iter().for_each(leave);
+        });
     }
     // SAFETY: no pointer is passed.
     number(unsafe { call(libc::SYS_close_range, [first as usize, last as usize, flags as usize, 0, 0, 0]) })
@@ -153,21 +171,21 @@ pub(super) unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: 
 
 /// closefrom(3)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn closefrom(first: c_int) {
+pub(super) unsafe extern "C-unwind" fn closefrom(first: c_int) {
     // SAFETY: no pointer is passed.
     unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
 }
 
 /// dup(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn dup(fd: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     // SAFETY: no pointer is passed.
     number(copied(fd, unsafe { call(libc::SYS_dup, [fd as usize, 0, 0, 0, 0, 0]) }))
 }
 
 /// dup2(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn dup2(fd: c_int, to: c_int) -> c_int {
     // SAFETY: no pointer is passed.
     let done = unsafe { call(libc::SYS_dup2, [fd as usize, to as usize, 0, 0, 0, 0]) };
     number(if fd == to { done } else { replaced(fd, done) })
@@ -175,7 +193,7 @@ pub(super) unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
 
 /// dup3(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
     // SAFETY: no pointer is passed.
     let done = unsafe { call(libc::SYS_dup3, [fd as usize, to as usize, flags as usize, 0, 0, 0]) };
     number(replaced(fd, done))
@@ -183,46 +201,48 @@ pub(super) unsafe extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_in
 
 /// What had this number before was closed.
 fn replaced(from: RawFd, to: Answer) -> Answer {
-    to.into_iter().for_each(|to| leave(to as RawFd));
+    if let Ok(to) = to {
+        uncancelled(|| leave(to as RawFd));
+    }
     copied(from, to)
 }
 
 /// fcntl(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
-    // SAFETY: by the caller's contract.
-    let done = unsafe { call(libc::SYS_fcntl, [fd as usize, command as usize, argument as usize, 0, 0, 0]) };
-    number(match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => copied(fd, done),
-        _ => done,
-    })
+pub(super) unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    let done = next!(fcntl64(fd, command, argument): c_int, c_int, c_ulong => c_int);
+    if done >= 0 && [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&command) {
+        let _ = copied(fd, Ok(done as usize));
+    }
+    done
 }
 
 /// fcntl(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+pub(super) unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     // SAFETY: by the caller's contract.
     unsafe { fcntl(fd, command, argument) }
 }
 
 /// ioctl(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+pub(super) unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     if request == libc::FIONREAD {
-        let open = table::socket(fd);
-        if let Some(bytes) = open.as_ref().and_then(Open::socket).and_then(Socket::available) {
+        let bytes = uncancelled(|| {
+            table::socket(fd).as_ref().and_then(Open::socket).and_then(|socket| socket.available())
+        });
+        if let Some(bytes) = bytes {
             // SAFETY: by the caller's contract.
             unsafe { *argument.cast::<c_int>() = bytes.try_into().unwrap_or(c_int::MAX) };
             return 0;
         }
     }
-    // SAFETY: as above.
-    number(unsafe { call(libc::SYS_ioctl, [fd as usize, request as usize, argument as usize, 0, 0, 0]) })
+    next!(ioctl(fd, request, argument): c_int, c_ulong, *mut c_void => c_int)
 }
 
 /// setsockopt(2): what only TCP has keeps a connection there.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn setsockopt(
+pub(super) unsafe extern "C-unwind" fn setsockopt(
     fd: c_int,
     level: c_int,
     name: c_int,
@@ -235,35 +255,19 @@ pub(super) unsafe extern "C" fn setsockopt(
         (libc::IPPROTO_TCP, libc::TCP_ULP),
         (libc::IPPROTO_TCP, libc::TCP_REPAIR),
     ];
-    if only_tcp.contains(&(level, name))
-        && table::socket(fd).is_some_and(|open| open.socket().is_some_and(|socket| !socket.keep_tcp()))
-    {
+    if only_tcp.contains(&(level, name)) && is_ours(fd, true) {
         return number(Err(libc::EOPNOTSUPP));
     }
-    let arguments = [fd as usize, level as usize, name as usize, value as usize, length as usize, 0];
-    // SAFETY: by the caller's contract.
-    number(unsafe { call(libc::SYS_setsockopt, arguments) })
+    next!(setsockopt(fd, level, name, value, length):
+        c_int, c_int, c_int, *const c_void, socklen_t => c_int)
 }
 
 /// fdopen(3): the C library reads and writes such a file past us.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    type Fdopen = unsafe extern "C" fn(c_int, *const c_char) -> *mut FILE;
-    if table::socket(fd).is_some_and(|open| open.socket().is_some_and(|socket| !socket.keep_tcp())) {
+pub(super) unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    if is_ours(fd, true) {
         result(Err(libc::EOPNOTSUPP));
         return ptr::null_mut();
     }
-    let next = next(c"fdopen");
-    if next.is_null() {
-        result(Err(libc::ENOSYS));
-        return ptr::null_mut();
-    }
-    // SAFETY: the C library's function has this type, and the arguments are the caller's.
-    unsafe { std::mem::transmute::<*mut c_void, Fdopen>(next)(fd, mode) }
-}
-
-/// The function of this name that this library hides.
-pub(super) fn next(name: &CStr) -> *mut c_void {
-    // SAFETY: the name is valid.
-    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+    next!(fdopen(fd, mode): c_int, *const c_char => *mut FILE)
 }

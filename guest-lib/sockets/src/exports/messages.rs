@@ -2,53 +2,44 @@
 
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
-use super::bytes::{receive_parts, send_parts};
-use super::{number, result};
-use crate::foreign::call;
-use crate::table;
+use super::bytes::{RECEIVED_BY_TCP, SENT_BY_TCP, is_ours, receive, transmit};
+use super::next;
 
 /// recvmsg(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: by the caller's contract.
-    let ours = unsafe { receive_parts(fd, (*message).msg_iov, (*message).msg_iovlen, flags) };
-    let Some(received) = ours else {
-        // SAFETY: the same.
-        return result(unsafe {
-            call(libc::SYS_recvmsg, [fd as usize, message as usize, flags as usize, 0, 0, 0])
-        });
-    };
-    // SAFETY: the same. TCP tells no address here.
+pub(super) unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    if !is_ours(fd, flags & RECEIVED_BY_TCP != 0) {
+        return next!(recvmsg(fd, message, flags): c_int, *mut msghdr, c_int => ssize_t);
+    }
+    // SAFETY: by the caller's contract. TCP tells no address here.
     unsafe {
         ((*message).msg_flags, (*message).msg_namelen, (*message).msg_controllen) = (0, 0, 0);
+        receive(fd, (*message).msg_iov, (*message).msg_iovlen, flags)
     }
-    result(received)
 }
 
 /// sendmsg(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    if !is_ours(fd, flags & SENT_BY_TCP != 0) {
+        return next!(sendmsg(fd, message, flags): c_int, *const msghdr, c_int => ssize_t);
+    }
     // SAFETY: by the caller's contract.
-    let ours = unsafe { send_parts(fd, (*message).msg_iov, (*message).msg_iovlen, flags) };
-    // SAFETY: the same.
-    result(ours.unwrap_or_else(|| unsafe {
-        call(libc::SYS_sendmsg, [fd as usize, message as usize, flags as usize, 0, 0, 0])
-    }))
+    unsafe { transmit(fd, (*message).msg_iov, (*message).msg_iovlen, flags) }
 }
 
 /// recvmmsg(2): of a connection, one message.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn recvmmsg(
+pub(super) unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     count: c_uint,
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    if table::socket(fd).is_none() || count == 0 {
-        let arguments = [fd as usize, messages as usize, count as usize, flags as usize, timeout as usize, 0];
-        // SAFETY: by the caller's contract.
-        return number(unsafe { call(libc::SYS_recvmmsg, arguments) });
+    if count == 0 || !is_ours(fd, flags & RECEIVED_BY_TCP != 0) {
+        return next!(recvmmsg(fd, messages, count, flags, timeout):
+            c_int, *mut mmsghdr, c_uint, c_int, *mut timespec => c_int);
     }
     // SAFETY: there is at least one message.
     unsafe {
@@ -63,11 +54,14 @@ pub(super) unsafe extern "C" fn recvmmsg(
 
 /// sendmmsg(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-    if table::socket(fd).is_none() {
-        let arguments = [fd as usize, messages as usize, count as usize, flags as usize, 0, 0];
-        // SAFETY: by the caller's contract.
-        return number(unsafe { call(libc::SYS_sendmmsg, arguments) });
+pub(super) unsafe extern "C-unwind" fn sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    if !is_ours(fd, flags & SENT_BY_TCP != 0) {
+        return next!(sendmmsg(fd, messages, count, flags): c_int, *mut mmsghdr, c_uint, c_int => c_int);
     }
     for at in 0..count as usize {
         // SAFETY: there are this many messages.

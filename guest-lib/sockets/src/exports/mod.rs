@@ -1,5 +1,8 @@
 //! The functions of the C library that this library stands in for. Each is what its manual page
-//! says; a descriptor that is none of ours goes to the kernel at once.
+//! says; a descriptor that is none of ours goes to the C library at once.
+//!
+//! A program may cancel its threads (pthreads(7)), which unwinds their stack. So no frame here has
+//! a destructor while the C library's function waits, and everything else runs [`uncancelled`].
 
 mod bytes;
 mod descriptors;
@@ -7,9 +10,92 @@ mod messages;
 mod start;
 mod waits;
 
-use libc::{c_int, ssize_t};
+use std::ffi::CStr;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::foreign::{Answer, set_errno};
+use libc::{c_int, c_void, pollfd, ssize_t, timespec};
+
+use crate::foreign::{self, Answer, set_errno};
+use crate::socket::{Call, Sleep, Step};
+
+/// Calls the C library's function of this name.
+macro_rules! next {
+    ($name:ident($($argument:expr),*): $($type:ty),* => $result:ty) => {{
+        type Function = unsafe extern "C-unwind" fn($($type),*) -> $result;
+        static NEXT: std::sync::atomic::AtomicPtr<libc::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let name = const {
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name has no zero"),
+            }
+        };
+        let next = $crate::exports::resolve(&NEXT, name);
+        // SAFETY: the C library's function has this type. Its contract is that of the caller.
+        unsafe { std::mem::transmute::<*mut libc::c_void, Function>(next)($($argument),*) }
+    }};
+}
+use next;
+
+/// Returns the function of this name that this library hides.
+fn resolve(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let mut next = known.load(Ordering::Relaxed);
+    if next.is_null() {
+        // SAFETY: the name is valid.
+        next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        if next.is_null() {
+            eprintln!("hamlyn-run: the C library has no {}", name.to_string_lossy());
+            std::process::abort();
+        }
+        known.store(next, Ordering::Relaxed);
+    }
+    next
+}
+
+/// Of pthread_setcancelstate(3).
+const DISABLE: c_int = 1;
+
+unsafe extern "C-unwind" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Runs what the program's cancellation of this thread must not interrupt.
+fn uncancelled<T: Copy>(act: impl FnOnce() -> T) -> T {
+    let mut before = 0;
+    // SAFETY: the variable is valid.
+    unsafe { pthread_setcancelstate(DISABLE, &mut before) };
+    let done = act();
+    // SAFETY: as above.
+    unsafe { pthread_setcancelstate(before, ptr::null_mut()) };
+    done
+}
+
+/// Makes a call's steps, and sleeps in between, where the program may cancel the thread.
+fn steps(mut step: impl FnMut(&mut Call) -> Step) -> ssize_t {
+    let mut call = Call::default();
+    loop {
+        match uncancelled(|| step(&mut call)) {
+            Step::Done(answer) => return result(answer),
+            Step::Sleep(mut sleep) => {
+                let is_over = sleep_at(&mut sleep) < 0
+                    && foreign::errno() == libc::EINTR
+                    && (sleep.left.is_some() || !uncancelled(foreign::restarts_all));
+                if is_over {
+                    return result(if call.done > 0 { Ok(call.done) } else { Err(libc::EINTR) });
+                }
+            }
+        }
+    }
+}
+
+fn sleep_at(sleep: &mut Sleep) -> c_int {
+    let time = sleep.left.map(foreign::timespec);
+    let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let files = sleep.files.as_mut_ptr();
+    next!(ppoll(files, sleep.count as libc::nfds_t, time, ptr::null()):
+        *mut pollfd, libc::nfds_t, *const timespec, *const c_void => c_int)
+}
 
 /// What a function returns: -1 with `errno` for an error.
 fn result(answer: Answer) -> ssize_t {

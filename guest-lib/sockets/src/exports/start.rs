@@ -7,7 +7,7 @@ use crate::start;
 
 /// _exit(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn _exit(status: c_int) -> ! {
+pub(super) unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {
     start::end();
     loop {
         // SAFETY: no pointer is passed.
@@ -17,7 +17,7 @@ pub(super) unsafe extern "C" fn _exit(status: c_int) -> ! {
 
 /// _exit(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn _Exit(status: c_int) -> ! {
+pub(super) unsafe extern "C-unwind" fn _Exit(status: c_int) -> ! {
     // SAFETY: no pointer is passed.
     unsafe { _exit(status) }
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_void, epoll_event, fd_set, nfds_t, pollfd, size_t, timespec, timeval};
 
-use super::number;
+use super::{next, number, uncancelled};
 use crate::epoll::Epoll;
-use crate::foreign::{self, Answer, Mask, call};
-use crate::table::{self, Object, Open};
-use crate::{foreign::process, poll};
+use crate::foreign::{Answer, Mask};
+use crate::poll;
+use crate::table::{self, Object, Open, is_used};
 
 fn milliseconds(timeout: c_int) -> Option<Duration> {
     u64::try_from(timeout).ok().map(Duration::from_millis)
@@ -32,49 +32,79 @@ unsafe fn time(time: *const timespec) -> Answer<Option<Duration>> {
     }
 }
 
+/// Whether one of the files may be more than the kernel's.
+///
 /// # Safety
 /// `files` points to `count` structures.
-unsafe fn poll_files(files: *mut pollfd, count: nfds_t, timeout: Option<Duration>, mask: Mask) -> Answer {
-    let files = if count == 0 {
-        &mut [][..]
-    } else {
-        // SAFETY: by this function's contract.
-        unsafe { std::slice::from_raw_parts_mut(files, count as usize) }
-    };
-    poll::poll(files, timeout, mask).unwrap_or_else(|| foreign::poll(files, timeout, mask))
+unsafe fn has_ours(files: *const pollfd, count: nfds_t) -> bool {
+    // SAFETY: by this function's contract.
+    (0..count as usize).any(|at| is_used(unsafe { (*files.add(at)).fd }))
+}
+
+/// `None`: the C library does.
+///
+/// # Safety
+/// `files` points to `count` structures.
+unsafe fn poll_files(
+    files: *mut pollfd,
+    count: nfds_t,
+    timeout: Option<Duration>,
+    mask: Mask,
+) -> Option<Answer> {
+    // SAFETY: by this function's contract.
+    unsafe {
+        if !has_ours(files, count) {
+            return None;
+        }
+        let files = std::slice::from_raw_parts_mut(files, count as usize);
+        uncancelled(|| poll::poll(files, timeout, mask))
+    }
 }
 
 /// poll(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn poll(files: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn poll(files: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: by the caller's contract.
-    number(unsafe { poll_files(files, count, milliseconds(timeout), None) })
+    if let Some(found) = unsafe { poll_files(files, count, milliseconds(timeout), None) } {
+        return number(found);
+    }
+    next!(poll(files, count, timeout): *mut pollfd, nfds_t, c_int => c_int)
 }
 
 /// poll(2), with the size of the array.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn __poll_chk(files: *mut pollfd, count: nfds_t, timeout: c_int, _: size_t) -> c_int {
+pub(super) unsafe extern "C-unwind" fn __poll_chk(
+    files: *mut pollfd,
+    count: nfds_t,
+    timeout: c_int,
+    _: size_t,
+) -> c_int {
     // SAFETY: by the caller's contract.
     unsafe { poll(files, count, timeout) }
 }
 
 /// ppoll(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn ppoll(
+pub(super) unsafe extern "C-unwind" fn ppoll(
     files: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
     mask: *const c_void,
 ) -> c_int {
     // SAFETY: by the caller's contract.
-    number(unsafe { time(timeout) }.and_then(|timeout| unsafe {
-        poll_files(files, count, timeout, (!mask.is_null()).then_some(mask))
-    }))
+    if let Ok(left) = unsafe { time(timeout) } {
+        // SAFETY: as above.
+        if let Some(found) = unsafe { poll_files(files, count, left, (!mask.is_null()).then_some(mask)) } {
+            return number(found);
+        }
+    }
+    next!(ppoll(files, count, timeout, mask):
+        *mut pollfd, nfds_t, *const timespec, *const c_void => c_int)
 }
 
 /// ppoll(2), with the size of the array.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn __ppoll_chk(
+pub(super) unsafe extern "C-unwind" fn __ppoll_chk(
     files: *mut pollfd,
     count: nfds_t,
     timeout: *const timespec,
@@ -104,8 +134,12 @@ unsafe fn select_files(
         // SAFETY: by this function's contract.
         !sets[kind].is_null() && unsafe { libc::FD_ISSET(fd, sets[kind]) }
     };
+    let count = count.clamp(0, libc::FD_SETSIZE as c_int);
+    if !(0..count).any(is_used) {
+        return None;
+    }
     let mut files: Vec<pollfd> = Vec::new();
-    for fd in 0..count.clamp(0, libc::FD_SETSIZE as c_int) {
+    for fd in 0..count {
         let events = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
         let events = (0..3).filter(|kind| asked(*kind, fd)).fold(0, |all, kind| all | events[kind]);
         if events != 0 {
@@ -135,7 +169,7 @@ unsafe fn select_files(
 
 /// select(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn select(
+pub(super) unsafe extern "C-unwind" fn select(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
@@ -156,7 +190,7 @@ pub(super) unsafe extern "C" fn select(
         }
     };
     // SAFETY: as above.
-    match unsafe { select_files(count, [read, write, except], left, None) } {
+    match uncancelled(|| unsafe { select_files(count, [read, write, except], left, None) }) {
         Some(found) => {
             if let Some(left) = left {
                 let left = left.saturating_sub(begun.elapsed());
@@ -168,17 +202,14 @@ pub(super) unsafe extern "C" fn select(
             }
             number(found)
         }
-        // SAFETY: as above.
-        None => number(unsafe {
-            let sets = [read as usize, write as usize, except as usize];
-            call(libc::SYS_select, [count as usize, sets[0], sets[1], sets[2], timeout as usize, 0])
-        }),
+        None => next!(select(count, read, write, except, timeout):
+            c_int, *mut fd_set, *mut fd_set, *mut fd_set, *mut timeval => c_int),
     }
 }
 
 /// pselect(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn pselect(
+pub(super) unsafe extern "C-unwind" fn pselect(
     count: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
@@ -187,26 +218,16 @@ pub(super) unsafe extern "C" fn pselect(
     mask: *const c_void,
 ) -> c_int {
     // SAFETY: by the caller's contract.
-    let left = match unsafe { time(timeout) } {
-        Ok(left) => left,
-        Err(error) => return number(Err(error)),
-    };
-    // SAFETY: as above.
-    let ours = unsafe {
-        select_files(count, [read, write, except], left, (!mask.is_null()).then_some(mask))
-    };
-    number(ours.unwrap_or_else(|| {
-        // The kernel's call changes the time, and takes the mask with its size.
+    if let Ok(left) = unsafe { time(timeout) } {
+        let mask = (!mask.is_null()).then_some(mask);
         // SAFETY: as above.
-        unsafe {
-            let mut copy = if timeout.is_null() { None } else { Some(*timeout) };
-            let copy = copy.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-            let mask: [usize; 2] = [mask as usize, 8];
-            let sets = [read as usize, write as usize, except as usize];
-            let mask = mask.as_ptr() as usize;
-            call(libc::SYS_pselect6, [count as usize, sets[0], sets[1], sets[2], copy as usize, mask])
+        let ours = uncancelled(|| unsafe { select_files(count, [read, write, except], left, mask) });
+        if let Some(found) = ours {
+            return number(found);
         }
-    }))
+    }
+    next!(pselect(count, read, write, except, timeout, mask):
+        c_int, *mut fd_set, *mut fd_set, *mut fd_set, *const timespec, *const c_void => c_int)
 }
 
 /// The program's set, as this library knows it from its first descriptor on.
@@ -218,31 +239,42 @@ fn set(fd: c_int) -> Option<Open> {
     table::get(fd)
 }
 
-/// epoll_ctl(2)
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
-    // SAFETY: by the caller's contract.
-    let wanted = if event.is_null() { epoll_event { events: 0, u64: 0 } } else { unsafe { *event } };
-    if let (Some(open), false) = (table::socket(fd), event.is_null() && operation != libc::EPOLL_CTL_DEL) {
-        let done = set(epoll).ok_or(libc::EINVAL);
-        let done = done.and_then(|set| match set.epoll() {
-            Some(epoll) => epoll.control(operation, fd, &open, wanted),
-            None => Err(libc::EINVAL),
-        });
-        if done != Err(libc::ENOENT) {
-            return number(done.map(|()| 0));
-        }
+/// Adds, changes or removes a connection that may go over a channel. `None`: the kernel does.
+fn control(epoll: c_int, operation: c_int, fd: c_int, wanted: Option<epoll_event>) -> Option<Answer> {
+    let open = table::socket(fd)?;
+    let none = epoll_event { events: 0, u64: 0 };
+    if wanted.is_none() && operation != libc::EPOLL_CTL_DEL {
+        return None;
     }
-    // SAFETY: as above.
-    let done = unsafe {
-        call(libc::SYS_epoll_ctl, [epoll as usize, operation as usize, fd as usize, event as usize, 0, 0])
-    };
-    if done.is_ok() {
-        set(epoll).iter().filter_map(Open::epoll).for_each(|set| set.note(operation, fd, wanted));
-    }
-    number(done)
+    let done = set(epoll)?.epoll()?.control(operation, fd, open.socket()?, wanted.unwrap_or(none));
+    (done != Err(libc::ENOENT)).then_some(done.map(|()| 0))
 }
 
+/// epoll_ctl(2)
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn epoll_ctl(
+    epoll: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    // SAFETY: by the caller's contract.
+    let wanted = if event.is_null() { None } else { Some(unsafe { *event }) };
+    if let Some(done) = uncancelled(|| control(epoll, operation, fd, wanted)) {
+        return number(done);
+    }
+    let done = next!(epoll_ctl(epoll, operation, fd, event): c_int, c_int, c_int, *mut epoll_event => c_int);
+    if done == 0 {
+        uncancelled(|| {
+            let wanted = wanted.unwrap_or(epoll_event { events: 0, u64: 0 });
+            set(epoll).iter().filter_map(Open::epoll).for_each(|set| set.note(operation, fd, wanted));
+        });
+    }
+    done
+}
+
+/// `None`: the C library does.
+///
 /// # Safety
 /// `events` points to `count` structures.
 unsafe fn wait(
@@ -250,36 +282,38 @@ unsafe fn wait(
     events: *mut epoll_event,
     count: c_int,
     timeout: Option<Duration>,
-    mask: Mask,
-) -> Answer {
-    if count <= 0 {
-        return Err(libc::EINVAL);
+    mask: *const c_void,
+) -> Option<Answer> {
+    if count <= 0 || !is_used(epoll) {
+        return None;
     }
-    // SAFETY: by this function's contract.
-    let events = unsafe { std::slice::from_raw_parts_mut(events, count as usize) };
-    match table::get(epoll) {
-        Some(open) if open.epoll().is_some_and(Epoll::has_members) && process() != 0 => {
-            open.epoll().map_or(Err(libc::EBADF), |epoll| epoll.wait(events, timeout, mask))
-        }
-        _ => foreign::epoll_wait(epoll, events, timeout, mask),
-    }
+    uncancelled(|| {
+        let open = table::get(epoll)?;
+        let set = open.epoll().filter(|set| set.has_members())?;
+        // SAFETY: by this function's contract.
+        let events = unsafe { std::slice::from_raw_parts_mut(events, count as usize) };
+        Some(set.wait(events, timeout, (!mask.is_null()).then_some(mask)))
+    })
 }
 
 /// epoll_wait(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn epoll_wait(
+pub(super) unsafe extern "C-unwind" fn epoll_wait(
     epoll: c_int,
     events: *mut epoll_event,
     count: c_int,
     timeout: c_int,
 ) -> c_int {
     // SAFETY: by the caller's contract.
-    number(unsafe { wait(epoll, events, count, milliseconds(timeout), None) })
+    if let Some(found) = unsafe { wait(epoll, events, count, milliseconds(timeout), ptr::null()) } {
+        return number(found);
+    }
+    next!(epoll_wait(epoll, events, count, timeout): c_int, *mut epoll_event, c_int, c_int => c_int)
 }
 
 /// epoll_pwait(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn epoll_pwait(
+pub(super) unsafe extern "C-unwind" fn epoll_pwait(
     epoll: c_int,
     events: *mut epoll_event,
     count: c_int,
@@ -287,14 +321,16 @@ pub(super) unsafe extern "C" fn epoll_pwait(
     mask: *const c_void,
 ) -> c_int {
     // SAFETY: by the caller's contract.
-    number(unsafe {
-        wait(epoll, events, count, milliseconds(timeout), (!mask.is_null()).then_some(mask))
-    })
+    if let Some(found) = unsafe { wait(epoll, events, count, milliseconds(timeout), mask) } {
+        return number(found);
+    }
+    next!(epoll_pwait(epoll, events, count, timeout, mask):
+        c_int, *mut epoll_event, c_int, c_int, *const c_void => c_int)
 }
 
 /// epoll_pwait2(2)
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn epoll_pwait2(
+pub(super) unsafe extern "C-unwind" fn epoll_pwait2(
     epoll: c_int,
     events: *mut epoll_event,
     count: c_int,
@@ -302,7 +338,12 @@ pub(super) unsafe extern "C" fn epoll_pwait2(
     mask: *const c_void,
 ) -> c_int {
     // SAFETY: by the caller's contract.
-    number(unsafe { time(timeout) }.and_then(|timeout| unsafe {
-        wait(epoll, events, count, timeout, (!mask.is_null()).then_some(mask))
-    }))
+    if let Ok(left) = unsafe { time(timeout) } {
+        // SAFETY: as above.
+        if let Some(found) = unsafe { wait(epoll, events, count, left, mask) } {
+            return number(found);
+        }
+    }
+    next!(epoll_pwait2(epoll, events, count, timeout, mask):
+        c_int, *mut epoll_event, c_int, *const timespec, *const c_void => c_int)
 }

@@ -140,11 +140,6 @@ impl<L: Link> Stream<L> {
         self.link.is_some() && self.end.is_none() && !self.stays
     }
 
-    /// Number of bytes on TCP in both directions.
-    pub(crate) fn on_tcp(&self) -> (u64, u64) {
-        (self.sent, self.received)
-    }
-
     /// The program ends its direction. Returns whether that has to be done on TCP.
     pub(crate) fn shut(&mut self) -> bool {
         self.has_shut = true;
@@ -264,7 +259,7 @@ impl<L: Link> Stream<L> {
     /// Returns how up to `wanted` bytes are received next. [`Way::Tcp`] with 0: not yet.
     pub(crate) fn way_in(&mut self, tcp: &mut impl Tcp, wanted: usize) -> Result<Way, i32> {
         self.advance(tcp)?;
-        if self.receives_by_channel {
+        if self.receives_by_channel() {
             return Ok(Way::Channel);
         }
         let allowed = match (self.end, self.marker.filter(|_| !self.is_accepted && self.link.is_some())) {

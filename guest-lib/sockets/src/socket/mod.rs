@@ -1,30 +1,35 @@
 //! A TCP connection of the program, which may go over a channel.
 
+mod call;
+mod state;
+mod tcp;
+
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use hamlyn::channel::{Channel, Listener, Opening};
+use hamlyn::channel::{Channel, Listener};
 use hamlyn::{Poller, Polling};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, ReturnFlags, SendFlags};
+use rustix::net::RecvFlags;
 
+pub(crate) use self::call::{Call, Manner, Sleep, Step};
+use self::call::{FILES, NO_FILE};
+use self::state::{Offer, State};
+use self::tcp::Connection;
 use crate::link::ChannelLink;
 use crate::report;
-use crate::stream::{Link, Stream, Tcp, Way};
-use crate::table::{self, Open};
+use crate::stream::{Link, Stream, Way};
 use crate::{foreign, node};
 
 /// Receives after which the accepting end opens a channel: a connection with one request is over
 /// before. One that only sends has more calls.
 const RECEIVES: u32 = 2;
 const SENDS: u32 = 16;
-/// Attempts to open a channel, or to be asked for one, and calls without one.
-const TRIES: u32 = 3;
+/// Calls without a channel after which none is expected.
 const CALLS: u32 = 10_000;
 /// Calls between two looks for a request.
 const LOOKS: u32 = 8;
@@ -37,12 +42,10 @@ pub(crate) const OUT: i16 = libc::POLLOUT;
 pub(crate) const ALWAYS: i16 = libc::POLLERR | libc::POLLHUP;
 const HANGUP: i16 = libc::POLLRDHUP;
 
-/// How a call receives or sends.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Manner {
-    pub(crate) peek: bool,
-    pub(crate) all: bool,
-    pub(crate) at_once: bool,
+/// What looks at a connection no more until it has something, or the program uses it.
+pub(crate) trait Watcher: std::fmt::Debug + Send + Sync {
+    /// The program has used the connection that it has under this descriptor.
+    fn touch(&self, fd: RawFd);
 }
 
 /// A descriptor that a waiter polls, and for what.
@@ -62,86 +65,8 @@ pub(crate) struct Socket {
     calls: [AtomicU32; 2],
     /// Sets of epoll(7) and the descriptors by which this is in them, and whether one of them has
     /// gone to sleep since the last call.
-    sets: Mutex<Vec<(RawFd, RawFd)>>,
+    sets: Mutex<Vec<(Weak<dyn Watcher>, RawFd)>>,
     is_armed: AtomicBool,
-}
-
-#[derive(Debug)]
-struct State {
-    tcp: Connection,
-    stream: Stream<ChannelLink>,
-    offer: Offer,
-    receives: u32,
-    sends: u32,
-    calls: u32,
-    tries: u32,
-    is_express: bool,
-    /// The program receives no more.
-    is_deaf: bool,
-    /// TCP has ended, which says nothing of the channel.
-    hung_up: bool,
-    /// The connection's end.
-    failed: Option<i32>,
-}
-
-/// How a channel may come about.
-#[derive(Debug)]
-enum Offer {
-    /// It will not, or is there.
-    None,
-    /// The connecting end waits for a request.
-    Named(Listener),
-    /// The accepting end opens one later, under this name.
-    Later(String, SocketAddrV4),
-    Opening(String, SocketAddrV4, Box<Opening>),
-}
-
-/// The TCP side. The descriptor is this library's own.
-#[derive(Debug)]
-struct Connection(OwnedFd);
-
-impl Tcp for Connection {
-    fn peek(&mut self, to: &mut [u8]) -> Result<usize, i32> {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        rustix::net::recv(&self.0, to, flags).map(|(got, _)| got).map_err(Errno::raw_os_error)
-    }
-
-    fn receive(&mut self, to: &mut [IoSliceMut<'_>], limit: usize) -> Result<usize, i32> {
-        self.receive_with(to, limit, RecvFlags::empty())
-    }
-
-    fn send(&mut self, bytes: &[u8]) -> Result<usize, i32> {
-        self.send_all(&[IoSlice::new(bytes)])
-    }
-}
-
-impl Connection {
-    fn receive_with(&self, to: &mut [IoSliceMut<'_>], limit: usize, flags: RecvFlags) -> Result<usize, i32> {
-        let mut left = limit;
-        let mut parts: Vec<IoSliceMut<'_>> = Vec::with_capacity(to.len());
-        for part in to.iter_mut().filter(|part| !part.is_empty()) {
-            let length = part.len().min(left);
-            left -= length;
-            if length > 0 {
-                parts.push(IoSliceMut::new(&mut part[..length]));
-            }
-        }
-        let received = rustix::net::recvmsg(
-            &self.0,
-            &mut parts,
-            &mut rustix::net::RecvAncillaryBuffer::default(),
-            flags | RecvFlags::DONTWAIT,
-        );
-        received
-            .map(|message| if message.flags.contains(ReturnFlags::ERRQUEUE) { 0 } else { message.bytes })
-            .map_err(Errno::raw_os_error)
-    }
-
-    fn send_all(&self, from: &[IoSlice<'_>]) -> Result<usize, i32> {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        rustix::net::sendmsg(&self.0, from, &mut rustix::net::SendAncillaryBuffer::default(), flags)
-            .map_err(Errno::raw_os_error)
-    }
 }
 
 impl Socket {
@@ -200,16 +125,16 @@ impl Socket {
         [0, 1].map(|kind| self.calls[kind].load(Ordering::Relaxed))
     }
 
-    fn sets(&self) -> MutexGuard<'_, Vec<(RawFd, RawFd)>> {
+    fn sets(&self) -> MutexGuard<'_, Vec<(Weak<dyn Watcher>, RawFd)>> {
         self.sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn watched_by(&self, set: RawFd, fd: RawFd) {
+    pub(crate) fn watched_by(&self, set: Weak<dyn Watcher>, fd: RawFd) {
         self.sets().push((set, fd));
     }
 
-    pub(crate) fn unwatched_by(&self, set: RawFd, fd: RawFd) {
-        self.sets().retain(|watcher| *watcher != (set, fd));
+    pub(crate) fn unwatched_by(&self, set: &Weak<dyn Watcher>, fd: RawFd) {
+        self.sets().retain(|watcher| !(Weak::ptr_eq(&watcher.0, set) && watcher.1 == fd));
     }
 
     /// A set is about to sleep. The program's next call tells it.
@@ -222,7 +147,7 @@ impl Socket {
         if self.is_armed.swap(false, Ordering::SeqCst) {
             let sets = self.sets().clone();
             for (set, fd) in sets {
-                table::get(set).iter().filter_map(Open::epoll).for_each(|epoll| epoll.touch(fd));
+                set.upgrade().iter().for_each(|set| set.touch(fd));
             }
         }
     }
@@ -264,35 +189,40 @@ impl Socket {
 
     fn settle(&self, state: &mut State) {
         self.changes.fetch_add(1, Ordering::Relaxed);
-        if matches!(state.offer, Offer::None) && state.stream.link().is_none() && !state.stream.has_switched() {
+        if matches!(state.offer, Offer::None) && state.stream.link().is_none() && !state.stream.has_switched()
+        {
             self.plain.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Receives bytes. Waits as `manner` and the descriptor `fd` say.
-    pub(crate) fn read(&self, fd: RawFd, mut to: &mut [IoSliceMut<'_>], manner: Manner) -> Result<usize, i32> {
-        let wanted = to.iter().map(|part| part.len()).sum();
+    /// Receives bytes, or says what to wait for first. `to` is what is left of the program's buffers.
+    pub(crate) fn read(
+        &self,
+        fd: RawFd,
+        mut to: &mut [IoSliceMut<'_>],
+        manner: Manner,
+        call: &mut Call,
+    ) -> Step {
         self.calls[0].fetch_add(1, Ordering::Relaxed);
         self.touch();
-        let deadline = Deadline::default();
-        let mut got = 0;
         loop {
-            match self.try_read(to, wanted - got, manner.peek) {
+            let wanted = to.iter().map(|part| part.len()).sum();
+            match self.try_read(to, wanted, manner.peek) {
                 // The end.
-                Ok(0) => return Ok(got),
-                Ok(more) if !manner.all || manner.peek => return Ok(more),
-                Ok(more) if got + more == wanted => return Ok(wanted),
+                Ok(0) => return Step::Done(Ok(call.done)),
                 Ok(more) => {
-                    got += more;
+                    call.done += if manner.peek { 0 } else { more };
+                    if !manner.all || manner.peek || more == wanted {
+                        return Step::Done(Ok(call.done.max(more)));
+                    }
                     IoSliceMut::advance_slices(&mut to, more);
                 }
-                Err(libc::EAGAIN) => {
-                    if let Err(error) = self.wait(fd, IN, manner.at_once, &deadline, libc::SO_RCVTIMEO) {
-                        return if got > 0 { Ok(got) } else { Err(error) };
-                    }
-                }
-                Err(_) if got > 0 => return Ok(got),
-                Err(error) => return Err(error),
+                Err(libc::EAGAIN) => match self.prepare(fd, IN, manner, call, libc::SO_RCVTIMEO) {
+                    Ok(None) => {}
+                    Ok(Some(sleep)) => return Step::Sleep(sleep),
+                    Err(error) => return call.end(error),
+                },
+                Err(error) => return call.end(error),
             }
         }
     }
@@ -326,27 +256,33 @@ impl Socket {
         }
     }
 
-    /// Sends bytes. Waits until all are sent, as `manner` and the descriptor `fd` say.
-    pub(crate) fn write(&self, fd: RawFd, mut from: &mut [IoSlice<'_>], manner: Manner) -> Result<usize, i32> {
-        let wanted: usize = from.iter().map(|part| part.len()).sum();
+    /// Sends bytes, or says what to wait for first. `from` is what is left of the program's buffers.
+    pub(crate) fn write(
+        &self,
+        fd: RawFd,
+        mut from: &mut [IoSlice<'_>],
+        manner: Manner,
+        call: &mut Call,
+    ) -> Step {
         self.touch();
-        let deadline = Deadline::default();
-        let mut sent = 0;
         loop {
             match self.try_write(from) {
-                Ok(more) if sent + more >= wanted => return Ok(wanted),
                 Ok(more) => {
-                    sent += more;
+                    call.done += more;
                     IoSlice::advance_slices(&mut from, more);
+                    if from.is_empty() {
+                        return Step::Done(Ok(call.done));
+                    }
                 }
                 Err(libc::EAGAIN) => {
                     self.calls[1].fetch_add(1, Ordering::Relaxed);
-                    if let Err(error) = self.wait(fd, OUT, manner.at_once, &deadline, libc::SO_SNDTIMEO) {
-                        return if sent > 0 { Ok(sent) } else { Err(error) };
+                    match self.prepare(fd, OUT, manner, call, libc::SO_SNDTIMEO) {
+                        Ok(None) => {}
+                        Ok(Some(sleep)) => return Step::Sleep(sleep),
+                        Err(error) => return call.end(error),
                     }
                 }
-                Err(_) if sent > 0 => return Ok(sent),
-                Err(error) => return Err(error),
+                Err(error) => return call.end(error),
             }
         }
     }
@@ -355,7 +291,8 @@ impl Socket {
         let state = &mut *self.state();
         state.calls += 1;
         let looks = state.calls % LOOKS == 0 || matches!(state.offer, Offer::Opening(..));
-        self.step(state, looks).map_err(|error| if error == libc::ECONNRESET { libc::EPIPE } else { error })?;
+        self.step(state, looks)
+            .map_err(|error| if error == libc::ECONNRESET { libc::EPIPE } else { error })?;
         if from.iter().all(|part| part.is_empty()) {
             return Ok(0);
         }
@@ -381,9 +318,9 @@ impl Socket {
         let factor = 8_u32.pow(state.tries);
         if let Offer::Later(name, peer) = &state.offer {
             if state.receives >= RECEIVES * factor || state.sends >= SENDS * factor {
-                let opening = node::card().zip(node::host_of(*peer)).and_then(|(card, host)| {
-                    Channel::begin_connect(&card, host, name, node::options()).ok()
-                });
+                let opening = node::card()
+                    .zip(node::host_of(*peer))
+                    .and_then(|(card, host)| Channel::begin_connect(&card, host, name, node::options()).ok());
                 state.offer = match opening {
                     Some(opening) => Offer::Opening(name.clone(), *peer, Box::new(opening)),
                     None => Offer::None,
@@ -393,32 +330,38 @@ impl Socket {
         }
     }
 
-    /// Waits for an event, unless the call or the descriptor must not.
-    fn wait(&self, fd: RawFd, event: i16, at_once: bool, deadline: &Deadline, option: i32) -> Result<(), i32> {
-        if at_once || foreign::is_nonblocking(fd) {
+    /// Prepares to wait for an event, unless the call or the descriptor must not. `None`: it may be
+    /// there.
+    fn prepare(
+        &self,
+        fd: RawFd,
+        event: i16,
+        manner: Manner,
+        call: &mut Call,
+        option: i32,
+    ) -> Result<Option<Sleep>, i32> {
+        if manner.at_once || foreign::is_nonblocking(fd) {
             return Err(libc::EAGAIN);
         }
-        let mut watched = Vec::with_capacity(4);
+        let mut watched = Vec::with_capacity(FILES);
         if self.spins(event) {
             let came = self.came.swap(false, Ordering::Relaxed);
             if self.poller.poll_before_arming(came, || self.readiness(event) != 0) {
                 self.came.store(true, Ordering::Relaxed);
-                return Ok(());
+                return Ok(None);
             }
         }
+        // Whatever ends the sleep, the next look finds out.
+        self.came.store(true, Ordering::Relaxed);
         if self.watch(event, &mut watched) {
-            self.came.store(true, Ordering::Relaxed);
-            return Ok(());
+            return Ok(None);
         }
-        let left = deadline.left(|| foreign::timeout(fd, option))?;
-        match foreign::poll_all(&watched, left) {
-            Err(libc::EINTR) if left.is_none() && foreign::restarts_all() => Ok(()),
-            Err(error) => Err(error),
-            Ok(found) => {
-                self.came.store(found, Ordering::Relaxed);
-                Ok(())
-            }
+        let left = call.left(|| foreign::timeout(fd, option))?;
+        let mut sleep = Sleep { files: [NO_FILE; FILES], count: watched.len().min(FILES), left };
+        for (file, (fd, events)) in sleep.files.iter_mut().zip(watched) {
+            *file = libc::pollfd { fd, events, revents: 0 };
         }
+        Ok(Some(sleep))
     }
 
     /// Whether polling memory may find this event.
@@ -510,8 +453,8 @@ impl Socket {
             Offer::Opening(_, _, opening) => watched.push((opening.as_fd().as_raw_fd(), IN | OUT)),
             _ => {}
         }
-        let listens = state.stream.is_agreeing()
-            || (state.stream.receives_by_channel() && events & (IN | HANGUP) != 0);
+        let listens =
+            state.stream.is_agreeing() || (state.stream.receives_by_channel() && events & (IN | HANGUP) != 0);
         let writes = state.stream.sends_by_channel() && events & OUT != 0;
         let Some(link) = state.stream.link() else { return false };
         for file in [listens.then(|| link.arm_input()), writes.then(|| link.arm_output())] {
@@ -583,65 +526,5 @@ impl Socket {
         }
         self.settle(&mut state);
         true
-    }
-}
-
-impl State {
-    /// Looks whether the channel has come.
-    fn look(&mut self) {
-        match std::mem::replace(&mut self.offer, Offer::None) {
-            Offer::Named(listener) => {
-                let accepted = listener.try_accept();
-                // Others may ask, too, who cannot prove themselves.
-                if self.tries < TRIES {
-                    self.offer = Offer::Named(listener);
-                }
-                match accepted {
-                    Ok(channel) if self.stream.link().is_none() => {
-                        self.tries += 1;
-                        self.attach(channel);
-                    }
-                    _ => {}
-                }
-            }
-            Offer::Opening(name, peer, opening) => match opening.try_finish() {
-                Ok(Ok(channel)) => self.attach(channel),
-                Ok(Err(opening)) => self.offer = Offer::Opening(name, peer, Box::new(opening)),
-                Err(_) => {
-                    self.tries += 1;
-                    if self.tries < TRIES {
-                        self.offer = Offer::Later(name, peer);
-                    }
-                }
-            },
-            other => self.offer = other,
-        }
-    }
-
-    fn attach(&mut self, channel: Channel) {
-        let link = ChannelLink::new(channel);
-        self.is_express = link.is_express();
-        let (Ok(low), Ok(high)) = (hamlyn::random_key(), hamlyn::random_key()) else { return };
-        let mut marker = [0; 16];
-        marker[..8].copy_from_slice(&low.to_le_bytes());
-        marker[8..].copy_from_slice(&high.to_le_bytes());
-        // Not a byte of a text, which could be taken for the marker's beginning.
-        marker[0] = 0xff;
-        // A channel that fails at once leaves TCP.
-        let _ = self.stream.attach(link, marker);
-    }
-}
-
-/// The end of a wait with a time-out of the socket's options.
-#[derive(Debug, Default)]
-struct Deadline(std::cell::OnceCell<Option<Instant>>);
-
-impl Deadline {
-    fn left(&self, timeout: impl FnOnce() -> Option<Duration>) -> Result<Option<Duration>, i32> {
-        let end = self.0.get_or_init(|| timeout().map(|timeout| Instant::now() + timeout));
-        match end.map(|end| end.saturating_duration_since(Instant::now())) {
-            Some(left) if left.is_zero() => Err(libc::EAGAIN),
-            left => Ok(left),
-        }
     }
 }

@@ -1,0 +1,88 @@
+//! What a connection is, and how its channel comes about.
+
+use std::net::SocketAddrV4;
+
+use hamlyn::channel::{Channel, Listener, Opening};
+
+use super::tcp::Connection;
+use crate::link::ChannelLink;
+use crate::stream::Stream;
+
+/// Attempts to open a channel, or to be asked for one.
+pub(super) const TRIES: u32 = 3;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) tcp: Connection,
+    pub(super) stream: Stream<ChannelLink>,
+    pub(super) offer: Offer,
+    pub(super) receives: u32,
+    pub(super) sends: u32,
+    pub(super) calls: u32,
+    pub(super) tries: u32,
+    pub(super) is_express: bool,
+    /// The program receives no more.
+    pub(super) is_deaf: bool,
+    /// TCP has ended, which says nothing of the channel.
+    pub(super) hung_up: bool,
+    /// The connection's end.
+    pub(super) failed: Option<i32>,
+}
+
+/// How a channel may come about.
+#[derive(Debug)]
+pub(super) enum Offer {
+    /// It will not, or is there.
+    None,
+    /// The connecting end waits for a request.
+    Named(Listener),
+    /// The accepting end opens one later, under this name.
+    Later(String, SocketAddrV4),
+    Opening(String, SocketAddrV4, Box<Opening>),
+}
+
+impl State {
+    /// Looks whether the channel has come.
+    pub(super) fn look(&mut self) {
+        match std::mem::replace(&mut self.offer, Offer::None) {
+            Offer::Named(listener) => {
+                let accepted = listener.try_accept();
+                // Others may ask, too, who cannot prove themselves.
+                if self.tries < TRIES {
+                    self.offer = Offer::Named(listener);
+                }
+                match accepted {
+                    Ok(channel) if self.stream.link().is_none() => {
+                        self.tries += 1;
+                        self.attach(channel);
+                    }
+                    _ => {}
+                }
+            }
+            Offer::Opening(name, peer, opening) => match opening.try_finish() {
+                Ok(Ok(channel)) => self.attach(channel),
+                Ok(Err(opening)) => self.offer = Offer::Opening(name, peer, Box::new(opening)),
+                Err(_) => {
+                    self.tries += 1;
+                    if self.tries < TRIES {
+                        self.offer = Offer::Later(name, peer);
+                    }
+                }
+            },
+            other => self.offer = other,
+        }
+    }
+
+    fn attach(&mut self, channel: Channel) {
+        let link = ChannelLink::new(channel);
+        self.is_express = link.is_express();
+        let (Ok(low), Ok(high)) = (hamlyn::random_key(), hamlyn::random_key()) else { return };
+        let mut marker = [0; 16];
+        marker[..8].copy_from_slice(&low.to_le_bytes());
+        marker[8..].copy_from_slice(&high.to_le_bytes());
+        // Not a byte of a text, which could be taken for the marker's beginning.
+        marker[0] = 0xff;
+        // A channel that fails at once leaves TCP.
+        let _ = self.stream.attach(link, marker);
+    }
+}
