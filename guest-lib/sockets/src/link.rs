@@ -11,6 +11,9 @@ use crate::stream::Link;
 /// The least room that is reported as room for more: a part of the longest message.
 const ROOM: usize = 4;
 
+/// Bytes that are put aside: about as many as the kernel's TCP keeps for a program.
+const ASIDE: usize = 4 << 20;
+
 /// A channel.
 #[derive(Debug)]
 pub(crate) struct ChannelLink {
@@ -23,6 +26,9 @@ pub(crate) struct ChannelLink {
     /// Bytes of the message in front; 0 if none was taken.
     front: usize,
     has_ended: bool,
+    /// Bytes that arrived while the program only sent, and how many of them were read.
+    aside: Vec<u8>,
+    aside_read: usize,
 }
 
 impl ChannelLink {
@@ -33,7 +39,17 @@ impl ChannelLink {
         sender.set_polling(Polling::NEVER);
         receiver.set_polling(Polling::NEVER);
         let longest = sender.longest();
-        Self { sender: Some(sender), receiver, is_express, longest, read: 0, front: 0, has_ended: false }
+        Self {
+            sender: Some(sender),
+            receiver,
+            is_express,
+            longest,
+            read: 0,
+            front: 0,
+            has_ended: false,
+            aside: Vec::new(),
+            aside_read: 0,
+        }
     }
 
     pub(crate) fn is_express(&self) -> bool {
@@ -42,7 +58,7 @@ impl ChannelLink {
 
     /// Whether [`Link::read`] would return at once: with bytes, the end or an error.
     pub(crate) fn is_readable(&mut self) -> bool {
-        self.find_front() != Err(libc::EAGAIN)
+        !self.aside.is_empty() || self.find_front() != Err(libc::EAGAIN)
     }
 
     /// Whether [`Link::write`] would: with a message of some length, or an error.
@@ -54,12 +70,42 @@ impl ChannelLink {
 
     /// Whether everything that the peer sent was received, and it has closed.
     pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended
+        self.has_ended && self.aside.is_empty()
     }
 
-    /// Bytes of the message in front that were not read.
+    /// Bytes that can be read at once, at least.
     pub(crate) fn available(&mut self) -> usize {
-        if self.find_front().is_ok() { self.front - self.read } else { 0 }
+        let front = if self.find_front().is_ok() { self.front - self.read } else { 0 };
+        self.aside.len() - self.aside_read + front
+    }
+
+    /// Puts bytes aside, so that a peer that only sends, too, is not blocked for good. Returns
+    /// whether there is room for more.
+    pub(crate) fn put_aside(&mut self) -> bool {
+        while self.aside.len() < ASIDE && self.find_front().is_ok() && self.front > 0 {
+            let begin = self.aside.len();
+            self.aside.resize(begin + self.front - self.read, 0);
+            let read = self.receiver.read_taken(self.read, &mut self.aside[begin..]);
+            if read.and_then(|()| self.receiver.give_back()).is_err() {
+                // The next read tells.
+                self.aside.truncate(begin);
+                return false;
+            }
+            (self.front, self.read) = (0, 0);
+        }
+        self.aside.len() < ASIDE && !self.has_ended
+    }
+
+    fn read_aside(&mut self, to: &mut [IoSliceMut<'_>], peek: bool) -> usize {
+        let mut rest = &self.aside[self.aside_read..];
+        let got = std::io::Read::read_vectored(&mut rest, to).unwrap_or(0);
+        if !peek {
+            self.aside_read += got;
+            if self.aside_read == self.aside.len() {
+                (self.aside, self.aside_read) = (Vec::new(), 0);
+            }
+        }
+        got
     }
 
     /// Prepares a file that becomes readable with the next message. `None`: look again at once.
@@ -148,6 +194,9 @@ impl Link for ChannelLink {
     }
 
     fn read(&mut self, to: &mut [IoSliceMut<'_>], peek: bool) -> Result<usize, i32> {
+        if !self.aside.is_empty() {
+            return Ok(self.read_aside(to, peek));
+        }
         self.find_front()?;
         let (mut at, mut got) = (self.read, 0);
         for part in to {

@@ -91,6 +91,7 @@ impl Socket {
             calls: 0,
             tries: 0,
             is_express: false,
+            is_counted: false,
             is_deaf: false,
             hung_up: false,
             failed: None,
@@ -170,18 +171,16 @@ impl Socket {
         if let Some(error) = state.failed {
             return Err(error);
         }
-        let had = (state.stream.link().is_some(), state.stream.has_switched());
-        if looks {
-            state.look();
-        }
+        let had_link = state.stream.link().is_some();
+        let has_news = looks && state.look();
         let stepped = state.stream.advance(&mut state.tcp);
-        let has = (state.stream.link().is_some(), state.stream.has_switched());
-        if has.1 && !had.1 {
-            state.offer = Offer::None;
+        let switches = state.stream.has_switched() && !state.is_counted;
+        if switches {
+            (state.is_counted, state.offer) = (true, Offer::None);
             report::count(&report::SWITCHED, 1);
             report::count(&report::EXPRESS, u64::from(state.is_express));
         }
-        if has != had || looks {
+        if has_news || switches || state.stream.link().is_some() != had_link {
             self.settle(state);
         }
         stepped.inspect_err(|error| state.failed = Some(*error))
@@ -453,10 +452,12 @@ impl Socket {
             Offer::Opening(_, _, opening) => watched.push((opening.as_fd().as_raw_fd(), IN | OUT)),
             _ => {}
         }
-        let listens =
-            state.stream.is_agreeing() || (state.stream.receives_by_channel() && events & (IN | HANGUP) != 0);
-        let writes = state.stream.sends_by_channel() && events & OUT != 0;
+        let (reads, writes) = (receives && events & (IN | HANGUP) != 0, sends && events & OUT != 0);
+        let agrees = state.stream.is_agreeing();
         let Some(link) = state.stream.link() else { return false };
+        // The peer may be waiting for room, too.
+        let puts_aside = writes && receives && !reads && link.put_aside();
+        let listens = agrees || reads || puts_aside;
         for file in [listens.then(|| link.arm_input()), writes.then(|| link.arm_output())] {
             match file {
                 Some(Some(file)) => watched.push((file, IN)),
@@ -503,6 +504,8 @@ impl Socket {
     /// The program has closed its last descriptor: all that it sent arrives.
     pub(crate) fn close(&self) {
         let state = &mut *self.state();
+        // An error leaves nothing to deliver.
+        let _ = self.step(state, false);
         state.offer = Offer::None;
         if state.stream.has_switched() && state.failed.is_none() {
             self.end_sending(state);

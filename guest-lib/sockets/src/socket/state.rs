@@ -1,6 +1,7 @@
 //! What a connection is, and how its channel comes about.
 
 use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, AsRawFd};
 
 use hamlyn::channel::{Channel, Listener, Opening};
 
@@ -21,6 +22,8 @@ pub(super) struct State {
     pub(super) calls: u32,
     pub(super) tries: u32,
     pub(super) is_express: bool,
+    /// The switch was counted.
+    pub(super) is_counted: bool,
     /// The program receives no more.
     pub(super) is_deaf: bool,
     /// TCP has ended, which says nothing of the channel.
@@ -42,34 +45,51 @@ pub(super) enum Offer {
 }
 
 impl State {
-    /// Looks whether the channel has come.
-    pub(super) fn look(&mut self) {
+    /// Looks whether the channel has come. Returns whether something has changed.
+    pub(super) fn look(&mut self) -> bool {
         match std::mem::replace(&mut self.offer, Offer::None) {
-            Offer::Named(listener) => {
-                let accepted = listener.try_accept();
-                // Others may ask, too, who cannot prove themselves.
-                if self.tries < TRIES {
+            Offer::Named(listener) => match listener.try_accept() {
+                Err(error) if error.is_would_block() => {
                     self.offer = Offer::Named(listener);
+                    false
                 }
-                match accepted {
-                    Ok(channel) if self.stream.link().is_none() => {
-                        self.tries += 1;
-                        self.attach(channel);
-                    }
-                    _ => {}
-                }
-            }
-            Offer::Opening(name, peer, opening) => match opening.try_finish() {
-                Ok(Ok(channel)) => self.attach(channel),
-                Ok(Err(opening)) => self.offer = Offer::Opening(name, peer, Box::new(opening)),
-                Err(_) => {
+                accepted => {
+                    // Others may ask, too, who cannot prove themselves.
                     self.tries += 1;
                     if self.tries < TRIES {
-                        self.offer = Offer::Later(name, peer);
+                        self.offer = Offer::Named(listener);
                     }
+                    if let (Ok(channel), None) = (accepted, self.stream.link()) {
+                        self.attach(channel);
+                    }
+                    true
                 }
             },
-            other => self.offer = other,
+            Offer::Opening(name, peer, opening) => {
+                let before = opening.as_fd().as_raw_fd();
+                match opening.try_finish() {
+                    Ok(Ok(channel)) => {
+                        self.attach(channel);
+                        true
+                    }
+                    Ok(Err(opening)) => {
+                        let has_changed = opening.as_fd().as_raw_fd() != before;
+                        self.offer = Offer::Opening(name, peer, Box::new(opening));
+                        has_changed
+                    }
+                    Err(_) => {
+                        self.tries += 1;
+                        if self.tries < TRIES {
+                            self.offer = Offer::Later(name, peer);
+                        }
+                        true
+                    }
+                }
+            }
+            other => {
+                self.offer = other;
+                false
+            }
         }
     }
 
