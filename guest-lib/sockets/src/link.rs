@@ -11,6 +11,8 @@ use crate::stream::Link;
 /// The least room that is reported as room for more: a part of the longest message.
 const ROOM: usize = 4;
 
+/// Looks at a quiet channel before it is asked whether the peer is lost, which takes the clock.
+const LOOKS: u32 = 256;
 /// Bytes that are put aside: about as many as the kernel's TCP keeps for a program.
 const ASIDE: usize = 4 << 20;
 
@@ -26,6 +28,10 @@ pub(crate) struct ChannelLink {
     /// Bytes of the message in front; 0 if none was taken.
     front: usize,
     has_ended: bool,
+    /// Whether the last look found nothing, and the number of looks since the last thorough one.
+    is_empty: bool,
+    looks: u32,
+    writes: u32,
     /// Bytes that arrived while the program only sent, and how many of them were read.
     aside: Vec<u8>,
     aside_read: usize,
@@ -47,6 +53,9 @@ impl ChannelLink {
             read: 0,
             front: 0,
             has_ended: false,
+            is_empty: false,
+            looks: 0,
+            writes: 0,
             aside: Vec::new(),
             aside_read: 0,
         }
@@ -65,7 +74,7 @@ impl ChannelLink {
     pub(crate) fn is_writable(&mut self) -> bool {
         let length = self.longest / ROOM;
         let Some(sender) = &mut self.sender else { return true };
-        !matches!(sender.try_reserve(length), Err(error) if error.is_would_block())
+        sender.peer_has_left() || !matches!(sender.try_reserve(length), Err(error) if error.is_would_block())
     }
 
     /// Whether everything that the peer sent was received, and it has closed.
@@ -112,7 +121,11 @@ impl ChannelLink {
     pub(crate) fn arm_input(&mut self) -> Option<RawFd> {
         match self.receiver.arm() {
             Ok(false) => self.receiver.file().ok().map(|file| file.as_raw_fd()),
-            _ => None,
+            _ => {
+                // What arming has found, a look without arming may not.
+                self.is_empty = false;
+                None
+            }
         }
     }
 
@@ -137,10 +150,18 @@ impl ChannelLink {
     /// Takes the next message with bytes, if none is in front. `Ok` at the end, too.
     fn find_front(&mut self) -> Result<(), i32> {
         while self.front == 0 && !self.has_ended {
+            if self.is_empty && !self.receiver.has_news() && self.looks < LOOKS {
+                self.looks += 1;
+                return Err(libc::EAGAIN);
+            }
+            (self.is_empty, self.looks) = (false, 0);
             match self.receiver.take(None) {
                 Ok(Some(message)) => (self.front, self.read) = (message.len(), 0),
                 Ok(None) => self.has_ended = true,
-                Err(error) => return Err(number(&error)),
+                Err(error) => {
+                    self.is_empty = error.is_would_block();
+                    return Err(number(&error));
+                }
             }
         }
         Ok(())
@@ -168,6 +189,10 @@ impl Link for ChannelLink {
 
     fn write(&mut self, from: &[IoSlice<'_>]) -> Result<usize, i32> {
         let sender = self.sender.as_mut().ok_or(libc::EPIPE)?;
+        self.writes = self.writes.wrapping_add(1);
+        if sender.peer_has_left() || (self.writes % LOOKS == 0 && self.receiver.peer_ended()) {
+            return Err(libc::EPIPE);
+        }
         let total = from.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
         // Half of the longest message at most, so that both ends work at the same time.
         let mut length = total.min(self.longest / 2);

@@ -247,6 +247,14 @@ impl Sender {
         half!(&mut self.half, sender => sender.file())
     }
 
+    /// Returns whether the peer has dropped its receiver. Cheap, but the end of its process does not
+    /// show.
+    #[doc(hidden)]
+    #[inline]
+    pub fn peer_has_left(&mut self) -> bool {
+        half!(&mut self.half, sender => sender.peer_has_left())
+    }
+
     /// Returns the number of bytes sent and not yet known to be received, plus 8 for each message.
     /// The receiver returns credit for a quarter of the ring at a time. If the number stays near
     /// the ring's capacity, the peer is slow.

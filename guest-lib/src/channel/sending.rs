@@ -114,6 +114,10 @@ impl<G: Ground> Sending<G> {
         Ok(!may_sleep || self.has_room(length))
     }
 
+    pub(super) fn peer_has_left(&mut self) -> bool {
+        self.ring.reader_has_left() || self.ground().is_gone()
+    }
+
     /// Returns whether [`Sending::reserve`] would not return `None`.
     fn has_room(&mut self, length: u64) -> bool {
         let has_room = !matches!(self.reserve(length), Ok(None));

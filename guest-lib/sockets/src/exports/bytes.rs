@@ -5,18 +5,19 @@ use std::os::fd::RawFd;
 use std::ptr;
 
 use libc::{c_int, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use smallvec::SmallVec;
 
 use super::{next, result, steps, uncancelled};
 use crate::foreign::{Answer, call};
-use crate::socket::{Call, Manner, Step};
+use crate::socket::{Call, Manner, Socket, Step};
 use crate::table;
 
 /// Bytes of a file that are sent at once.
 const PIECE: usize = 64 << 10;
 
 /// Flags of calls that only TCP has.
-pub(super) const RECEIVED_BY_TCP: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
-pub(super) const SENT_BY_TCP: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY;
+const RECEIVED_BY_TCP: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
+const SENT_BY_TCP: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY;
 
 fn manner(flags: c_int) -> Manner {
     Manner {
@@ -37,80 +38,66 @@ pub(super) fn is_ours(fd: RawFd, only_tcp: bool) -> bool {
         })
 }
 
-/// Receives into the program's buffers.
+/// Receives into the program's buffers. `None`: the C library does.
 ///
 /// # Safety
 /// `vectors` points to `count` vectors of valid buffers.
-pub(super) unsafe fn receive(fd: RawFd, vectors: *const iovec, count: usize, flags: c_int) -> ssize_t {
-    if flags & RECEIVED_BY_TCP != 0 {
-        return result(Err(libc::EOPNOTSUPP));
-    }
-    // SAFETY: by this function's contract.
-    steps(|call| unsafe { receive_step(fd, vectors, count, flags, call) })
-}
-
-/// # Safety
-/// As [`receive`].
-unsafe fn receive_step(
+#[inline]
+pub(super) unsafe fn receive(
     fd: RawFd,
     vectors: *const iovec,
     count: usize,
     flags: c_int,
-    call: &mut Call,
-) -> Step {
-    let Some(open) = table::socket(fd) else { return Step::Done(Err(libc::EBADF)) };
-    let Some(socket) = open.socket() else { return Step::Done(Err(libc::EBADF)) };
-    // Reused by all calls of a thread would be cheaper than this, for the price of a destructor.
-    let (mut parts, mut skip) = (Vec::with_capacity(count), call.done);
-    for at in 0..count {
-        // SAFETY: by this function's contract.
-        let part = unsafe { &*vectors.add(at) };
-        if part.iov_len > skip {
-            // SAFETY: the program has lent this buffer for the call.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
-            parts.push(IoSliceMut::new(&mut bytes[skip..]));
-        }
-        skip = skip.saturating_sub(part.iov_len);
+) -> Option<ssize_t> {
+    if flags & RECEIVED_BY_TCP != 0 {
+        return is_ours(fd, true).then(|| result(Err(libc::EOPNOTSUPP)));
     }
-    socket.read(fd, &mut parts, manner(flags), call)
+    steps(fd, |socket, call| {
+        let (mut parts, mut skip): (SmallVec<[IoSliceMut<'_>; 2]>, usize) = (SmallVec::new(), call.done);
+        for at in 0..count {
+            // SAFETY: by this function's contract.
+            let part = unsafe { &*vectors.add(at) };
+            if part.iov_len > skip {
+                // SAFETY: the program has lent this buffer for the call.
+                let bytes =
+                    unsafe { std::slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
+                parts.push(IoSliceMut::new(&mut bytes[skip..]));
+            }
+            skip = skip.saturating_sub(part.iov_len);
+        }
+        socket.read(fd, &mut parts, manner(flags), call)
+    })
 }
 
-/// Sends the program's buffers.
+/// Sends the program's buffers. `None`: the C library does.
 ///
 /// # Safety
 /// As [`receive`].
-pub(super) unsafe fn transmit(fd: RawFd, vectors: *const iovec, count: usize, flags: c_int) -> ssize_t {
-    if flags & SENT_BY_TCP != 0 {
-        return result(Err(libc::EOPNOTSUPP));
-    }
-    // SAFETY: by this function's contract.
-    let sent = steps(|call| unsafe { transmit_step(fd, vectors, count, flags, call) });
-    signal_broken(sent, flags)
-}
-
-/// # Safety
-/// As [`receive`].
-unsafe fn transmit_step(
+#[inline]
+pub(super) unsafe fn transmit(
     fd: RawFd,
     vectors: *const iovec,
     count: usize,
     flags: c_int,
-    call: &mut Call,
-) -> Step {
-    let Some(open) = table::socket(fd) else { return Step::Done(Err(libc::EBADF)) };
-    let Some(socket) = open.socket() else { return Step::Done(Err(libc::EBADF)) };
-    let (mut parts, mut skip) = (Vec::with_capacity(count), call.done);
-    for at in 0..count {
-        // SAFETY: by this function's contract.
-        let part = unsafe { &*vectors.add(at) };
-        if part.iov_len > skip {
-            // SAFETY: the program has lent this buffer for the call.
-            let bytes = unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
-            parts.push(IoSlice::new(&bytes[skip..]));
-        }
-        skip = skip.saturating_sub(part.iov_len);
+) -> Option<ssize_t> {
+    if flags & SENT_BY_TCP != 0 {
+        return is_ours(fd, true).then(|| result(Err(libc::EOPNOTSUPP)));
     }
-    socket.write(fd, &mut parts, manner(flags), call)
+    let sent = steps(fd, |socket, call| {
+        let (mut parts, mut skip): (SmallVec<[IoSlice<'_>; 2]>, usize) = (SmallVec::new(), call.done);
+        for at in 0..count {
+            // SAFETY: by this function's contract.
+            let part = unsafe { &*vectors.add(at) };
+            if part.iov_len > skip {
+                // SAFETY: the program has lent this buffer for the call.
+                let bytes = unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
+                parts.push(IoSlice::new(&bytes[skip..]));
+            }
+            skip = skip.saturating_sub(part.iov_len);
+        }
+        socket.write(fd, &mut parts, manner(flags), call)
+    });
+    sent.map(|sent| signal_broken(sent, flags))
 }
 
 /// Raises the signal of a connection that is gone, as the kernel does.
@@ -138,9 +125,9 @@ fn check(length: size_t, size: size_t) {
 /// read(2)
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
-    if is_ours(fd, false) {
-        // SAFETY: by the caller's contract.
-        return unsafe { receive(fd, &one(buffer, length), 1, 0) };
+    // SAFETY: by the caller's contract.
+    if let Some(done) = unsafe { receive(fd, &one(buffer, length), 1, 0) } {
+        return done;
     }
     next!(read(fd, buffer, length): c_int, *mut c_void, size_t => ssize_t)
 }
@@ -161,9 +148,9 @@ pub(super) unsafe extern "C-unwind" fn __read_chk(
 /// write(2)
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
-    if is_ours(fd, false) {
-        // SAFETY: by the caller's contract.
-        return unsafe { transmit(fd, &one(buffer, length), 1, 0) };
+    // SAFETY: by the caller's contract.
+    if let Some(done) = unsafe { transmit(fd, &one(buffer, length), 1, 0) } {
+        return done;
     }
     next!(write(fd, buffer, length): c_int, *const c_void, size_t => ssize_t)
 }
@@ -171,9 +158,9 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, l
 /// readv(2)
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn readv(fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
-    if is_ours(fd, false) {
-        // SAFETY: by the caller's contract.
-        return unsafe { receive(fd, vectors, count.max(0) as usize, 0) };
+    // SAFETY: by the caller's contract.
+    if let Some(done) = unsafe { receive(fd, vectors, count.max(0) as usize, 0) } {
+        return done;
     }
     next!(readv(fd, vectors, count): c_int, *const iovec, c_int => ssize_t)
 }
@@ -181,9 +168,9 @@ pub(super) unsafe extern "C-unwind" fn readv(fd: c_int, vectors: *const iovec, c
 /// writev(2)
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn writev(fd: c_int, vectors: *const iovec, count: c_int) -> ssize_t {
-    if is_ours(fd, false) {
-        // SAFETY: by the caller's contract.
-        return unsafe { transmit(fd, vectors, count.max(0) as usize, 0) };
+    // SAFETY: by the caller's contract.
+    if let Some(done) = unsafe { transmit(fd, vectors, count.max(0) as usize, 0) } {
+        return done;
     }
     next!(writev(fd, vectors, count): c_int, *const iovec, c_int => ssize_t)
 }
@@ -224,13 +211,13 @@ pub(super) unsafe extern "C-unwind" fn recvfrom(
     address: *mut sockaddr,
     address_length: *mut socklen_t,
 ) -> ssize_t {
-    if is_ours(fd, flags & RECEIVED_BY_TCP != 0) {
-        if !address.is_null() && !address_length.is_null() {
-            // SAFETY: by the caller's contract. TCP tells no address here.
+    // SAFETY: by the caller's contract.
+    if let Some(received) = unsafe { receive(fd, &one(buffer, length), 1, flags) } {
+        if received >= 0 && !address.is_null() && !address_length.is_null() {
+            // SAFETY: as above. TCP tells no address here.
             unsafe { *address_length = 0 };
         }
-        // SAFETY: as above.
-        return unsafe { receive(fd, &one(buffer, length), 1, flags) };
+        return received;
     }
     next!(recvfrom(fd, buffer, length, flags, address, address_length):
         c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t => ssize_t)
@@ -274,9 +261,9 @@ pub(super) unsafe extern "C-unwind" fn sendto(
     address: *const sockaddr,
     address_length: socklen_t,
 ) -> ssize_t {
-    if is_ours(fd, flags & SENT_BY_TCP != 0) {
-        // SAFETY: by the caller's contract.
-        return unsafe { transmit(fd, &one(buffer, length), 1, flags) };
+    // SAFETY: by the caller's contract.
+    if let Some(sent) = unsafe { transmit(fd, &one(buffer, length), 1, flags) } {
+        return sent;
     }
     next!(sendto(fd, buffer, length, flags, address, address_length):
         c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t => ssize_t)
@@ -305,7 +292,11 @@ pub(super) unsafe extern "C-unwind" fn sendfile(
         Ok(begin) => begin,
         Err(error) => return result(Err(error)),
     };
-    let sent = steps(|call| send_file_step(to, from, begin, count, call));
+    let sent = steps(to, |socket, call| send_file_step(to, socket, from, begin, count, call));
+    // The file can be sent from here by TCP, too.
+    let Some(sent) = sent else {
+        return next!(sendfile(to, from, offset, count): c_int, c_int, *mut off_t, size_t => ssize_t);
+    };
     let end = begin + sent.max(0) as usize;
     let error = crate::foreign::errno();
     // SAFETY: as above.
@@ -333,11 +324,14 @@ pub(super) unsafe extern "C-unwind" fn sendfile64(
 }
 
 /// Sends bytes of a file, or says what to wait for first.
-fn send_file_step(to: RawFd, from: RawFd, begin: usize, count: usize, all: &mut Call) -> Step {
-    let open = table::socket(to);
-    let Some(socket) = open.as_ref().and_then(table::Open::socket) else {
-        return Step::Done(Err(libc::EBADF));
-    };
+fn send_file_step(
+    to: RawFd,
+    socket: &Socket,
+    from: RawFd,
+    begin: usize,
+    count: usize,
+    all: &mut Call,
+) -> Step {
     let mut piece = vec![0_u8; PIECE.min(count)];
     while all.done < count {
         let wanted = piece.len().min(count - all.done);

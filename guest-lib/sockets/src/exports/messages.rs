@@ -2,30 +2,30 @@
 
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 
-use super::bytes::{RECEIVED_BY_TCP, SENT_BY_TCP, is_ours, receive, transmit};
+use super::bytes::{is_ours, receive, transmit};
 use super::next;
 
 /// recvmsg(2)
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    if !is_ours(fd, flags & RECEIVED_BY_TCP != 0) {
-        return next!(recvmsg(fd, message, flags): c_int, *mut msghdr, c_int => ssize_t);
-    }
     // SAFETY: by the caller's contract. TCP tells no address here.
     unsafe {
-        ((*message).msg_flags, (*message).msg_namelen, (*message).msg_controllen) = (0, 0, 0);
-        receive(fd, (*message).msg_iov, (*message).msg_iovlen, flags)
+        if let Some(received) = receive(fd, (*message).msg_iov, (*message).msg_iovlen, flags) {
+            ((*message).msg_flags, (*message).msg_namelen, (*message).msg_controllen) = (0, 0, 0);
+            return received;
+        }
     }
+    next!(recvmsg(fd, message, flags): c_int, *mut msghdr, c_int => ssize_t)
 }
 
 /// sendmsg(2)
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    if !is_ours(fd, flags & SENT_BY_TCP != 0) {
-        return next!(sendmsg(fd, message, flags): c_int, *const msghdr, c_int => ssize_t);
-    }
     // SAFETY: by the caller's contract.
-    unsafe { transmit(fd, (*message).msg_iov, (*message).msg_iovlen, flags) }
+    if let Some(sent) = unsafe { transmit(fd, (*message).msg_iov, (*message).msg_iovlen, flags) } {
+        return sent;
+    }
+    next!(sendmsg(fd, message, flags): c_int, *const msghdr, c_int => ssize_t)
 }
 
 /// recvmmsg(2): of a connection, one message.
@@ -37,7 +37,7 @@ pub(super) unsafe extern "C-unwind" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    if count == 0 || !is_ours(fd, flags & RECEIVED_BY_TCP != 0) {
+    if count == 0 || !is_ours(fd, false) {
         return next!(recvmmsg(fd, messages, count, flags, timeout):
             c_int, *mut mmsghdr, c_uint, c_int, *mut timespec => c_int);
     }
@@ -60,7 +60,7 @@ pub(super) unsafe extern "C-unwind" fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> c_int {
-    if !is_ours(fd, flags & SENT_BY_TCP != 0) {
+    if !is_ours(fd, false) {
         return next!(sendmmsg(fd, messages, count, flags): c_int, *mut mmsghdr, c_uint, c_int => c_int);
     }
     for at in 0..count as usize {

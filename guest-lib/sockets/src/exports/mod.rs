@@ -11,13 +11,15 @@ mod start;
 mod waits;
 
 use std::ffi::CStr;
+use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_int, c_void, pollfd, ssize_t, timespec};
 
 use crate::foreign::{self, Answer, set_errno};
-use crate::socket::{Call, Sleep, Step};
+use crate::socket::{Call, Sleep, Socket, Step};
+use crate::table;
 
 /// Calls the C library's function of this name.
 macro_rules! next {
@@ -71,20 +73,29 @@ fn uncancelled<T: Copy>(act: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Makes a call's steps, and sleeps in between, where the program may cancel the thread.
-fn steps(mut step: impl FnMut(&mut Call) -> Step) -> ssize_t {
+/// Makes the steps of a connection's call, and sleeps in between, where the program may cancel the
+/// thread. `None`: the descriptor is none of ours.
+#[inline]
+fn steps(fd: RawFd, mut step: impl FnMut(&Socket, &mut Call) -> Step) -> Option<ssize_t> {
+    if !table::is_used(fd) {
+        return None;
+    }
     let mut call = Call::default();
     loop {
-        match uncancelled(|| step(&mut call)) {
-            Step::Done(answer) => return result(answer),
-            Step::Sleep(mut sleep) => {
+        let next = uncancelled(|| table::socket(fd).as_ref()?.socket().map(|socket| step(socket, &mut call)));
+        match next {
+            Some(Step::Done(answer)) => return Some(result(answer)),
+            Some(Step::Sleep(mut sleep)) => {
                 let is_over = sleep_at(&mut sleep) < 0
                     && foreign::errno() == libc::EINTR
                     && (sleep.left.is_some() || !uncancelled(foreign::restarts_all));
                 if is_over {
-                    return result(if call.done > 0 { Ok(call.done) } else { Err(libc::EINTR) });
+                    return Some(result(if call.done > 0 { Ok(call.done) } else { Err(libc::EINTR) }));
                 }
             }
+            // What was done so far went by this library.
+            None if call.done > 0 => return Some(call.done as ssize_t),
+            None => return None,
         }
     }
 }

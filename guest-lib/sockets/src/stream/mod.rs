@@ -148,6 +148,9 @@ impl<L: Link> Stream<L> {
 
     /// Does what the two ends' agreement allows by now. An error is the connection's end.
     pub(crate) fn advance(&mut self, tcp: &mut impl Tcp) -> Result<(), i32> {
+        if self.link.is_none() || (self.receives_by_channel && self.output == Output::Channel) {
+            return Ok(());
+        }
         let Err(error) = self.agree(tcp) else { return Ok(()) };
         if self.has_switched() {
             return Err(error);
