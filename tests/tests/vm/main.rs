@@ -65,6 +65,7 @@ mod shrimp_paging;
 mod shrimp_primitives;
 mod shrimp_tools;
 mod snoop;
+mod sockets;
 mod tool;
 mod tools;
 mod turn;

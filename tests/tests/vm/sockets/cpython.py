@@ -1,0 +1,38 @@
+"""CPython's own tests of TCP sockets and of waiting for them; prints those that do not pass."""
+
+import contextlib
+import re
+import unittest
+
+MODULES = [
+    "test.test_socket",
+    "test.test_selectors",
+    "test.test_socketserver",
+    "test.test_asyncio.test_sock_lowlevel",
+]
+# Tests of other protocols and systems, and those that repeat waits of seconds with other classes.
+OTHERS = re.compile(
+    "UDP|CAN|ISOTP|J1939|VSOCK|RDS|Alg|Packet|QIPCRTR|TIPC|Hyper|Crypto|MSWindows|MacOS|SocketSharing|Devpoll|Kqueue|Bluetooth|Unix|IPv6"
+    "|LineBuffered|SmallBuffered|UnicodeWrite|UnicodeReadWrite|NetworkConnection|UsingSendTest"
+    "|DefaultSelector|PollSelectorTest|SelectSelector|PollEventLoop|SelectEventLoop"
+)
+# Of those that the names above fit too.
+KEPT = re.compile(r"\.EpollSelector|\.EPollEventLoop")
+
+
+def flat(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from flat(test)
+        else:
+            yield test
+
+
+loaded = flat(unittest.defaultTestLoader.loadTestsFromNames(MODULES))
+suite = unittest.TestSuite(test for test in loaded if KEPT.search(test.id()) or not OTHERS.search(test.id()))
+with open("/tmp/cpython.log", "w") as log, contextlib.redirect_stdout(log):
+    result = unittest.TextTestRunner(log, verbosity=2, warnings="ignore").run(suite)
+for kind in ("failures", "errors", "skipped"):
+    for test, _ in sorted(getattr(result, kind), key=lambda entry: entry[0].id()):
+        print(kind, test.id())
+print("ran", result.testsRun, flush=True)

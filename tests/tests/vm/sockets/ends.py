@@ -1,0 +1,159 @@
+"""The two ends of a case, and what cases have in common."""
+
+import json
+import random
+import socket
+import time
+
+HOST = socket.gethostbyname("vm1")
+# Round trips after which a connection must have been switched.
+ROUNDS = 20
+# A case that takes longer prints where its threads are, and fails.
+LIMIT = 40
+# More than the buffers of a connection hold.
+MOST = 64 << 20
+
+CASES = {}
+
+
+class Case:
+    def __init__(self, run, least_of_server, least_of_client, most):
+        self.run, self.most = run, most
+        self.least = {"server": least_of_server, "client": least_of_client}
+
+
+class End:
+    """An end of a case: the server listens, and the client connects."""
+
+    def __init__(self, port):
+        self.is_server = port is None
+        self.side = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        if self.is_server:
+            self.listener = socket.socket()
+            self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.listener.bind(("", 0))
+            self.listener.listen(600)
+            self.port = self.listener.getsockname()[1]
+            self.side.bind(("", self.port))
+            print(json.dumps({"port": self.port}), flush=True)
+            self.peer = self.side.recvfrom(1)[1]
+        else:
+            self.port = port
+            self.peer = (HOST, port)
+            self.side.sendto(b"!", self.peer)
+
+    def connection(self):
+        if self.is_server:
+            return self.listener.accept()[0]
+        return socket.create_connection((HOST, self.port))
+
+    def connections(self):
+        """A connection on which nothing was sent, and one that has been switched."""
+        for is_warm in (False, True):
+            with self.connection() as sock:
+                if is_warm:
+                    warm_up(sock, self)
+                yield sock
+
+    def tell(self, value=0):
+        """Tells the other end something beside the connection, by UDP."""
+        self.side.sendto(str(value).encode(), self.peer)
+
+    def hear(self):
+        """Waits for what the other end tells."""
+        self.side.settimeout(30)
+        return int(self.side.recv(100))
+
+    def mine(self, size):
+        return content(self.is_server, size)
+
+    def theirs(self, size):
+        return content(not self.is_server, size)
+
+
+def content(is_server, size):
+    return random.Random(2 * size + is_server).randbytes(size)
+
+
+def same(got, wanted):
+    if got != wanted:
+        at = next((at for at, (one, two) in enumerate(zip(got, wanted)) if one != two), "the end")
+        raise AssertionError(f"{len(got)} bytes for {len(wanted)}, which differ at {at}")
+
+
+def exact(sock, size):
+    parts, got = [], 0
+    while got < size:
+        part = sock.recv(min(size - got, 1 << 20))
+        assert part, f"the end after {got} of {size} bytes"
+        parts.append(part)
+        got += len(part)
+    return b"".join(parts)
+
+
+def to_end(sock):
+    return b"".join(iter(lambda: sock.recv(1 << 16), b""))
+
+
+def warm_up(sock, end, rounds=ROUNDS):
+    for turn in range(rounds):
+        text = b"turn %06d" % turn
+        if end.is_server:
+            same(exact(sock, len(text)), text)
+            sock.sendall(text)
+        else:
+            sock.sendall(text)
+            same(exact(sock, len(text)), text)
+
+
+def raises(wanted, function, *arguments):
+    try:
+        got = function(*arguments)
+    except wanted:
+        return
+    raise AssertionError(f"{wanted}: it returned {got!r:.100}")
+
+
+def eventually(holds):
+    until = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < until, "that has not come"
+        time.sleep(0.01)
+
+
+def case(least=0, least_of_client=None, most=None):
+    """Adds a function that both ends run. At each end at least `least` connections must be
+    switched, and at most `most`."""
+
+    def add(function):
+        of_client = least if least_of_client is None else least_of_client
+        CASES[function.__name__] = Case(function, least, of_client, most)
+        return function
+
+    return add
+
+
+def symmetric(function):
+    """Adds a function that both ends run with a connection on which nothing was sent, and again
+    with one that has been switched."""
+
+    def both(end):
+        for sock in end.connections():
+            function(sock, end)
+            sock.settimeout(None)
+            sock.shutdown(socket.SHUT_WR)
+            same(to_end(sock), b"")
+
+    CASES[function.__name__] = Case(both, 1, 1, None)
+    return function
+
+
+def each_waits(function):
+    """Lets first one end, then the other be that which waits."""
+
+    def both(sock, end):
+        for server_waits in (True, False):
+            function(sock, end, end.is_server == server_waits)
+
+    both.__name__ = function.__name__
+    return symmetric(both)
