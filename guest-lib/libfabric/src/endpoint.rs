@@ -199,16 +199,8 @@ impl Endpoint {
         let (endpoint, domain) = (self.own.clone(), self.domain.clone());
         let connect = move || {
             let name = address.name().unwrap_or_default();
-            let open = |options| {
-                Channel::connect_timeout(&domain.card, address.host(), name, options, CONNECT_TIMEOUT)
-            };
-            let mut by_card = options();
-            by_card.by_card = true;
-            // Express memory may be full, at either end.
-            let opened = open(options()).or_else(|error| match error.is_timed_out() {
-                true => Err(error),
-                false => open(by_card),
-            });
+            let opened =
+                Channel::connect_timeout(&domain.card, address.host(), name, options(), CONNECT_TIMEOUT);
             let outcome =
                 opened.map(|channel| Box::new(ChannelLink::new(channel))).map_err(|error| number(&error));
             if let Some(endpoint) = endpoint.upgrade() {

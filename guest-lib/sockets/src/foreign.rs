@@ -91,6 +91,15 @@ pub(crate) fn timeout(fd: RawFd, name: c_int) -> Option<Duration> {
     Some(timeout).filter(|timeout| !timeout.is_zero())
 }
 
+/// Whether the other end of a TCP connection has not acknowledged everything.
+pub(crate) fn is_sending(fd: RawFd) -> bool {
+    let mut waiting: c_int = 0;
+    let at = ptr::from_mut(&mut waiting) as usize;
+    // SAFETY: the number is valid.
+    let asked = unsafe { call(libc::SYS_ioctl, [fd as usize, libc::TIOCOUTQ as usize, at, 0, 0, 0]) };
+    asked.is_ok() && waiting > 0
+}
+
 /// Returns the address of a socket's own end, or of its peer's, if it is one of IPv4.
 pub(crate) fn address(fd: RawFd, of_peer: bool) -> Option<SocketAddrV4> {
     // SAFETY: zeros are a valid value of this structure of numbers.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hamlyn::channel::{Card, Options};
 
-use crate::foreign;
+use crate::{environment, foreign};
 
 /// First bytes of the Ethernet address of a network device over a card.
 const DEVICE: &str = "02:75:6c:6e:";
@@ -16,9 +16,6 @@ const DEVICE: &str = "02:75:6c:6e:";
 const BELIEVED: Duration = Duration::from_secs(1);
 /// How long the kernel may look for a neighbour that it has just heard of.
 const LOOKUP: Duration = Duration::from_millis(1);
-/// Default size of a direction's ring.
-const RING: u64 = 60 << 10;
-
 static NODE: Mutex<Option<Node>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
@@ -71,14 +68,10 @@ pub(crate) fn name_of(connecting: SocketAddrV4, accepting: SocketAddrV4) -> Stri
     format!("tcp/{connecting}-{accepting}")
 }
 
-/// Options of every channel: `HAMLYN_RUN_RING` has the bytes of a direction's ring, and with
-/// `HAMLYN_RUN_EXPRESS=no` all goes by card.
+/// Options of every channel.
 pub(crate) fn options() -> Options {
-    let mut options = Options::default();
-    let ring = std::env::var("HAMLYN_RUN_RING").ok().and_then(|ring| ring.parse().ok());
-    options.capacity = ring.unwrap_or(RING).clamp(4096, 16 << 20);
-    let express = std::env::var("HAMLYN_RUN_EXPRESS").unwrap_or_default();
-    options.by_card = ["no", "off", "false", "0"].contains(&express.to_lowercase().as_str());
+    let (mut options, environment) = (Options::default(), environment::get());
+    (options.capacity, options.by_card) = (environment.ring, environment.by_card);
     options
 }
 

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::environment;
+
 pub(crate) static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 pub(crate) static SWITCHED: AtomicU64 = AtomicU64::new(0);
 pub(crate) static EXPRESS: AtomicU64 = AtomicU64::new(0);
@@ -22,9 +24,9 @@ pub(crate) fn begin_anew() {
     }
 }
 
-/// Appends a line to the file that `HAMLYN_RUN_REPORT` names.
+/// Appends a line to the file of [`environment::Environment::report`].
 pub(crate) fn write() {
-    let Some(file) = std::env::var_os("HAMLYN_RUN_REPORT") else { return };
+    let Some(file) = &environment::get().report else { return };
     let program = std::env::current_exe().ok();
     let program = program.as_deref().and_then(|path| path.file_name()?.to_str()).unwrap_or("?");
     let [connections, switched, express, tcp, channel] =
@@ -34,7 +36,9 @@ pub(crate) fn write() {
          \"express\":{express},\"tcp_bytes\":{tcp},\"channel_bytes\":{channel}}}\n",
         process::id()
     );
-    let opened = OpenOptions::new().append(true).create(true).open(file);
+    // Another user's file in a folder of all can be appended to, but not opened to be made.
+    let append = |creates| OpenOptions::new().append(true).create(creates).open(file);
+    let opened = append(false).or_else(|_| append(true));
     // The program is ending: a report that cannot be written hurts nothing.
     let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
 }

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::table::{self, Open};
-use crate::{foreign, node, report};
+use crate::{environment, foreign, node, report};
 
 /// The process whose connections these are.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -18,6 +18,7 @@ static START: extern "C" fn() = start;
 
 extern "C" fn start() {
     PROCESS.store(foreign::process(), Ordering::Relaxed);
+    environment::get();
     foreign::at_fork(child);
     foreign::at_exit(at_exit);
 }

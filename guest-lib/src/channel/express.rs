@@ -13,7 +13,7 @@ use super::card::Card;
 use super::ground::{END_LIMIT, Ground};
 use crate::core::carrier::SharedPages;
 use crate::core::express::memory::RingMemory;
-use crate::core::express::pages::is_absent;
+use crate::core::express::pages::{is_absent, is_full};
 use crate::core::express::ring::{Shared, Span, Word};
 use crate::core::remote::Remote;
 use crate::core::waiting::Deadline;
@@ -33,7 +33,7 @@ pub(super) struct Area {
 
 impl Area {
     /// Creates an area to receive in from a host. Returns `None` if no express memory is shared
-    /// with that host.
+    /// with that host, or this host's half of it is full.
     pub(super) fn create(card: &Card, host: u32, capacity: u64) -> Result<Option<Self>> {
         let length = usize::try_from(RingMemory::area_for(capacity)).unwrap_or(usize::MAX);
         // A host has no express memory with itself.
@@ -42,7 +42,7 @@ impl Area {
             return Ok(None);
         }
         let SharedPages { number, key, ring, held } = match card.create_area(host, length) {
-            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) if is_absent(&error) || is_full(&error) => return Ok(None),
             made => made?,
         };
         let ring = ring.ok_or(Error::Invalid("a channel's area has two pages at least"))?;

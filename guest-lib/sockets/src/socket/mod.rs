@@ -504,14 +504,38 @@ impl Socket {
     /// The program has closed its last descriptor: all that it sent arrives.
     pub(crate) fn close(&self) {
         let state = &mut *self.state();
+        let deadline = Instant::now() + CLOSE_LIMIT;
         // An error leaves nothing to deliver.
         let _ = self.step(state, false);
+        if state.stream.may_be_marked() {
+            self.part_with_channel(state, deadline);
+        }
         state.offer = Offer::None;
         if state.stream.has_switched() && state.failed.is_none() {
             self.end_sending(state);
         }
         state.stream.take_link();
         state.failed = Some(libc::EBADF);
+    }
+
+    /// Completes a switch that the other end has begun, or sees to it that none begins. The kernel
+    /// drops what it has not sent yet if a connection is closed with a marker that was not received.
+    fn part_with_channel(&self, state: &mut State, deadline: Instant) {
+        while state.stream.awaits_marker() && Instant::now() < deadline {
+            state.tcp.wait();
+            if self.step(state, false).is_err() {
+                return;
+            }
+        }
+        if state.stream.has_switched() {
+            return;
+        }
+        // Without a channel the other end sends no marker, unless it is doing so now.
+        state.stream.take_link();
+        while state.tcp.discard() && foreign::is_sending(state.tcp.0.as_raw_fd()) && Instant::now() < deadline
+        {
+            state.tcp.wait();
+        }
     }
 
     /// This process is a child of the one whose connection this is: it may go on with TCP, but not

@@ -1,8 +1,9 @@
 //! The TCP side of a connection.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, ReturnFlags, SendFlags};
 
@@ -52,6 +53,25 @@ impl Connection {
         received
             .map(|message| if message.flags.contains(ReturnFlags::ERRQUEUE) { 0 } else { message.bytes })
             .map_err(Errno::raw_os_error)
+    }
+
+    /// Waits for bytes, but not for long.
+    pub(super) fn wait(&self) {
+        let mut files = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
+        // Whatever ends the wait, the caller looks.
+        let _ = poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 5_000_000 }));
+    }
+
+    /// Drops what has arrived. Returns whether more may come.
+    pub(super) fn discard(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.receive(&mut [IoSliceMut::new(&mut bytes)], 4096) {
+                Ok(1..) => {}
+                Err(libc::EAGAIN) => return true,
+                _ => return false,
+            }
+        }
     }
 
     pub(super) fn send_all(&self, from: &[IoSlice<'_>]) -> Result<usize, i32> {

@@ -140,6 +140,16 @@ impl<L: Link> Stream<L> {
         self.link.is_some() && self.end.is_none() && !self.stays
     }
 
+    /// Whether the marker is on its way to this end.
+    pub(crate) fn awaits_marker(&self) -> bool {
+        !self.is_accepted && self.link.is_some() && self.end.is_some() && !self.receives_by_channel
+    }
+
+    /// Whether the other end may send its marker, for all that this end knows.
+    pub(crate) fn may_be_marked(&self) -> bool {
+        !self.is_accepted && self.link.is_some() && !self.receives_by_channel
+    }
+
     /// The program ends its direction. Returns whether that has to be done on TCP.
     pub(crate) fn shut(&mut self) -> bool {
         self.has_shut = true;
@@ -166,7 +176,7 @@ impl<L: Link> Stream<L> {
             if self.marker.is_some() {
                 self.switch_output()?;
             }
-            self.mark(tcp)?;
+            self.mark(tcp);
             if self.end.is_some_and(|end| end < self.received) {
                 return Err(libc::EPROTO);
             }
@@ -220,17 +230,18 @@ impl<L: Link> Stream<L> {
         Ok(())
     }
 
-    fn mark(&mut self, tcp: &mut impl Tcp) -> Result<(), i32> {
+    fn mark(&mut self, tcp: &mut impl Tcp) {
         while let (Output::Marking(done), Some(marker)) = (self.output, self.marker) {
             match tcp.send(&marker[done..]) {
                 Err(libc::EAGAIN) => break,
-                sent => {
-                    let done = done + sent?;
+                // The peer has gone, which the channel tells, too. What it sent before stays.
+                Err(_) => self.output = Output::Channel,
+                Ok(sent) => {
+                    let done = done + sent;
                     self.output = if done < MARKER { Output::Marking(done) } else { Output::Channel };
                 }
             }
         }
-        Ok(())
     }
 
     /// Receives the marker, once all bytes before it were received.

@@ -12,7 +12,7 @@ use crate::core::attach::{CardAttachment, ExpressParts};
 use crate::core::card::Card;
 use crate::core::copies;
 use crate::core::device::is;
-use crate::error::{Error, Result, inside};
+use crate::error::{Error, ErrorKind, Result, inside};
 
 /// Size of a page, the unit of areas, in bytes.
 pub const PAGE: usize = 4096;
@@ -226,6 +226,14 @@ pub(crate) fn is_absent(error: &Error) -> bool {
         Error::Unsupported(_) => true,
         Error::System { source, .. } => is(source, Errno::HOSTUNREACH) || is(source, Errno::OPNOTSUPP),
         _ => false,
+    }
+}
+
+/// Returns whether the error means that the shared memory, or the user's share of it, is used up.
+pub(crate) fn is_full(error: &Error) -> bool {
+    match error {
+        Error::System { source, .. } => is(source, Errno::NOSPC) || is(source, Errno::DQUOT),
+        error => error.kind() == ErrorKind::Exhausted,
     }
 }
 
