@@ -11,6 +11,9 @@ use libc::{c_int, c_long, c_void};
 /// Descriptors of this library are out of the way of those that the program counts on.
 const OWN: c_int = 512;
 
+/// Limit on descriptors that leaves room for those of this library.
+pub(crate) const ROOM: u64 = 65_536;
+
 /// The result of a call, or its `errno`.
 pub(crate) type Answer<T = usize> = Result<T, i32>;
 
@@ -89,6 +92,11 @@ pub(crate) fn timeout(fd: RawFd, name: c_int) -> Option<Duration> {
     let [seconds, microseconds]: [i64; 2] = option(fd, libc::SOL_SOCKET, name)?;
     let timeout = Duration::new(seconds.max(0) as u64, microseconds.clamp(0, 999_999) as u32 * 1000);
     Some(timeout).filter(|timeout| !timeout.is_zero())
+}
+
+/// Returns how many descriptors the process may have.
+pub(crate) fn most_descriptors() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Whether the other end of a TCP connection has not acknowledged everything.

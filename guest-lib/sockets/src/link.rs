@@ -2,10 +2,12 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hamlyn::channel::{Channel, Receiver, Sender};
 use hamlyn::{Error, PeerLoss, Polling};
 
+use crate::foreign;
 use crate::stream::Link;
 
 /// The least room that is reported as room for more: a part of the longest message.
@@ -37,8 +39,25 @@ pub(crate) struct ChannelLink {
     aside_read: usize,
 }
 
+/// Descriptors of a channel, at most.
+const DESCRIPTORS: u64 = 10;
+/// Channels of this process.
+static CHANNELS: AtomicU64 = AtomicU64::new(0);
+
+/// Returns whether the descriptors of one more channel leave enough for the program.
+pub(crate) fn has_descriptors() -> bool {
+    (CHANNELS.load(Ordering::Relaxed) + 1) * DESCRIPTORS <= foreign::most_descriptors() / 2
+}
+
+impl Drop for ChannelLink {
+    fn drop(&mut self) {
+        CHANNELS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl ChannelLink {
     pub(crate) fn new(channel: Channel) -> Self {
+        CHANNELS.fetch_add(1, Ordering::Relaxed);
         let is_express = channel.is_express();
         let Channel { mut sender, mut receiver } = channel;
         // Who waits polls at all of its connections.
@@ -243,6 +262,11 @@ impl Link for ChannelLink {
         }
         Ok(got)
     }
+}
+
+/// In a child: the parent's channels are not its own.
+pub(crate) fn begin_anew() {
+    CHANNELS.store(0, Ordering::Relaxed);
 }
 
 /// The `errno` for an error of the library.

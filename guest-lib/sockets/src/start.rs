@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::table::{self, Open};
-use crate::{environment, foreign, node, report};
+use crate::{environment, foreign, link, node, report};
 
 /// The process whose connections these are.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -37,6 +37,7 @@ extern "C" fn child() {
     PROCESS.store(foreign::process(), Ordering::Relaxed);
     HAS_ENDED.store(false, Ordering::Relaxed);
     report::begin_anew();
+    link::begin_anew();
     let mut lost = Vec::new();
     table::each(0, RawFd::MAX, |fd, open| {
         if !open.socket().is_some_and(|socket| socket.inherit()) {

@@ -6,6 +6,7 @@
 
 mod bytes;
 mod descriptors;
+mod limits;
 mod messages;
 mod start;
 mod waits;

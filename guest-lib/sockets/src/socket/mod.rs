@@ -20,7 +20,7 @@ pub(crate) use self::call::{Call, Manner, Sleep, Step};
 use self::call::{FILES, NO_FILE};
 use self::state::{Offer, State};
 use self::tcp::Connection;
-use crate::link::ChannelLink;
+use crate::link::{ChannelLink, has_descriptors};
 use crate::report;
 use crate::stream::{Link, Stream, Way};
 use crate::{foreign, node};
@@ -72,6 +72,9 @@ pub(crate) struct Socket {
 impl Socket {
     /// A connection that this process asked for, just before others may find it.
     pub(crate) fn connecting(own: OwnedFd, name: &str) -> Option<Self> {
+        if !has_descriptors() {
+            return None;
+        }
         let listener = Listener::bind_as_socket(&node::card()?, name, own.as_fd(), node::options()).ok()?;
         Some(Self::new(own, false, Offer::Named(listener)))
     }
@@ -319,6 +322,7 @@ impl Socket {
             if state.receives >= RECEIVES * factor || state.sends >= SENDS * factor {
                 let opening = node::card()
                     .zip(node::host_of(*peer))
+                    .filter(|_| has_descriptors())
                     .and_then(|(card, host)| Channel::begin_connect(&card, host, name, node::options()).ok());
                 state.offer = match opening {
                     Some(opening) => Offer::Opening(name.clone(), *peer, Box::new(opening)),

@@ -34,7 +34,11 @@ pub(super) const TCP_STREAM: &str = "TCP stream";
 pub(super) const MPI_LATENCY: &str = "MPI latency (HPCC), 8 bytes one way";
 pub(super) const MPI_BANDWIDTH: &str = "MPI bandwidth (HPCC), 2 MB";
 
-pub(super) const QUANTITIES: [Quantity; 11] = [
+/// Names of what redis does past the kernel, which have goals.
+pub(super) const REDIS_1: &str = "redis GET, 1 client, hamlyn-run, express memory";
+pub(super) const REDIS_50: &str = "redis GET, 50 clients, hamlyn-run, express memory";
+
+pub(super) const QUANTITIES: [Quantity; 17] = [
     Quantity {
         what: "ping, 56 bytes",
         command: "ping -q -c 300 -i 0.002 ADDRESS",
@@ -90,6 +94,46 @@ pub(super) const QUANTITIES: [Quantity; 11] = [
         ..RATE
     },
     Quantity {
+        what: "TCP round trip, 64 bytes, hamlyn-run",
+        command: "RUN sockperf ping-pong --tcp -t 2 -m 64 -p 11113 -i ADDRESS",
+        parse: sockperf,
+        ..TIME
+    },
+    Quantity {
+        what: "TCP stream, hamlyn-run",
+        command: "RUN iperf3 -J -t 2 -p 5202 -c ADDRESS",
+        parse: iperf3,
+        ..RATE
+    },
+    Quantity {
+        what: "redis GET, 1 client, hamlyn-run",
+        unit: "/s",
+        command: "RUN redis-benchmark -t get -n 20000 -c 1 --csv -p 6380 -h ADDRESS",
+        parse: redis,
+        ..RATE
+    },
+    Quantity {
+        what: "redis GET, 50 clients, hamlyn-run",
+        unit: "/s",
+        command: "RUN redis-benchmark -t get -n 20000 -c 50 --csv -p 6380 -h ADDRESS",
+        parse: redis,
+        ..RATE
+    },
+    Quantity {
+        what: REDIS_1,
+        unit: "/s",
+        command: "EXPRESS redis-benchmark -t get -n 20000 -c 1 --csv -p 6380 -h ADDRESS",
+        parse: redis,
+        ..RATE
+    },
+    Quantity {
+        what: REDIS_50,
+        unit: "/s",
+        command: "EXPRESS redis-benchmark -t get -n 20000 -c 50 --csv -p 6380 -h ADDRESS",
+        parse: redis,
+        ..RATE
+    },
+    Quantity {
         what: MPI_LATENCY,
         command: "cd /root; rm -f hpccoutf.txt; mpirun --allow-run-as-root --host vm0,ADDRESS MPI hpcc && \
             cp hpccoutf.txt /tmp/hpcc-ADDRESS && cat hpccoutf.txt",
@@ -105,16 +149,25 @@ pub(super) const QUANTITIES: [Quantity; 11] = [
     },
 ];
 
-/// How MPI reaches the other machine: over the cards not by IP, but by the provider for libfabric.
-const MPI: [(&str, &str); 2] = [
-    ("10.7.0.2", "--mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include hamlyn"),
-    ("192.0.2.2", "--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include eth0"),
+/// How programs reach the other machine: MPI over the cards not by IP, but by the provider for
+/// libfabric; and what starts those of sockets. Both go by card, but for what is said to go over
+/// express memory.
+const WAYS: [(&str, &str, &str); 2] = [
+    (
+        "10.7.0.2",
+        "hamlyn-run",
+        "-x FI_HAMLYN_EXPRESS=no --mca pml cm --mca mtl ofi --mca opal_common_ofi_provider_include hamlyn",
+    ),
+    ("192.0.2.2", "", "--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include eth0"),
 ];
 
 /// What the other machine runs.
 pub(super) const SERVE: &str = "iperf3 -s -D
     redis-server --bind 0.0.0.0 --protected-mode no --save '' --daemonize yes
     (sockperf server -p 11111 & sockperf server --tcp -p 11112 &) >/tmp/sockperf 2>&1
+    (hamlyn-run sockperf server --tcp -p 11113 &) >/tmp/sockperf-run 2>&1
+    hamlyn-run iperf3 -s -D -p 5202
+    hamlyn-run redis-server --bind 0.0.0.0 --port 6380 --protected-mode no --save '' --daemonize yes
     mkdir -p /run/sshd; ssh-keygen -A; /usr/sbin/sshd
     sleep 1";
 
@@ -130,8 +183,11 @@ pub(super) const PREPARE: &str = concat!(
 impl Quantity {
     /// Measures once, from a machine to an address.
     pub(super) fn measure(&self, from: &Vm, address: &str) -> Result<f64> {
-        let mpi = MPI.iter().find(|(known, _)| *known == address).map_or("", |(_, options)| options);
-        let command = self.command.replace("ADDRESS", address).replace("MPI", mpi);
+        let way = WAYS.iter().find(|way| way.0 == address);
+        let (run, mpi) = way.map_or(("", ""), |(_, run, mpi)| (run, mpi));
+        let by_card = if run.is_empty() { String::new() } else { format!("{run} --by-card") };
+        let command = self.command.replace("ADDRESS", address).replace("EXPRESS", run);
+        let command = command.replace("RUN", &by_card).replace("MPI", mpi);
         let said = from.run_as(0, ["sh", "-c", &command])?.finish_text()?.join("\n");
         (self.parse)(&said).with_context(|| format!("cannot read the result of {command}: {said:?}"))
     }
@@ -176,7 +232,7 @@ mod tests {
         assert_eq!(parse(3, r#"{"end":{"sum_received":{"bits_per_second":8e8}}}"#), Some(100.0));
         assert_eq!(parse(7, "\"test\",\"rps\"\n\"GET\",\"2450.98\",\"0.382\""), Some(2450.98));
         let hpcc = "sizeof=8\nMaxPingPongLatency_usec=14.6\nMinPingPongBandwidth_GBytes=1.5\n";
-        assert_eq!([9, 10].map(|index| parse(index, hpcc)), [Some(14.6), Some(1500.0)]);
+        assert_eq!([15, 16].map(|index| parse(index, hpcc)), [Some(14.6), Some(1500.0)]);
         assert!((0..QUANTITIES.len()).all(|index| parse(index, "error").is_none()));
     }
 }

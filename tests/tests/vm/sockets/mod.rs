@@ -15,8 +15,9 @@ use crate::left::log_is_clean;
 use crate::network::{network, root, wait_for_answer};
 use crate::turn::{Turn, lab_of};
 
-/// Options of the switch for express memory between the hosts.
-const EXPRESS: [&str; 4] = ["--express", "shared", "--ports", "4"];
+/// Options of the switch for express memory between the hosts. Each host's half has room for some
+/// 120 connections.
+const EXPRESS: [&str; 6] = ["--express", "shared", "--express-part", "16M", "--ports", "2"];
 
 /// A name, and what is run.
 type Part = (&'static str, fn(&Pair) -> Result<()>);
