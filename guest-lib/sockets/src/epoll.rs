@@ -36,7 +36,7 @@ pub(crate) struct Epoll {
 
 #[derive(Debug, Default)]
 struct State {
-    inner: Option<OwnedFd>,
+    inner: Option<Inner>,
     members: HashMap<RawFd, Member>,
     /// Members to look at, each once.
     active: Vec<RawFd>,
@@ -46,6 +46,14 @@ struct State {
     others: HashMap<RawFd, libc::epoll_event>,
     memory_waits: u32,
     came: bool,
+}
+
+/// The second set.
+#[derive(Debug)]
+struct Inner {
+    set: OwnedFd,
+    /// Which member has each file. The number of one that was closed may be another's by now.
+    owners: HashMap<RawFd, RawFd>,
 }
 
 #[derive(Debug)]
@@ -140,7 +148,7 @@ impl Epoll {
             let inner = foreign::epoll_create().ok_or(libc::EMFILE)?;
             let tagged = libc::epoll_event { events: libc::EPOLLIN as u32, u64: self.tag };
             foreign::epoll_ctl(self.set, libc::EPOLL_CTL_ADD, inner.as_raw_fd(), tagged)?;
-            state.inner = Some(inner);
+            state.inner = Some(Inner { set: inner, owners: HashMap::new() });
         }
         socket.watched_by(self.as_watcher(), fd);
         let member = Member {
@@ -274,8 +282,8 @@ impl State {
     fn remove(&mut self, fd: RawFd) -> Option<Member> {
         let member = self.members.remove(&fd)?;
         self.active.retain(|active| *active != fd);
-        if let Some(inner) = &self.inner {
-            unwatch(inner, &member.files);
+        if let Some(inner) = &mut self.inner {
+            inner.unwatch(fd, &member.files);
         }
         Some(member)
     }
@@ -324,7 +332,7 @@ impl State {
 
     /// Arms all active members. Returns `true` if one of them may have something.
     fn arm(&mut self, set: RawFd) -> bool {
-        let Some(inner) = &self.inner else { return false };
+        let Some(inner) = &mut self.inner else { return false };
         let mut ready = false;
         let mut kept = Vec::new();
         for fd in std::mem::take(&mut self.active) {
@@ -332,7 +340,7 @@ impl State {
             let socket = member.socket.clone();
             if socket.is_plain() {
                 // The kernel's set is enough from now on.
-                unwatch(inner, &member.files);
+                inner.unwatch(fd, &member.files);
                 let event = libc::epoll_event { events: member.events, u64: member.data };
                 if !member.is_disabled {
                     // Fails if the program has closed the descriptor: then nothing is left.
@@ -361,7 +369,7 @@ impl State {
     fn wake(&mut self) {
         let Some(inner) = &self.inner else { return };
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; TAKEN];
-        let found = foreign::epoll_wait(inner.as_raw_fd(), &mut events, Some(Duration::ZERO), None);
+        let found = foreign::epoll_wait(inner.set.as_raw_fd(), &mut events, Some(Duration::ZERO), None);
         for event in &events[..found.unwrap_or(0)] {
             self.activate(event.u64 as RawFd);
         }
@@ -388,29 +396,35 @@ impl Member {
     }
 
     /// Has `inner` report these files for this member, and no others.
-    fn watch(&mut self, inner: &OwnedFd, watched: Vec<Watched>) {
+    fn watch(&mut self, inner: &mut Inner, watched: Vec<Watched>) {
         let changes = self.socket.changes();
         if self.changes == changes && self.files == watched {
             return;
         }
         let gone: Vec<Watched> =
             self.files.iter().filter(|old| watched.iter().all(|new| new.0 != old.0)).copied().collect();
-        unwatch(inner, &gone);
-        for (fd, events) in &watched {
-            let event = libc::epoll_event { events: *events as u16 as u32, u64: self.fd as u64 };
-            let set = inner.as_raw_fd();
-            if foreign::epoll_ctl(set, libc::EPOLL_CTL_ADD, *fd, event) == Err(libc::EEXIST) {
-                let _ = foreign::epoll_ctl(set, libc::EPOLL_CTL_MOD, *fd, event);
-            }
-        }
+        inner.unwatch(self.fd, &gone);
+        watched.iter().for_each(|file| inner.watch(self.fd, *file));
         (self.files, self.changes) = (watched, changes);
     }
 }
 
-/// A file that was closed is not there any more, whatever has its number now.
-fn unwatch(inner: &OwnedFd, files: &[Watched]) {
-    for (fd, _) in files {
-        let none = libc::epoll_event { events: 0, u64: 0 };
-        let _ = foreign::epoll_ctl(inner.as_raw_fd(), libc::EPOLL_CTL_DEL, *fd, none);
+impl Inner {
+    fn watch(&mut self, member: RawFd, (file, events): Watched) {
+        self.owners.insert(file, member);
+        let event = libc::epoll_event { events: events as u16 as u32, u64: member as u64 };
+        let set = self.set.as_raw_fd();
+        if foreign::epoll_ctl(set, libc::EPOLL_CTL_ADD, file, event) == Err(libc::EEXIST) {
+            let _ = foreign::epoll_ctl(set, libc::EPOLL_CTL_MOD, file, event);
+        }
+    }
+
+    fn unwatch(&mut self, member: RawFd, files: &[Watched]) {
+        for (file, _) in files.iter().filter(|(file, _)| self.owners.get(file) == Some(&member)) {
+            let none = libc::epoll_event { events: 0, u64: 0 };
+            // One that was closed is not there any more.
+            let _ = foreign::epoll_ctl(self.set.as_raw_fd(), libc::EPOLL_CTL_DEL, *file, none);
+        }
+        self.owners.retain(|file, owner| *owner != member || files.iter().all(|gone| gone.0 != *file));
     }
 }

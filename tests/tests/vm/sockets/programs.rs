@@ -143,7 +143,7 @@ fn memcached(pair: &Pair) -> Result<()> {
     ensure!(said == "all values are right", "{said}");
     stop(server, "memcached")?;
     for vm in [client, server] {
-        pair.switched(vm, "memcached", 204)?;
+        pair.switched(vm, "memcached", 100)?;
     }
     Ok(())
 }
