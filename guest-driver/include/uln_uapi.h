@@ -85,9 +85,8 @@ struct uln_self_test {
  * Takes a name, under which processes of any host may connect, and returns a listener, a file of
  * its own. Argument: uln_listen. Fails with EADDRINUSE if the name is taken. EACCES: the
  * name begins with system/, and the caller lacks CAP_NET_BIND_SERVICE; or with kernel/, as
- * those names are for operating systems; or with tcp/, and socket is not the connection that it
- * names. EOPNOTSUPP: the driver lacks
- * ULN_CAPABILITY_CONNECTIONS.
+ * those names are for operating systems; or with tcp/, and socket is not the connection that
+ * it names. EOPNOTSUPP: the driver lacks ULN_CAPABILITY_CONNECTIONS.
  */
 #define ULN_IOC_LISTEN _IOWR('H', 14, struct uln_listen)
 

@@ -428,3 +428,33 @@ impl Inner {
         self.owners.retain(|file, owner| *owner != member || files.iter().all(|gone| gone.0 != *file));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event_file() -> OwnedFd {
+        let flags = rustix::event::EventfdFlags::CLOEXEC;
+        rustix::event::eventfd(1, flags).expect("a file that is readable")
+    }
+
+    #[test]
+    fn number_of_a_closed_file_is_anothers() {
+        let mut inner = Inner { set: foreign::epoll_create().expect("a set"), owners: HashMap::default() };
+        let first = event_file();
+        let number = first.as_raw_fd();
+        inner.watch(1, (number, libc::POLLIN));
+        drop(first);
+        // Other tests may open files, too.
+        let second = rustix::io::fcntl_dupfd_cloexec(event_file(), number).expect("a copy");
+        let has_same_number = second.as_raw_fd() == number;
+        inner.watch(2, (second.as_raw_fd(), libc::POLLIN));
+        inner.unwatch(1, &[(number, libc::POLLIN)]);
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
+        let found = foreign::epoll_wait(inner.set.as_raw_fd(), &mut events, Some(Duration::ZERO), None);
+        assert_eq!((found, { events[0].u64 }), (Ok(1), 2), "the same number: {has_same_number}");
+        inner.unwatch(2, &[(second.as_raw_fd(), libc::POLLIN)]);
+        let found = foreign::epoll_wait(inner.set.as_raw_fd(), &mut events, Some(Duration::ZERO), None);
+        assert_eq!((found, inner.owners.len()), (Ok(0), 0));
+    }
+}

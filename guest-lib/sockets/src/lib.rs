@@ -6,9 +6,9 @@
 //! have this library and the connection has proved to last; `docs/sockets.md` says more.
 //!
 //! Layers, each of which knows only those before it: `stream`, a connection that switches, without
-//! sockets or cards; `environment`; `foreign`, the kernel's calls; `link` and `node`, channels and the card;
-//! `socket`, a connection of the program; `table`, `epoll` and `poll`, its descriptors and how it
-//! waits for them; `start`; and `exports`, the C library's functions.
+//! sockets or cards; `environment`; `foreign`, the kernel's calls; `link` and `node`, channels and
+//! the card; `socket`, a connection of the program; `table`, `epoll` and `poll`, its descriptors
+//! and how it waits for them; `start`; and `exports`, the C library's functions.
 
 // The functions that programs call: their manual pages say what they require.
 #![allow(clippy::missing_safety_doc)]

@@ -60,7 +60,7 @@ impl ChannelLink {
         CHANNELS.fetch_add(1, Ordering::Relaxed);
         let is_express = channel.is_express();
         let Channel { mut sender, mut receiver } = channel;
-        // Who waits polls at all of its connections.
+        // A waiter polls at all of its connections.
         sender.set_polling(Polling::NEVER);
         receiver.set_polling(Polling::NEVER);
         let longest = sender.longest();

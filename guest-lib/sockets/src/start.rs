@@ -52,7 +52,8 @@ extern "C" fn child() {
     }
 }
 
-/// Closes the copies of the parent's files at the card: its peers learn of its end by their release.
+/// Closes the copies of the parent's files at the card: its peers learn of its end by their
+/// release.
 fn close_files() {
     let Ok(files) = fs::read_dir("/proc/self/fd") else { return };
     let models = ["/dev/hamlyn", "/dev/shrimp", "/dev/clan", "/dev/dart", "/dev/echo", "anon_inode:[hamlyn-"];

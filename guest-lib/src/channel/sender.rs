@@ -247,8 +247,8 @@ impl Sender {
         half!(&mut self.half, sender => sender.file())
     }
 
-    /// Returns whether the peer has dropped its receiver. Cheap, but the end of its process does not
-    /// show.
+    /// Returns whether the peer has dropped its receiver. Cheap, but the end of its process does
+    /// not show.
     #[doc(hidden)]
     #[inline]
     pub fn peer_has_left(&mut self) -> bool {

@@ -8,9 +8,8 @@ use super::object::UlnObject;
 /// Takes a name, under which processes of any host may connect, and returns a listener, a file of
 /// its own. Argument: [`UlnListen`]. Fails with `EADDRINUSE` if the name is taken. `EACCES`: the
 /// name begins with `system/`, and the caller lacks `CAP_NET_BIND_SERVICE`; or with `kernel/`, as
-/// those names are for operating systems; or with `tcp/`, and `socket` is not the connection that it
-/// names. `EOPNOTSUPP`: the driver lacks
-/// [`super::query::ULN_CAPABILITY_CONNECTIONS`].
+/// those names are for operating systems; or with `tcp/`, and `socket` is not the connection that
+/// it names. `EOPNOTSUPP`: the driver lacks [`super::query::ULN_CAPABILITY_CONNECTIONS`].
 pub const ULN_IOC_LISTEN: u32 = iowr::<UlnListen>(14);
 /// Requests a connection, and returns it at once, as a file of its own. Argument:
 /// [`UlnConnect`]. Fails with `EHOSTUNREACH` if the host id is 64 or more, or the switch has no

@@ -197,7 +197,8 @@ impl Socket {
         }
     }
 
-    /// Receives bytes, or says what to wait for first. `to` is what is left of the program's buffers.
+    /// Receives bytes, or says what to wait for first. `to` is what is left of the program's
+    /// buffers.
     pub(crate) fn read(
         &self,
         fd: RawFd,
@@ -258,7 +259,8 @@ impl Socket {
         }
     }
 
-    /// Sends bytes, or says what to wait for first. `from` is what is left of the program's buffers.
+    /// Sends bytes, or says what to wait for first. `from` is what is left of the program's
+    /// buffers.
     pub(crate) fn write(
         &self,
         fd: RawFd,
@@ -407,10 +409,11 @@ impl Socket {
         }
         let mut by_tcp = foreign::poll_now(state.tcp.0.as_raw_fd(), by_tcp);
         // What is there may be the marker alone.
-        if by_tcp & IN != 0 && by_tcp & (HANGUP | libc::POLLHUP | libc::POLLERR) == 0 {
-            if matches!(state.stream.way_in(&mut state.tcp, 1), Ok(Way::Tcp(0)) | Err(libc::EAGAIN)) {
-                by_tcp &= !IN;
-            }
+        if by_tcp & IN != 0
+            && by_tcp & (HANGUP | libc::POLLHUP | libc::POLLERR) == 0
+            && matches!(state.stream.way_in(&mut state.tcp, 1), Ok(Way::Tcp(0)) | Err(libc::EAGAIN))
+        {
+            by_tcp &= !IN;
         }
         found | by_tcp
     }
@@ -523,7 +526,8 @@ impl Socket {
     }
 
     /// Completes a switch that the other end has begun, or sees to it that none begins. The kernel
-    /// drops what it has not sent yet if a connection is closed with a marker that was not received.
+    /// drops what it has not sent yet if a connection is closed with a marker that was not
+    /// received.
     fn part_with_channel(&self, state: &mut State, deadline: Instant) {
         while state.stream.awaits_marker() && Instant::now() < deadline {
             state.tcp.wait();

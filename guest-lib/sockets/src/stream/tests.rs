@@ -17,6 +17,9 @@ const LONGEST: usize = 48;
 
 type Shared<T> = Rc<RefCell<VecDeque<T>>>;
 
+/// Messages of a direction that were sent, and that have arrived.
+type Held = (Shared<Vec<u8>>, Shared<Vec<u8>>);
+
 /// One end of a connection of TCP.
 struct MemoryTcp {
     to: Shared<u8>,
@@ -148,13 +151,13 @@ struct Pair {
     /// The connecting end, and the accepting one.
     ends: [End; 2],
     links: Option<[MemoryLink; 2]>,
-    held: [(Shared<Vec<u8>>, Shared<Vec<u8>>); 2],
+    held: [Held; 2],
 }
 
 impl Pair {
     fn new() -> Self {
         let tcp: [Shared<u8>; 2] = Default::default();
-        let held: [(Shared<Vec<u8>>, Shared<Vec<u8>>); 2] = Default::default();
+        let held: [Held; 2] = Default::default();
         let end = |at: usize| End {
             tcp: MemoryTcp { to: tcp[at].clone(), from: tcp[1 - at].clone() },
             stream: Stream::new(at == 1),
@@ -303,7 +306,7 @@ fn lost_channel_leaves_tcp() {
     let mut pair = Pair::new();
     let [connecting, accepting] = pair.links.take().expect("links");
     pair.ends[1].stream.attach(accepting, MARK).expect("room");
-    // What is no Hello ends the agreement, and nothing else.
+    // Anything but a Hello ends the agreement, and nothing else.
     pair.held[0].1.borrow_mut().push_back(b"nonsense".to_vec());
     drop(connecting);
     pair.ends[1].send(5).expect("room");

@@ -227,7 +227,10 @@ fn iperf3(pair: &Pair) -> Result<()> {
         let run = format!("timeout 60 {} iperf3 -c vm1 -t 2 -J {options}", pair.under(name));
         let said: Value = serde_json::from_str(&root(client, &run)?)?;
         let [sent, received] = ["sum_sent", "sum_received"].map(|sum| said["end"][sum]["bytes"].as_u64());
-        let is_right = received.is_some_and(|bytes| bytes > 0) && received <= sent && said["error"].is_null();
+        // iperf3 does not count a write of 128 KiB in which its thread is cancelled.
+        let limit = sent.map(|sent| sent + 4 * (128 << 10));
+        let is_right =
+            received.is_some_and(|bytes| bytes > 0) && received <= limit && said["error"].is_null();
         ensure!(is_right, "iperf3 {options}: {said}");
         let report = pair.switched(client, name, least).with_context(|| format!("iperf3 {options}"))?;
         ensure!(options == "-R" || report.channel_bytes > report.tcp_bytes, "{options}: {report:?}");
