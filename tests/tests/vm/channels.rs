@@ -35,17 +35,22 @@ fn c_and_rust_programs_share_a_channel() -> Result<()> {
     Ok(())
 }
 
-/// A client connects after its user's pages are used up. The server refuses it and serves the next
-/// client.
+/// Clients connect after their user's pages are used up. A server with memory for a channel by card
+/// serves such a client so; one without refuses it, and serves the next client.
 #[test]
 fn c_server_survives_a_client_it_cannot_accept() -> Result<()> {
     let lab = express_lab();
-    let mut server = lab.vm(1).run(["c-express", "serve", "chan"])?;
+    let mut rich = lab.vm(1).run(["c-express", "serve", "rich"])?;
+    ensure!(rich.answer()? == json!({ "listening": true }));
+    // Enough for the words of a channel by express memory, not for rings.
+    let mut server = lab.vm(1).run(["sh", "-c", "ulimit -l 100; exec c-express serve chan"])?;
     ensure!(server.answer()? == json!({ "listening": true }));
     let (mut hog, mut watcher) = (desk(&lab, 1)?, desk(&lab, 1)?);
     for bytes in [65536, 4096] {
         while hog.ask(&format!("make 0 {bytes}"))?["error"].is_null() {}
     }
+    let answers = lab.vm(0).run(["c-express", "1", "rich", "first"])?.finish()?;
+    ensure!(answers == [json!({ "express": false }), json!({ "back": "first" })], "{answers:?}");
     let refused = lab.vm(0).run(["c-express", "1", "chan", "first"])?.wait()?;
     ensure!(refused == Exit::Code(1), "{refused:?}");
     let said = server.answer()?;
