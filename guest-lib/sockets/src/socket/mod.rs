@@ -93,6 +93,7 @@ impl Socket {
             sends: 0,
             calls: 0,
             tries: 0,
+            attached: None,
             is_express: false,
             is_counted: false,
             is_deaf: false,
@@ -160,7 +161,7 @@ impl Socket {
     /// is too late.
     pub(crate) fn keep_tcp(&self) -> bool {
         let mut state = self.state();
-        if state.stream.has_switched() {
+        if state.stream.has_switched() || state.stream.is_guarded() {
             return false;
         }
         state.offer = Offer::None;
@@ -177,6 +178,9 @@ impl Socket {
         let had_link = state.stream.link().is_some();
         let has_news = looks && state.look();
         let stepped = state.stream.advance(&mut state.tcp);
+        if state.stream.is_agreeing() {
+            state.limit_agreement();
+        }
         let switches = state.stream.has_switched() && !state.is_counted;
         if switches {
             (state.is_counted, state.offer) = (true, Offer::None);
@@ -191,8 +195,9 @@ impl Socket {
 
     fn settle(&self, state: &mut State) {
         self.changes.fetch_add(1, Ordering::Relaxed);
-        if matches!(state.offer, Offer::None) && state.stream.link().is_none() && !state.stream.has_switched()
-        {
+        let stays =
+            state.stream.link().is_none() && !state.stream.has_switched() && !state.stream.is_guarded();
+        if stays && matches!(state.offer, Offer::None) {
             self.plain.store(true, Ordering::Relaxed);
         }
     }
@@ -514,7 +519,7 @@ impl Socket {
         let deadline = Instant::now() + CLOSE_LIMIT;
         // An error leaves nothing to deliver.
         let _ = self.step(state, false);
-        if state.stream.may_be_marked() {
+        if state.stream.is_guarded() {
             self.part_with_channel(state, deadline);
         }
         state.offer = Offer::None;
@@ -556,7 +561,7 @@ impl Socket {
             other => std::mem::forget(other),
         }
         std::mem::forget(state.stream.take_link());
-        if state.stream.has_switched() {
+        if state.stream.has_switched() || state.stream.is_guarded() {
             state.failed = Some(libc::ECONNABORTED);
         }
         self.settle(&mut state);

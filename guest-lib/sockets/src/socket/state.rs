@@ -2,6 +2,7 @@
 
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
 
 use hamlyn::channel::{Channel, Listener, Opening};
 
@@ -9,6 +10,8 @@ use super::tcp::Connection;
 use crate::link::ChannelLink;
 use crate::stream::Stream;
 
+/// How long the other end may take for each of its steps. Its program has to make a call for them.
+const AGREEMENT: Duration = Duration::from_secs(5);
 /// Attempts to open a channel, or to be asked for one.
 pub(super) const TRIES: u32 = 3;
 
@@ -21,6 +24,8 @@ pub(super) struct State {
     pub(super) sends: u32,
     pub(super) calls: u32,
     pub(super) tries: u32,
+    /// When the channel came.
+    pub(super) attached: Option<Instant>,
     pub(super) is_express: bool,
     /// The switch was counted.
     pub(super) is_counted: bool,
@@ -53,14 +58,16 @@ impl State {
                     self.offer = Offer::Named(listener);
                     false
                 }
-                accepted => {
-                    // Others may ask, too, who cannot prove themselves.
+                // One that asks in vain may be anyone's, and so may one that is accepted. A second
+                // marker could not be told from data, so nothing is accepted after this.
+                Ok(channel) => {
+                    self.attach(channel);
+                    true
+                }
+                Err(_) => {
                     self.tries += 1;
                     if self.tries < TRIES {
                         self.offer = Offer::Named(listener);
-                    }
-                    if let (Ok(channel), None) = (accepted, self.stream.link()) {
-                        self.attach(channel);
                     }
                     true
                 }
@@ -93,7 +100,16 @@ impl State {
         }
     }
 
+    /// Gives up a channel whose other end does not go on.
+    pub(super) fn limit_agreement(&mut self) {
+        let is_over = self.attached.is_some_and(|attached| attached.elapsed() > AGREEMENT);
+        if self.stream.is_agreeing() && !self.stream.has_switched() && is_over {
+            self.stream.take_link();
+        }
+    }
+
     fn attach(&mut self, channel: Channel) {
+        self.attached = Some(Instant::now());
         let link = ChannelLink::new(channel);
         self.is_express = link.is_express();
         let (Ok(low), Ok(high)) = (hamlyn::random_key(), hamlyn::random_key()) else { return };

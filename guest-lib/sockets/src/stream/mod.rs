@@ -12,7 +12,8 @@
 //! | 4 | connecting | channel | [`Switch`]; from now on it sends by channel |
 //!
 //! Each end reads TCP up to the position in the other's `Switch`, and then the channel. Without a
-//! channel nothing changes, so a failure before step 2 costs nothing.
+//! channel nothing changes, so a failure before step 2 costs nothing. If the channel is lost after
+//! step 3, so may be what came by it: the connecting end finds the marker, and ends.
 
 #[cfg(test)]
 mod tests;
@@ -145,9 +146,9 @@ impl<L: Link> Stream<L> {
         !self.is_accepted && self.link.is_some() && self.end.is_some() && !self.receives_by_channel
     }
 
-    /// Whether the other end may send its marker, for all that this end knows.
-    pub(crate) fn may_be_marked(&self) -> bool {
-        !self.is_accepted && self.link.is_some() && !self.receives_by_channel
+    /// Whether the other end may send its marker, or has sent it, for all that this end knows.
+    pub(crate) fn is_guarded(&self) -> bool {
+        !self.is_accepted && self.marker.is_some() && !self.receives_by_channel
     }
 
     /// The program ends its direction. Returns whether that has to be done on TCP.
@@ -276,9 +277,14 @@ impl<L: Link> Stream<L> {
         if self.receives_by_channel() {
             return Ok(Way::Channel);
         }
-        let allowed = match (self.end, self.marker.filter(|_| !self.is_accepted && self.link.is_some())) {
-            (Some(end), _) if self.link.is_some() => end.saturating_sub(self.received),
-            (_, Some(marker)) => before_marker(tcp, &marker, wanted)? as u64,
+        let has_link = self.link.is_some();
+        let allowed = match (self.end, self.marker.filter(|_| self.is_guarded())) {
+            (Some(end), _) if has_link => end.saturating_sub(self.received),
+            (_, Some(marker)) => match before_marker(tcp, &marker, wanted, has_link)? {
+                // The channel was lost, and what came by it.
+                0 if !has_link && wanted > 0 => return Err(libc::ECONNRESET),
+                allowed => allowed as u64,
+            },
             _ => return Ok(Way::Tcp(wanted)),
         };
         Ok(Way::Tcp(wanted.min(usize::try_from(allowed).unwrap_or(usize::MAX))))
@@ -305,16 +311,23 @@ impl<L: Link> Stream<L> {
     }
 }
 
-/// Returns how many of the next `wanted` bytes cannot belong to the marker, while it is unknown
+/// Returns how many of the next `wanted` bytes do not belong to the marker, while it is unknown
 /// where those end. The marker is the last that TCP brings, so only the end of what is there can
-/// be a part of it. An end of the connection counts as data.
-fn before_marker(tcp: &mut impl Tcp, marker: &[u8; MARKER], wanted: usize) -> Result<usize, i32> {
+/// be a part of it; a beginning of the marker counts if it may turn out to be `partial`. An end of
+/// the connection counts as data.
+fn before_marker(
+    tcp: &mut impl Tcp,
+    marker: &[u8; MARKER],
+    wanted: usize,
+    partial: bool,
+) -> Result<usize, i32> {
     let mut bytes = [0; WINDOW + MARKER];
     let there = wanted.min(WINDOW) + MARKER;
     let found = match tcp.peek(&mut bytes[..there])? {
         0 => return Ok(wanted),
         found => &bytes[..found],
     };
-    let held = (1..=MARKER.min(found.len())).rev().find(|held| found.ends_with(&marker[..*held]));
+    let least = if partial { 1 } else { MARKER };
+    let held = (least..=MARKER.min(found.len())).rev().find(|held| found.ends_with(&marker[..*held]));
     Ok(found.len() - held.unwrap_or(0))
 }

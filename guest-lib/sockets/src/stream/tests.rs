@@ -328,3 +328,18 @@ fn ended_direction_stays_on_tcp() {
     assert!(pair.ends[0].stream.receives_by_channel() && !pair.ends[0].stream.sends_by_channel());
     assert!(!pair.ends[1].stream.shut(), "this direction ends by the channel");
 }
+
+#[test]
+fn marker_of_a_lost_channel_is_not_data() {
+    let mut pair = Pair::new();
+    pair.attach();
+    pair.ends[1].send(9).expect("room");
+    pair.deliver(0);
+    assert!(is_fine(pair.ends[1].stream.advance(&mut pair.ends[1].tcp)), "the marker is on its way");
+    // The channel breaks before it has brought the number of bytes.
+    pair.held[1].0.borrow_mut().clear();
+    pair.held[1].1.borrow_mut().push_back(b"nonsense".to_vec());
+    assert_eq!(pair.ends[0].receive(40), Ok(9));
+    assert_eq!(pair.ends[0].receive(40), Err(libc::ECONNRESET));
+    assert!(pair.ends[0].stream.link().is_none() && !pair.ends[0].stream.has_switched());
+}
