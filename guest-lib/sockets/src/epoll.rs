@@ -213,17 +213,25 @@ impl Epoll {
         timeout: Option<Duration>,
         mask: Mask,
     ) -> Answer {
-        let end = timeout.map(|timeout| Instant::now() + timeout);
+        let mut end = None;
         loop {
             let (mut found, looks) = self.state().collect(events);
+            // No system call and no clock while what comes next comes soon.
+            if found == 0 && timeout != Some(Duration::ZERO) && self.spin() {
+                continue;
+            }
             if found < events.len() && (found == 0 || looks) {
                 found += self.kernels(&mut events[found..], Some(Duration::ZERO), mask)?;
             }
-            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if found > 0 || left.is_some_and(|left| left.is_zero()) {
+            if found > 0 {
                 return Ok(found);
             }
-            if self.spin() || self.arm() {
+            let end = *end.get_or_insert_with(|| timeout.map(|timeout| Instant::now() + timeout));
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(0);
+            }
+            if self.arm() {
                 continue;
             }
             let found = self.kernels(events, left, mask)?;

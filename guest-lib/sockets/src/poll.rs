@@ -32,12 +32,18 @@ struct Files<'a> {
     open: Vec<(usize, Open)>,
     /// All, for the kernel: those of the list above have no events of their own.
     kernels: Vec<pollfd>,
+    /// Whether there are more files than those of the list.
+    has_others: bool,
 }
 
 impl Files<'_> {
     /// Sets what holds now. Returns the number of files for which something does.
-    fn look(&mut self, left: Duration, mask: Mask) -> Answer {
-        self.wait(Some(left), mask)?;
+    fn look(&mut self, mask: Mask) -> Answer {
+        if self.has_others {
+            self.wait(Some(Duration::ZERO), mask)?;
+        } else {
+            self.all.iter_mut().for_each(|file| file.revents = 0);
+        }
         self.look_at_memory();
         Ok(self.all.iter().filter(|file| file.revents != 0).count())
     }
@@ -123,14 +129,15 @@ pub(crate) fn poll(all: &mut [pollfd], timeout: Option<Duration>, mask: Mask) ->
             kernels[*place].fd = -1;
         }
     }
-    Some(wait(&mut Files { all, open, kernels }, timeout, mask))
+    let has_others = kernels.iter().any(|file| file.fd >= 0);
+    Some(wait(&mut Files { all, open, kernels, has_others }, timeout, mask))
 }
 
 fn wait(files: &mut Files<'_>, timeout: Option<Duration>, mask: Mask) -> Answer {
     let end = timeout.map(|timeout| Instant::now() + timeout);
     loop {
         files.kernels.truncate(files.all.len());
-        let found = files.look(Duration::ZERO, mask)?;
+        let found = files.look(mask)?;
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if found > 0 || left.is_some_and(|left| left.is_zero()) {
             return Ok(found);

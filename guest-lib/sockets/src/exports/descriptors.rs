@@ -207,10 +207,23 @@ fn replaced(from: RawFd, to: Answer) -> Answer {
     copied(from, to)
 }
 
+/// A descriptor may wait from now on, or not any more.
+fn flags_change(fd: RawFd) {
+    if table::is_used(fd) {
+        uncancelled(|| {
+            let open = table::socket(fd);
+            open.as_ref().and_then(Open::socket).into_iter().for_each(|socket| socket.flags_change());
+        });
+    }
+}
+
 /// fcntl(2)
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     let done = next!(fcntl64(fd, command, argument): c_int, c_int, c_ulong => c_int);
+    if command == libc::F_SETFL {
+        flags_change(fd);
+    }
     if done >= 0 && [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&command) {
         let _ = copied(fd, Ok(done as usize));
     }
@@ -237,7 +250,11 @@ pub(super) unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argume
             return 0;
         }
     }
-    next!(ioctl(fd, request, argument): c_int, c_ulong, *mut c_void => c_int)
+    let done = next!(ioctl(fd, request, argument): c_int, c_ulong, *mut c_void => c_int);
+    if request == libc::FIONBIO {
+        flags_change(fd);
+    }
+    done
 }
 
 /// setsockopt(2): what only TCP has keeps a connection there.

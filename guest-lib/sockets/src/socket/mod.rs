@@ -1,6 +1,7 @@
 //! A TCP connection of the program, which may go over a channel.
 
 mod call;
+mod flags;
 mod state;
 mod tcp;
 
@@ -18,6 +19,7 @@ use rustix::net::RecvFlags;
 
 pub(crate) use self::call::{Call, Manner, Sleep, Step};
 use self::call::{FILES, NO_FILE};
+use self::flags::Flags;
 use self::state::{Offer, State};
 use self::tcp::Connection;
 use crate::link::{ChannelLink, has_descriptors};
@@ -61,6 +63,7 @@ pub(crate) struct Socket {
     changes: AtomicU64,
     /// All goes by TCP, for good: calls need not come here.
     plain: AtomicBool,
+    flags: Flags,
     /// Number of receives, and of sends that had no room.
     calls: [AtomicU32; 2],
     /// Sets of epoll(7) and the descriptors by which this is in them, and whether one of them has
@@ -93,6 +96,8 @@ impl Socket {
             sends: 0,
             calls: 0,
             tries: 0,
+            by_tcp: 0,
+            by_channel: 0,
             attached: None,
             is_express: false,
             is_counted: false,
@@ -107,6 +112,7 @@ impl Socket {
             came: AtomicBool::new(true),
             changes: AtomicU64::new(0),
             plain: AtomicBool::new(false),
+            flags: Flags::default(),
             calls: Default::default(),
             sets: Mutex::default(),
             is_armed: AtomicBool::new(false),
@@ -130,6 +136,12 @@ impl Socket {
         [0, 1].map(|kind| self.calls[kind].load(Ordering::Relaxed))
     }
 
+    /// If two threads count at once, one may be lost: both have called.
+    fn count_call(&self, kind: usize) {
+        let calls = self.calls[kind].load(Ordering::Relaxed);
+        self.calls[kind].store(calls.wrapping_add(1), Ordering::Relaxed);
+    }
+
     fn sets(&self) -> MutexGuard<'_, Vec<(Weak<dyn Watcher>, RawFd)>> {
         self.sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -149,7 +161,7 @@ impl Socket {
 
     /// The program makes a call.
     fn touch(&self) {
-        if self.is_armed.swap(false, Ordering::SeqCst) {
+        if self.is_armed.load(Ordering::SeqCst) && self.is_armed.swap(false, Ordering::SeqCst) {
             let sets = self.sets().clone();
             for (set, fd) in sets {
                 set.upgrade().iter().for_each(|set| set.touch(fd));
@@ -211,7 +223,7 @@ impl Socket {
         manner: Manner,
         call: &mut Call,
     ) -> Step {
-        self.calls[0].fetch_add(1, Ordering::Relaxed);
+        self.count_call(0);
         self.touch();
         loop {
             let wanted = to.iter().map(|part| part.len()).sum();
@@ -246,7 +258,7 @@ impl Socket {
         match state.stream.way_in(&mut state.tcp, wanted)? {
             Way::Channel => {
                 let got = state.stream.link().ok_or(libc::ECONNRESET)?.read(to, peek)?;
-                report::count(&report::CHANNEL_BYTES, if peek { 0 } else { got as u64 });
+                state.by_channel += if peek { 0 } else { got as u64 };
                 Ok(got)
             }
             Way::Tcp(0) => Err(libc::EAGAIN),
@@ -256,7 +268,7 @@ impl Socket {
                 if got > 0 && !peek {
                     state.stream.received(got);
                     state.receives += 1;
-                    report::count(&report::TCP_BYTES, got as u64);
+                    state.by_tcp += got as u64;
                     self.offer_later(state);
                 }
                 Ok(got)
@@ -284,7 +296,7 @@ impl Socket {
                     }
                 }
                 Err(libc::EAGAIN) => {
-                    self.calls[1].fetch_add(1, Ordering::Relaxed);
+                    self.count_call(1);
                     match self.prepare(fd, OUT, manner, call, libc::SO_SNDTIMEO) {
                         Ok(None) => {}
                         Ok(Some(sleep)) => return Step::Sleep(sleep),
@@ -307,13 +319,13 @@ impl Socket {
         }
         if state.stream.way_out(&mut state.tcp)? {
             let sent = state.stream.link().ok_or(libc::EPIPE)?.write(from)?;
-            report::count(&report::CHANNEL_BYTES, sent as u64);
+            state.by_channel += sent as u64;
             return Ok(sent);
         }
         let sent = state.tcp.send_all(from)?;
         state.stream.sent(sent);
         state.sends += 1;
-        report::count(&report::TCP_BYTES, sent as u64);
+        state.by_tcp += sent as u64;
         self.offer_later(state);
         Ok(sent)
     }
@@ -350,7 +362,7 @@ impl Socket {
         call: &mut Call,
         option: i32,
     ) -> Result<Option<Sleep>, i32> {
-        if manner.at_once || foreign::is_nonblocking(fd) {
+        if manner.at_once || self.flags.must_not_wait(fd) {
             return Err(libc::EAGAIN);
         }
         let mut watched = Vec::with_capacity(FILES);
@@ -372,6 +384,11 @@ impl Socket {
             *file = libc::pollfd { fd, events, revents: 0 };
         }
         Ok(Some(sleep))
+    }
+
+    /// The program has changed the descriptor's flags.
+    pub(crate) fn flags_change(&self) {
+        self.flags.change();
     }
 
     /// Whether polling memory may find this event.
@@ -528,6 +545,8 @@ impl Socket {
         }
         state.stream.take_link();
         state.failed = Some(libc::EBADF);
+        report::count(&report::TCP_BYTES, std::mem::take(&mut state.by_tcp));
+        report::count(&report::CHANNEL_BYTES, std::mem::take(&mut state.by_channel));
     }
 
     /// Completes a switch that the other end has begun, or sees to it that none begins. The kernel
@@ -561,6 +580,7 @@ impl Socket {
             other => std::mem::forget(other),
         }
         std::mem::forget(state.stream.take_link());
+        (state.by_tcp, state.by_channel) = (0, 0);
         if state.stream.has_switched() || state.stream.is_guarded() {
             state.failed = Some(libc::ECONNABORTED);
         }

@@ -24,6 +24,9 @@ pub(super) struct State {
     pub(super) sends: u32,
     pub(super) calls: u32,
     pub(super) tries: u32,
+    /// Bytes sent and received, for the report.
+    pub(super) by_tcp: u64,
+    pub(super) by_channel: u64,
     /// When the channel came.
     pub(super) attached: Option<Instant>,
     pub(super) is_express: bool,
