@@ -441,28 +441,29 @@ impl Inner {
 mod tests {
     use super::*;
 
-    fn event_file() -> OwnedFd {
-        let flags = rustix::event::EventfdFlags::CLOEXEC;
-        rustix::event::eventfd(1, flags).expect("a file that is readable")
-    }
+    /// A number that no other test's file has.
+    const NUMBER: RawFd = 900;
 
     #[test]
     fn number_of_a_closed_file_is_anothers() {
+        let file = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC).expect("a file");
+        let copy = || rustix::io::fcntl_dupfd_cloexec(&file, NUMBER).expect("a copy");
         let mut inner = Inner { set: foreign::epoll_create().expect("a set"), owners: HashMap::default() };
-        let first = event_file();
-        let number = first.as_raw_fd();
-        inner.watch(1, (number, libc::POLLIN));
+        let first = copy();
+        inner.watch(1, (first.as_raw_fd(), libc::POLLIN));
         drop(first);
-        // Other tests may open files, too.
-        let second = rustix::io::fcntl_dupfd_cloexec(event_file(), number).expect("a copy");
-        let has_same_number = second.as_raw_fd() == number;
-        inner.watch(2, (second.as_raw_fd(), libc::POLLIN));
-        inner.unwatch(1, &[(number, libc::POLLIN)]);
+        let second = copy();
+        assert_eq!(second.as_raw_fd(), NUMBER);
+        inner.watch(2, (NUMBER, libc::POLLIN));
+        inner.unwatch(1, &[(NUMBER, libc::POLLIN)]);
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
-        let found = foreign::epoll_wait(inner.set.as_raw_fd(), &mut events, Some(Duration::ZERO), None);
-        assert_eq!((found, { events[0].u64 }), (Ok(1), 2), "the same number: {has_same_number}");
-        inner.unwatch(2, &[(second.as_raw_fd(), libc::POLLIN)]);
-        let found = foreign::epoll_wait(inner.set.as_raw_fd(), &mut events, Some(Duration::ZERO), None);
-        assert_eq!((found, inner.owners.len()), (Ok(0), 0));
+        let mut found = || {
+            let found = foreign::epoll_wait(inner.set.as_raw_fd(), &mut events, Some(Duration::ZERO), None);
+            (found, { events[0].u64 })
+        };
+        assert_eq!(found(), (Ok(1), 2));
+        inner.unwatch(2, &[(NUMBER, libc::POLLIN)]);
+        let left = foreign::epoll_wait(inner.set.as_raw_fd(), &mut events, Some(Duration::ZERO), None);
+        assert_eq!((left, inner.owners.len()), (Ok(0), 0));
     }
 }
