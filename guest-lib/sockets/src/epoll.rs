@@ -187,15 +187,6 @@ impl Epoll {
         }
     }
 
-    /// The program has closed a descriptor.
-    pub(crate) fn forget(&self, fd: RawFd) {
-        let mut state = self.state();
-        state.others.remove(&fd);
-        if let Some(member) = state.remove(fd) {
-            member.socket.unwatched_by(&self.as_watcher(), fd);
-        }
-    }
-
     /// Whether one of the connections has something for the program.
     pub(crate) fn is_ready(&self) -> bool {
         self.state().is_ready()
@@ -276,6 +267,14 @@ impl Epoll {
 impl Watcher for Epoll {
     fn touch(&self, fd: RawFd) {
         self.state().activate(fd);
+    }
+
+    fn forget(&self, fd: RawFd) {
+        let mut state = self.state();
+        state.others.remove(&fd);
+        if let Some(member) = state.remove(fd) {
+            member.socket.unwatched_by(&self.as_watcher(), fd);
+        }
     }
 }
 
@@ -430,7 +429,7 @@ impl Inner {
     fn unwatch(&mut self, member: RawFd, files: &[Watched]) {
         for (file, _) in files.iter().filter(|(file, _)| self.owners.get(file) == Some(&member)) {
             let none = libc::epoll_event { events: 0, u64: 0 };
-            // One that was closed is not there any more.
+            // Fails for a file that was closed: the kernel has removed it.
             let _ = foreign::epoll_ctl(self.set.as_raw_fd(), libc::EPOLL_CTL_DEL, *file, none);
         }
         self.owners.retain(|file, owner| *owner != member || files.iter().all(|gone| gone.0 != *file));

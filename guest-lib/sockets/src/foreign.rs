@@ -174,7 +174,7 @@ pub(crate) fn addresses(wanted: impl Fn(&str) -> bool) -> Vec<Ipv4Addr> {
             }
         }
     }
-    // SAFETY: the list came from `getifaddrs`, and nothing points to it any more.
+    // SAFETY: the list came from `getifaddrs`, and this is its last use.
     unsafe { libc::freeifaddrs(list) };
     found
 }

@@ -166,15 +166,17 @@ impl ChannelLink {
         }
     }
 
-    /// Takes the next message with bytes, if none is in front. `Ok` at the end, too.
+    /// Takes the next message, if none is in front. `Ok` at the end, too.
     fn find_front(&mut self) -> Result<(), i32> {
-        while self.front == 0 && !self.has_ended {
+        if self.front == 0 && !self.has_ended {
             if self.is_empty && !self.receiver.has_news() && self.looks < LOOKS {
                 self.looks += 1;
                 return Err(libc::EAGAIN);
             }
             (self.is_empty, self.looks) = (false, 0);
             match self.receiver.take(None) {
+                // The peer's library sends none, and any number of them would keep this call busy.
+                Ok(Some([])) => return Err(libc::EPROTO),
                 Ok(Some(message)) => (self.front, self.read) = (message.len(), 0),
                 Ok(None) => self.has_ended = true,
                 Err(error) => {

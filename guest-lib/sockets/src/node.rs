@@ -1,56 +1,48 @@
 //! This machine's card, and which addresses belong to the fabric.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hamlyn::channel::{Card, Options};
+use hamlyn::channel::{Card, Options, is_device_of_card};
 
 use crate::{environment, foreign};
 
-/// First bytes of the Ethernet address of a network device over a card.
-const DEVICE: &str = "02:75:6c:6e:";
 /// How long the addresses of this machine's devices are believed.
 const BELIEVED: Duration = Duration::from_secs(1);
 /// How long the kernel may look for a neighbour that it has just heard of.
 const LOOKUP: Duration = Duration::from_millis(1);
+
 static NODE: Mutex<Option<Node>> = Mutex::new(None);
+/// Another thread of the parent had the lock at the fork, so it stays locked in this child.
+static IS_LOST: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug, Default)]
 struct Node {
-    process: u32,
     /// `None` inside if there is none, or it could not be opened.
     card: Option<Option<Card>>,
     addresses: Vec<Ipv4Addr>,
     looked: Option<Instant>,
 }
 
-fn with<T>(act: impl FnOnce(&mut Node) -> T) -> T {
-    let mut node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
-    let node = node.get_or_insert_with(Node::default);
-    if node.process != process::id() {
-        // A parent's card. Dropping it here would release the parent's objects.
-        std::mem::forget(node.card.take());
-        *node = Node { process: process::id(), ..Node::default() };
+/// A child without a node has connections by TCP alone.
+fn with<T: Default>(act: impl FnOnce(&mut Node) -> T) -> T {
+    if IS_LOST.load(Ordering::Relaxed) {
+        return T::default();
     }
-    act(node)
+    act(NODE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Node::default))
 }
 
 /// Returns whether this is an address of a network device over a card.
 pub(crate) fn is_own(address: Ipv4Addr) -> bool {
     with(|node| {
         if node.looked.is_none_or(|looked| looked.elapsed() > BELIEVED) {
-            node.addresses = foreign::addresses(is_device);
+            node.addresses = foreign::addresses(is_device_of_card);
             node.looked = Some(Instant::now());
         }
         node.addresses.contains(&address)
     })
-}
-
-fn is_device(name: &str) -> bool {
-    fs::read_to_string(format!("/sys/class/net/{name}/address")).is_ok_and(|own| own.starts_with(DEVICE))
 }
 
 /// Returns the card, opened at the first call.
@@ -75,10 +67,12 @@ pub(crate) fn options() -> Options {
     options
 }
 
-/// In a child: forgets the parent's card. Returns whether there was one.
+/// In a child: forgets the parent's card. Returns whether there may have been one.
 pub(crate) fn forget() -> bool {
-    // Another thread may have had the lock at the fork. Then the lock stays, and so does TCP.
-    let Ok(mut node) = NODE.try_lock() else { return false };
+    let Ok(mut node) = NODE.try_lock() else {
+        IS_LOST.store(true, Ordering::Relaxed);
+        return true;
+    };
     let had = node.as_ref().is_some_and(|node| matches!(node.card, Some(Some(_))));
     std::mem::forget(node.take());
     had

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::table::{self, Open};
-use crate::{environment, foreign, link, node, report};
+use crate::socket::Socket;
+use crate::{environment, foreign, link, node, report, table};
 
 /// The process whose connections these are.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -38,15 +38,7 @@ extern "C" fn child() {
     HAS_ENDED.store(false, Ordering::Relaxed);
     report::begin_anew();
     link::begin_anew();
-    let mut lost = Vec::new();
-    table::each(0, RawFd::MAX, |fd, open| {
-        if !open.socket().is_some_and(|socket| socket.inherit()) {
-            lost.push(fd);
-        }
-        // The object itself stays: dropping it here could end what is the parent's.
-        std::mem::forget(open);
-    });
-    lost.into_iter().for_each(table::forget);
+    table::inherit(Socket::inherit);
     if node::forget() {
         close_files();
     }
@@ -72,10 +64,7 @@ pub(crate) fn end() {
     if !is_own_process() || HAS_ENDED.swap(true, Ordering::Relaxed) {
         return;
     }
-    let mut open = Vec::new();
-    table::each(0, RawFd::MAX, |_, each| open.push(each));
-    open.iter().filter_map(Open::socket).for_each(|socket| socket.close());
+    let open = table::between(0, RawFd::MAX).into_iter().filter_map(table::get);
+    open.filter_map(|open| open.socket().cloned()).for_each(|socket| socket.close());
     report::write();
-    // The C library may still run handlers that use the table.
-    std::mem::forget(open);
 }

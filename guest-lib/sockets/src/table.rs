@@ -1,8 +1,9 @@
 //! What this library knows of the program's descriptors.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
+use std::thread;
 
 use crate::epoll::Epoll;
 use crate::socket::Socket;
@@ -31,10 +32,17 @@ pub(crate) struct Open(Arc<Entry>);
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// Without a lock: most descriptors are none of ours.
-    is_used: AtomicBool,
+    /// [`NONE`], [`SOCKET`] or [`EPOLL`], without a lock: most descriptors are none of ours.
+    kind: AtomicU8,
     open: RwLock<Option<Open>>,
 }
+
+const NONE: u8 = 0;
+const SOCKET: u8 = 1;
+const EPOLL: u8 = 2;
+/// Attempts to lock a slot, which threads have for an instant. In a child, one that another thread
+/// of the parent had at the fork stays locked.
+const ATTEMPTS: u32 = 10_000;
 
 static CHUNK_TABLE: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
@@ -60,14 +68,14 @@ fn slot(fd: RawFd) -> Option<&'static Slot> {
 /// Whether a descriptor may be more than the kernel's. Without a lock.
 #[inline]
 pub(crate) fn is_used(fd: RawFd) -> bool {
-    slot(fd).is_some_and(|slot| slot.is_used.load(Ordering::Acquire))
+    slot(fd).is_some_and(|slot| slot.kind.load(Ordering::Acquire) != NONE)
 }
 
 /// Returns what a descriptor stands for, if it is more than the kernel's.
 #[inline]
 pub(crate) fn get(fd: RawFd) -> Option<Open> {
     let slot = slot(fd)?;
-    if !slot.is_used.load(Ordering::Acquire) {
+    if slot.kind.load(Ordering::Acquire) == NONE {
         return None;
     }
     slot.open.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -87,34 +95,67 @@ pub(crate) fn put(fd: RawFd, open: Option<Open>) -> Option<Open> {
     }
     let chunk = CHUNK_TABLE.get(at / CHUNK)?.get_or_init(|| (0..CHUNK).map(|_| Slot::default()).collect());
     let slot = &chunk[at % CHUNK];
+    let kind = match open.as_ref().map(|open| &open.0.object) {
+        None => NONE,
+        Some(Object::Socket(_)) => SOCKET,
+        Some(Object::Epoll(_)) => EPOLL,
+    };
+    let Some(mut place) = slot.lock() else {
+        slot.kind.store(NONE, Ordering::Release);
+        return None;
+    };
     if let Some(open) = &open {
         open.0.descriptors.fetch_add(1, Ordering::Relaxed);
     }
-    let mut place = slot.open.write().unwrap_or_else(PoisonError::into_inner);
-    slot.is_used.store(open.is_some(), Ordering::Release);
+    slot.kind.store(kind, Ordering::Release);
     let before = std::mem::replace(&mut *place, open);
     before.filter(|before| before.0.descriptors.fetch_sub(1, Ordering::AcqRel) == 1)
 }
 
-/// Calls `act` with each descriptor from `first` to `last` that is more than the kernel's.
-pub(crate) fn each(first: RawFd, last: RawFd, mut act: impl FnMut(RawFd, Open)) {
-    for (chunk, slots) in CHUNK_TABLE.iter().enumerate() {
-        for (place, slot) in slots.get().into_iter().flatten().enumerate() {
-            let fd = (chunk * CHUNK + place) as RawFd;
-            if slot.is_used.load(Ordering::Acquire) && (first..=last).contains(&fd) {
-                // A lock that another thread had at a fork stays locked: its object is lost.
-                let open = slot.open.try_read().ok().and_then(|open| open.clone());
-                open.into_iter().for_each(|open| act(fd, open));
+impl Slot {
+    fn lock(&self) -> Option<RwLockWriteGuard<'_, Option<Open>>> {
+        (0..ATTEMPTS).find_map(|_| match self.open.try_write() {
+            Ok(open) => Some(open),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                thread::yield_now();
+                None
             }
-        }
+        })
     }
 }
 
-/// Forgets a descriptor of a parent, and drops nothing.
-pub(crate) fn forget(fd: RawFd) {
-    if let Some(slot) = slot(fd) {
-        slot.is_used.store(false, Ordering::Release);
-        if let Ok(mut open) = slot.open.try_write() {
+/// The slots that are used, with their descriptors.
+fn used() -> impl Iterator<Item = (RawFd, &'static Slot)> {
+    let chunks = CHUNK_TABLE.iter().enumerate();
+    let slots = chunks.flat_map(|(chunk, slots)| {
+        let numbered = slots.get().into_iter().flatten().enumerate();
+        numbered.map(move |(place, slot)| ((chunk * CHUNK + place) as RawFd, slot))
+    });
+    slots.filter(|(_, slot)| slot.kind.load(Ordering::Acquire) != NONE)
+}
+
+/// Returns the descriptors from `first` to `last` that are more than the kernel's.
+pub(crate) fn between(first: RawFd, last: RawFd) -> Vec<RawFd> {
+    used().map(|(fd, _)| fd).filter(|fd| (first..=last).contains(fd)).collect()
+}
+
+/// Returns all sets of epoll.
+pub(crate) fn epolls() -> Vec<Arc<Epoll>> {
+    let sets = used().filter(|(_, slot)| slot.kind.load(Ordering::Acquire) == EPOLL);
+    sets.filter_map(|(fd, _)| get(fd)?.epoll().cloned()).collect()
+}
+
+/// In a child: keeps the connections that `keep` says, and forgets the rest. Drops nothing, as that
+/// could end what is the parent's.
+pub(crate) fn inherit(keep: impl Fn(&Socket) -> bool) {
+    for (_, slot) in used() {
+        let Ok(mut open) = slot.open.try_write() else {
+            slot.kind.store(NONE, Ordering::Release);
+            continue;
+        };
+        if !open.as_ref().and_then(Open::socket).is_some_and(|socket| keep(socket)) {
+            slot.kind.store(NONE, Ordering::Release);
             std::mem::forget(open.take());
         }
     }

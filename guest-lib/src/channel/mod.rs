@@ -93,6 +93,8 @@ mod waiting;
 use crate::core::place::PAGE;
 
 pub use self::card::Card;
+#[doc(hidden)]
+pub use self::neighbour::is_device_of_card;
 #[cfg(feature = "test-hooks")]
 pub use self::open::End;
 pub use self::open::{Listener, Opening};

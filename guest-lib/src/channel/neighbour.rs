@@ -34,6 +34,13 @@ pub(super) fn host_at(ip: Ipv4Addr, timeout: Duration) -> Option<u32> {
     None
 }
 
+/// Returns whether this is a network device over a card.
+#[must_use]
+pub fn is_device_of_card(name: &str) -> bool {
+    let address = fs::read_to_string(format!("/sys/class/net/{name}/address"));
+    address.is_ok_and(|address| address.starts_with(DEVICE))
+}
+
 fn of_table(table: &str, ip: Ipv4Addr) -> Option<u32> {
     let ip = ip.to_string();
     let line = table.lines().find(|line| line.split_whitespace().next() == Some(ip.as_str()))?;

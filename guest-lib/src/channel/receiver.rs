@@ -150,7 +150,7 @@ impl Receiver {
         Ok(self.taken.map(|span| self.data(span)))
     }
 
-    /// Copies bytes of what was taken, starting at its byte `offset`.
+    /// Copies bytes of the taken message, starting at its byte `offset`.
     #[doc(hidden)]
     pub fn read_taken(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         let taken = self.taken.ok_or(Error::Invalid("no message was taken"))?;

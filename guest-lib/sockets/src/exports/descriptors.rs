@@ -19,12 +19,8 @@ fn watch(fd: RawFd, socket: Option<Socket>) {
     let open = Open::new(Object::Socket(socket.into()));
     release(table::put(fd, Some(open.clone())));
     if let Some(socket) = open.socket() {
-        each_epoll(|epoll| epoll.adopt(fd, socket));
+        table::epolls().iter().for_each(|epoll| epoll.adopt(fd, socket));
     }
-}
-
-fn each_epoll(mut act: impl FnMut(&crate::epoll::Epoll)) {
-    table::each(0, RawFd::MAX, |_, open| open.epoll().into_iter().for_each(|epoll| act(epoll)));
 }
 
 /// The program has closed the last descriptor of an object.
@@ -35,9 +31,7 @@ fn release(open: Option<Open>) {
 /// The program is closing a descriptor, or is putting another in its place.
 fn leave(fd: RawFd) {
     if start::is_own_process() {
-        if table::get(fd).is_some_and(|open| open.socket().is_some()) {
-            each_epoll(|epoll| epoll.forget(fd));
-        }
+        table::get(fd).iter().filter_map(Open::socket).for_each(|socket| socket.leave_sets(fd));
         release(table::put(fd, None));
     }
 }
@@ -160,9 +154,7 @@ pub(super) unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, 
     if flags as c_uint & libc::CLOSE_RANGE_CLOEXEC == 0 {
         uncancelled(|| {
             let [first, last] = [first, last].map(|fd| fd.min(RawFd::MAX as c_uint) as RawFd);
-            let mut gone = Vec::new();
-            table::each(first, last, |fd, _| gone.push(fd));
-            gone.into_iter().for_each(leave);
+            table::between(first, last).into_iter().for_each(leave);
         });
     }
     // SAFETY: no pointer is passed.
@@ -207,7 +199,7 @@ fn replaced(from: RawFd, to: Answer) -> Answer {
     copied(from, to)
 }
 
-/// A descriptor may wait from now on, or not any more.
+/// The program has set or cleared `O_NONBLOCK`.
 fn flags_change(fd: RawFd) {
     if table::is_used(fd) {
         uncancelled(|| {

@@ -48,6 +48,8 @@ const HANGUP: i16 = libc::POLLRDHUP;
 pub(crate) trait Watcher: std::fmt::Debug + Send + Sync {
     /// The program has used the connection that it has under this descriptor.
     fn touch(&self, fd: RawFd);
+    /// The program has closed this descriptor.
+    fn forget(&self, fd: RawFd);
 }
 
 /// A descriptor that a waiter polls, and for what.
@@ -152,6 +154,14 @@ impl Socket {
 
     pub(crate) fn unwatched_by(&self, set: &Weak<dyn Watcher>, fd: RawFd) {
         self.sets().retain(|watcher| !(Weak::ptr_eq(&watcher.0, set) && watcher.1 == fd));
+    }
+
+    /// The program has closed this descriptor of the connection.
+    pub(crate) fn leave_sets(&self, fd: RawFd) {
+        let sets = self.sets().clone();
+        for (set, _) in sets.iter().filter(|watcher| watcher.1 == fd) {
+            set.upgrade().iter().for_each(|set| set.forget(fd));
+        }
     }
 
     /// A set is about to sleep. The program's next call tells it.

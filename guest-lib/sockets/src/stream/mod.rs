@@ -312,8 +312,8 @@ impl<L: Link> Stream<L> {
 }
 
 /// Returns how many of the next `wanted` bytes do not belong to the marker, while it is unknown
-/// where those end. The marker is the last that TCP brings, so only the end of what is there can
-/// be a part of it; a beginning of the marker counts if it may turn out to be `partial`. An end of
+/// where those end. TCP carries nothing after the marker, so only the last bytes received can be a
+/// part of it; a beginning of the marker counts if it may turn out to be `partial`. An end of
 /// the connection counts as data.
 fn before_marker(
     tcp: &mut impl Tcp,

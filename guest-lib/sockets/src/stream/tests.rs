@@ -251,7 +251,7 @@ proptest! {
         }
     }
 
-    /// A stranger who has the connecting end's channel, but not its TCP connection.
+    /// A process opens a channel to the connecting end, but does not have its TCP connection.
     #[test]
     fn strangers_channel_changes_nothing(
         steps in steps(),
