@@ -10,24 +10,10 @@
  * later ones of the same place, and each record keeps its number.
  */
 #include "clan.h"
-#include "uln_lane.h"
+#include "uln_lanerecord.h"
 
-/* An announcement: where bytes have arrived, and how many. */
-struct lane_record {
-	__le32 to;
-	__le32 length;
-	__le32 reserved;
-	/* Counts from 1, modulo 2^32. Written last, as a card writes in the order of addresses. */
-	__le32 number;
-};
-
-/* Their places, behind the reports. */
-#define RECORDS 128
-#define RECORDS_AT (ULN_PAGE_SIZE - RECORDS * sizeof(struct lane_record))
-/* Some of them are for reports. */
-#define MOST (RECORDS - 16)
 /* Two for each deposit, so the record of an earlier one has left when its place is used again. */
-#define REQUESTS (2 * RECORDS)
+#define REQUESTS (2 * ULN_LANE_RECORDS)
 /* Longer deposits would keep others from the card's engine. */
 #define LONGEST (1U << 20)
 
@@ -65,23 +51,12 @@ struct clan_lane {
 	u32 taken;
 };
 
-/* Offset of the mirror in the lane's memory. */
-static u32 lane_mirror(const struct uln_lane *lane)
-{
-	return lane->memory->length / 2;
-}
-
-static u32 record_place(u32 n)
-{
-	return RECORDS_AT + n % RECORDS * sizeof(struct lane_record);
-}
-
 /* The other host can write to the first half of the memory alone. */
 static int lane_open_apertures(struct clan_lane *own)
 {
 	struct uln_lane *lane = own->lane;
 	struct lane_address *address = (struct lane_address *)lane->address;
-	struct clan_aperture in = { .flags = CLAN_APERTURE_WRITE, .length = lane_mirror(lane) };
+	struct clan_aperture in = { .flags = CLAN_APERTURE_WRITE, .length = uln_lane_mirror(lane) };
 	struct clan_aperture all = { .length = lane->memory->length };
 	int ret = clan_aperture_lend(&lane->file, lane->memory, &in) ?:
 		  clan_aperture_lend(&lane->file, lane->memory, &all);
@@ -114,8 +89,8 @@ static int lane_set_tripwire(struct clan_lane *own)
 	const struct lane_address *address = (const struct lane_address *)own->lane->address;
 
 	return clan_tripwire_set(own->lane->file.card, own->endpoint->object.index,
-				 own->endpoint->memory, le32_to_cpu(address->aperture), RECORDS_AT,
-				 RECORDS * sizeof(struct lane_record), CLAN_TRIPWIRE_BIT);
+				 own->endpoint->memory, le32_to_cpu(address->aperture), ULN_LANE_RECORDS_AT,
+				 ULN_LANE_RECORDS_SIZE, CLAN_TRIPWIRE_BIT);
 }
 
 /* Objects belong to the file, with which they end. */
@@ -179,8 +154,8 @@ static bool lane_look_at_faults(struct clan_lane *own, bool *lost)
 /* Puts the two requests of deposit @n, whose record lies in the mirror. */
 static void lane_put(struct clan_lane *own, u32 n)
 {
-	u32 place = record_place(n), mirror = lane_mirror(own->lane);
-	const struct lane_record *record = own->lane->base + mirror + place;
+	u32 place = uln_lane_record_place(n), mirror = uln_lane_mirror(own->lane);
+	const struct uln_lane_record *record = uln_lane_record_sent(own->lane, n);
 	struct clan_request request = {
 		.opcode = cpu_to_le32(CLAN_DMA_WRITE),
 		.flags = cpu_to_le32(CLAN_DMA_CHAIN),
@@ -221,7 +196,7 @@ static bool lane_follow(struct clan_lane *own)
 		return false;
 	}
 	if (lost)
-		own->again = min(own->sent, RECORDS);
+		own->again = min(own->sent, ULN_LANE_RECORDS);
 	for (; own->again && !lane_is_full(own); own->again--)
 		lane_put(own, own->sent - own->again);
 	return true;
@@ -252,38 +227,19 @@ static bool lane_has_room(struct clan_lane *own)
 static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 {
 	struct clan_lane *own = lane->model;
-	struct lane_record *record = lane->base + lane_mirror(lane) + record_place(own->sent);
 
 	if (!lane_has_room(own))
 		return false;
-	*record = (struct lane_record) {
-		.to = cpu_to_le32(to),
-		.length = cpu_to_le32(length),
-		.number = cpu_to_le32(own->sent + 1),
-	};
+	uln_lane_record_write(lane, own->sent, to, length);
 	lane_put(own, own->sent++);
 	return true;
-}
-
-static const struct lane_record *lane_next(const struct clan_lane *own)
-{
-	const struct lane_record *record = own->lane->base + record_place(own->taken);
-
-	return le32_to_cpu(READ_ONCE(record->number)) == own->taken + 1 ? record : NULL;
 }
 
 static bool lane_take(struct uln_lane *lane, u32 *to, u32 *length)
 {
 	struct clan_lane *own = lane->model;
-	const struct lane_record *record = lane_next(own);
 
-	if (!record)
-		return false;
-	dma_rmb(); /* What it announces arrived before it. */
-	*to = le32_to_cpu(READ_ONCE(record->to));
-	*length = le32_to_cpu(READ_ONCE(record->length));
-	own->taken++;
-	return true;
+	return uln_lane_record_take(lane, &own->taken, to, length);
 }
 
 /* A sleeping lane is also woken if deposits were lost, or may yet fail. */
@@ -295,7 +251,7 @@ static bool lane_arm(struct uln_lane *lane)
 	guard(spinlock_bh)(&lane->lock);
 	clan_clear_bit(own->endpoint->memory, CLAN_OWN_TRIPWIRE);
 	clan_clear_bit(own->endpoint->memory, CLAN_BIT_DMA);
-	if (lane_next(own) || !lane_follow(own))
+	if (uln_lane_record_arrived(lane, own->taken) || !lane_follow(own))
 		return false;
 	if (own->put != own->done)
 		bits |= BIT_ULL(CLAN_BIT_DMA);
@@ -305,7 +261,7 @@ static bool lane_arm(struct uln_lane *lane)
 const struct uln_lane_ops clan_lane_ops = {
 	.size = sizeof(struct clan_lane),
 	.longest = LONGEST,
-	.most = MOST,
+	.most = ULN_LANE_RECORDS_MOST,
 	.open = lane_open,
 	.connect = lane_connect,
 	.send = lane_send,

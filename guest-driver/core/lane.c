@@ -8,6 +8,7 @@
  * and control block at any time, and announce what it likes. So all of it is read once and checked;
  * a host that breaks the rules breaks the lane.
  */
+#include <linux/delay.h>
 #include <linux/vmalloc.h>
 
 #include "uln_channel.h"
@@ -26,15 +27,12 @@ struct frame_head {
 #define REPORTS 4
 /* Announcements that are taken in a row. */
 #define TAKEN_AT_ONCE 64
+/* Until a card without room is looked at again, in microseconds. */
+#define AGAIN_US 50
 
 /* Bytes of the control block: a place for each report that may be on its way. */
 #define CONTROL (8 * sizeof(struct uln_lane_report))
 #define RING ULN_PAGE_SIZE
-
-static u32 lane_mirror(const struct uln_lane *lane)
-{
-	return RING + lane->size;
-}
 
 static void *lane_ring(const struct uln_lane *lane, u32 position)
 {
@@ -68,6 +66,23 @@ void uln_lane_watch(struct uln_lane *lane, wait_queue_head_t *announced, wait_qu
 	}
 }
 
+static void lane_wake_again(struct work_struct *work)
+{
+	struct uln_lane *lane = container_of(work, struct uln_lane, again);
+
+	usleep_range(AGAIN_US, 2 * AGAIN_US);
+	/* A network device's softirq runs at once, as after an interrupt. */
+	local_bh_disable();
+	lane->user->woken(lane);
+	local_bh_enable();
+}
+
+/* Wakes the lane's user in a moment, for a card that does not report that it has room. */
+void uln_lane_again(struct uln_lane *lane)
+{
+	queue_work(system_highpri_wq, &lane->again);
+}
+
 static void lane_unwatch(struct uln_lane *lane)
 {
 	unsigned int i;
@@ -97,31 +112,60 @@ static u32 frame_size(u32 length)
 	return ALIGN(sizeof(struct frame_head) + length, FRAME_ALIGN);
 }
 
+static int lane_make_memory(struct uln_lane *lane)
+{
+	u64 half = uln_lane_mirror(lane);
+
+	if (!lane->ops->apart)
+		return uln_pages_make(&lane->file, 2 * half, &lane->memory);
+	return uln_pages_make(&lane->file, half, &lane->memory) ?:
+	       uln_pages_make(&lane->file, half, &lane->mirror);
+}
+
+/* Maps both parts, one behind the other. */
+static int lane_map_memory(struct uln_lane *lane)
+{
+	u32 half = uln_lane_mirror(lane) / ULN_PAGE_SIZE;
+	struct page **pages __free(kvfree) = kvmalloc_array(2 * half, sizeof(*pages), GFP_KERNEL);
+	struct page **mirror = lane->mirror ? lane->mirror->page : lane->memory->page + half;
+
+	if (!pages)
+		return -ENOMEM;
+	memcpy(pages, lane->memory->page, half * sizeof(*pages));
+	memcpy(pages + half, mirror, half * sizeof(*pages));
+	lane->base = vmap(pages, 2 * half, VM_MAP, PAGE_KERNEL);
+	return lane->base ? 0 : -ENOMEM;
+}
+
 /* Allocates the memory, and has the model open the lane. Whatever it returns: close the lane. */
 int uln_lane_open(struct uln_lane *lane, u32 size)
 {
 	int ret;
 
 	spin_lock_init(&lane->lock);
+	INIT_WORK(&lane->again, lane_wake_again);
 	lane->size = size;
-	ret = uln_pages_make(&lane->file, 2 * (RING + (u64)size), &lane->memory);
+	ret = lane_make_memory(lane) ?: lane_map_memory(lane);
 	if (ret)
 		return ret;
-	lane->base = vmap(lane->memory->page, lane->memory->count, VM_MAP, PAGE_KERNEL);
 	lane->model = kzalloc(lane->ops->size, GFP_KERNEL);
-	return lane->base && lane->model ? lane->ops->open(lane) : -ENOMEM;
+	return lane->model ? lane->ops->open(lane) : -ENOMEM;
 }
 
 /* Closes a lane that may be open, or have failed to; once for each lane. */
 void uln_lane_close(struct uln_lane *lane)
 {
 	lane_unwatch(lane);
+	if (lane->model)
+		cancel_work_sync(&lane->again);
 	uln_file_end(&lane->file);
+	/* The model may have taken the memory. */
+	vunmap(lane->base);
 	if (lane->model && lane->ops->close)
 		lane->ops->close(lane);
 	kfree(lane->model);
-	vunmap(lane->base);
 	uln_pages_give_back(&lane->memory);
+	uln_pages_give_back(&lane->mirror);
 }
 
 void *uln_lane_reserve(struct uln_lane *lane, u32 length)
@@ -131,13 +175,13 @@ void *uln_lane_reserve(struct uln_lane *lane, u32 length)
 	lane->skipped = size > rest ? rest : 0;
 	if (lane->appended - READ_ONCE(lane->released) + lane->skipped + size > lane->size)
 		return NULL;
-	return lane_ring(lane, lane->appended + lane->skipped) + lane_mirror(lane) +
+	return lane_ring(lane, lane->appended + lane->skipped) + uln_lane_mirror(lane) +
 	       sizeof(struct frame_head);
 }
 
 static void lane_put_head(struct uln_lane *lane, u32 length, u32 size)
 {
-	struct frame_head *head = lane_ring(lane, lane->appended) + lane_mirror(lane);
+	struct frame_head *head = lane_ring(lane, lane->appended) + uln_lane_mirror(lane);
 
 	*head = (struct frame_head) { .length = cpu_to_le32(length) };
 	lane->appended += size;
@@ -162,7 +206,7 @@ bool uln_lane_flush(struct uln_lane *lane)
 		length = min3(lane->appended - lane->passed, lane->size - at,
 			      round_down(lane->ops->longest, FRAME_ALIGN));
 		if (lane->broken ||
-		    !lane->ops->send(lane, lane_mirror(lane) + RING + at, RING + at, length))
+		    !lane->ops->send(lane, uln_lane_mirror(lane) + RING + at, RING + at, length))
 			return false;
 		lane->deposits++;
 		WRITE_ONCE(lane->passed, lane->passed + length);
@@ -232,7 +276,7 @@ static void lane_pull(struct uln_lane *lane)
 static void lane_report(struct uln_lane *lane)
 {
 	u32 at = lane->reports * sizeof(struct uln_lane_report) % CONTROL;
-	struct uln_lane_report *report = lane->base + lane_mirror(lane) + at;
+	struct uln_lane_report *report = lane->base + uln_lane_mirror(lane) + at;
 
 	if (lane->taken - lane->reported < lane->size / REPORTS &&
 	    lane->announced - lane->announced_reported < lane->ops->most / REPORTS)
@@ -240,7 +284,7 @@ static void lane_report(struct uln_lane *lane)
 	guard(spinlock_bh)(&lane->lock);
 	report->bytes = cpu_to_le32(lane->taken);
 	report->deposits = cpu_to_le32(lane->announced);
-	if (lane->broken || !lane->ops->send(lane, lane_mirror(lane) + at, at, sizeof(*report)))
+	if (lane->broken || !lane->ops->send(lane, uln_lane_mirror(lane) + at, at, sizeof(*report)))
 		return;
 	lane->reports++;
 	lane->reported = lane->taken;

@@ -24,24 +24,26 @@ struct uln_lane;
 /**
  * struct uln_lane_ops - how a model carries lanes. The card's lock is not held in any of them
  * @size: bytes of the model's own structure, uln_lane.model, which is all zero at first
+ * @apart: the mirror is memory of its own, and the model may take either part from the lane
  * @longest: maximum bytes of a deposit
  * @most: maximum number of deposits in the ring that the other end has not taken
  * @open: opens a lane to uln_lane.host: uln_lane.memory exists and is mapped. Sets .address, and
- *	calls uln_lane_watch()
+ *	calls uln_lane_watch(), or has @connect do so
  * @connect: the other end has this address: deposits may be made from now on
  * @close: releases what @open has taken beside objects of uln_lane.file, which have ended. NULL:
  *	nothing
  * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the
  *	other's: in the ring, as number uln_lane.deposits, or a report in the control block.
  *	The other card announces the bytes when they have arrived. False: the card is full, and
- *	the lane wakes its user when that is over; or the lane is broken, and the model has called
- *	uln_lane_broke(). Called with uln_lane.lock held
+ *	the lane wakes its user when that is over, or has been asked to (uln_lane_again()); or the
+ *	lane is broken, and the model has called uln_lane_broke(). Called with uln_lane.lock held
  * @take: takes the next announcement: where bytes have arrived, and how many, both unchecked.
  *	False: none has come
  * @arm: has the lane wake its user at the next announcement. False: one has come already
  */
 struct uln_lane_ops {
 	size_t size;
+	bool apart;
 	u32 longest;
 	u32 most;
 	int (*open)(struct uln_lane *lane);
@@ -78,8 +80,12 @@ struct uln_lane {
 	/* Where the model waits for announcements, and for room at the card. */
 	struct wait_queue_entry waits[2];
 	wait_queue_head_t *waited[2];
+	/* Wakes the lane's user in a moment. */
+	struct work_struct again;
 
 	struct uln_pages *memory;
+	/* Memory of the mirror if it is apart, else NULL. */
+	struct uln_pages *mirror;
 	void *base;
 	u32 size;
 	/* Nothing can be sent or received. */
@@ -112,6 +118,7 @@ struct uln_lane {
 /* lane.c */
 void uln_lane_watch(struct uln_lane *lane, wait_queue_head_t *announced,
 		    wait_queue_head_t *room);
+void uln_lane_again(struct uln_lane *lane);
 void uln_lane_broke(struct uln_lane *lane);
 int uln_lane_open(struct uln_lane *lane, u32 size);
 void uln_lane_close(struct uln_lane *lane);
@@ -122,6 +129,12 @@ bool uln_lane_flush(struct uln_lane *lane);
 const void *uln_lane_next(struct uln_lane *lane, u32 *length);
 void uln_lane_release(struct uln_lane *lane);
 bool uln_lane_arm(struct uln_lane *lane);
+
+/* Returns the offset of the mirror. */
+static inline u32 uln_lane_mirror(const struct uln_lane *lane)
+{
+	return ULN_PAGE_SIZE + lane->size;
+}
 
 /* Returns whether an offset is in the ring, and not in the control block before it. */
 static inline bool uln_lane_is_ring(u32 offset)

@@ -45,6 +45,9 @@ const struct echo_record *echo_mailbox_arrived(const struct echo_mailbox_object 
 					       u32 taken);
 int echo_mailbox_wait(struct uln_file *file, void *argument);
 
+/* lane.c */
+extern const struct uln_lane_ops echo_lane_ops;
+
 /* transport.c */
 int echo_own_init(struct uln_card *card);
 void echo_own_free(struct uln_card *card);

@@ -107,6 +107,7 @@ const struct card_ops echo_card_ops = {
 	.commands_count = ARRAY_SIZE(commands),
 	.shared = { "mailboxes" },
 	.shares = ops_shares,
+	.lanes = &echo_lane_ops,
 	.size = sizeof(struct echo_parts),
 	.kinds = kinds,
 	.kinds_count = ARRAY_SIZE(kinds),

@@ -137,6 +137,12 @@ struct shrimp_open_arrivals {
 #define SHRIMP_ENTRY_UNLESS_BUSY 8ULL
 
 /*
+ * In shrimp_entry.flags: transfers from the page are the operating system's own. Those of
+ * processes do not take their places in the queue of the engine for deliberate update.
+ */
+#define SHRIMP_ENTRY_SYSTEM 16ULL
+
+/*
  * In shrimp_in.flags: each arrival for the part is reported (section 4.2). To be notified of
  * only the next arrival, use the page's command page.
  */
@@ -204,7 +210,7 @@ struct shrimp_page_entry {
 #define SHRIMP_MODEL 2
 
 /* Value of ULN_REG_ABI_VERSION for the SHRIMP card. */
-#define SHRIMP_ABI_VERSION 0x00010003
+#define SHRIMP_ABI_VERSION 0x00010004
 
 /*
  * BAR 2: loads and stores by which the host's processors control the card (section 4.2).
@@ -218,9 +224,10 @@ struct shrimp_page_entry {
  * Loads and stores are 4 bytes, at the offset of the byte that they apply to.
  *
  * A load shows whether the engine for deliberate update is free. It returns 0 if it is. Otherwise
- * it returns SHRIMP_BUSY with the words left of the current transfer, and SHRIMP_BASE if
- * the transfer was started at this very place. The card reads a transfer in pieces and handles
- * accesses between two of them, so the words left fall in steps.
+ * it returns SHRIMP_BUSY with the words left of the current transfer, SHRIMP_BASE if that
+ * transfer was started at this very place, and SHRIMP_WAITS if one that was started here waits.
+ * The card reads a transfer in pieces and handles accesses between two of them, so the words left
+ * fall in steps.
  *
  * A store of n, 1 to SHRIMP_MAX_WORDS, starts a transfer of n words from that place on. It
  * must end in the page and in the same part. So a process repeats one locked instruction, which
@@ -229,7 +236,8 @@ struct shrimp_page_entry {
  * starts a transfer. If the bus does not keep the two halves of a locked instruction together, two
  * processors may both find the engine free. The second transfer then waits for the first; up to
  * SHRIMP_MAX_WAITING wait, one for each page. Transfers of the operating system's own pages
- * are not counted, and one for each of their places may wait.
+ * are not counted among these. One for each of their places may wait, and
+ * SHRIMP_MAX_SYSTEM_WAITING in all.
  *
  * A store of SHRIMP_SET_MODE plus SHRIMP_MODE_* changes the update mode of the part, which
  * must be mapped out. SHRIMP_REPORT_NEXT requests a report of the next arrival for the page.
@@ -257,11 +265,17 @@ struct shrimp_page_entry {
 /* In the result of a load: the transfer was started at this place. */
 #define SHRIMP_BASE 0x40000000
 
+/* In the result of a load: a transfer that was started at this place waits for others. */
+#define SHRIMP_WAITS 0x20000000
+
 /* In the result of a load: mask of the words left. */
 #define SHRIMP_LEFT 0x0000ffff
 
-/* Maximum number of transfers that wait for the engine. */
+/* Maximum number of transfers that wait for the engine, without the operating system's own. */
 #define SHRIMP_MAX_WAITING 64
+
+/* Maximum number of the operating system's own transfers that wait for the engine. */
+#define SHRIMP_MAX_SYSTEM_WAITING 4096
 
 /* Stored with SHRIMP_MODE_* added: changes the update mode. */
 #define SHRIMP_SET_MODE 0x01000000

@@ -25,7 +25,10 @@ static void arrival_tell(struct uln_card *card, u32 pfn)
 		if (!export)
 			continue;
 		atomic_inc(&export->arrivals);
+		/* A network device's softirq runs at once, as after an interrupt. */
+		local_bh_disable();
 		wake_up_all(&export->wait);
+		local_bh_enable();
 	}
 }
 

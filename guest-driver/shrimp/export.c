@@ -56,14 +56,10 @@ static bool export_say_gone(struct uln_card *card, struct shrimp_due *due)
 	return !export->untold;
 }
 
-/* Allocates an export that is not known yet, of pinned memory: pages that may leave do so later. */
-static struct shrimp_export_object *export_alloc(struct uln_file *file,
-						 const struct shrimp_export *argument)
+/* Allocates an export without memory, which is not known yet. */
+static struct shrimp_export_object *export_new(struct uln_file *file, u64 nodes)
 {
-	struct shrimp_export_object *export __free(shrimp_export_put) =
-		kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
-	struct uln_pages *memory;
-	int ret;
+	struct shrimp_export_object *export = kzalloc(sizeof(*export), GFP_KERNEL_ACCOUNT);
 
 	if (!export)
 		return ERR_PTR(-ENOMEM);
@@ -74,8 +70,22 @@ static struct shrimp_export_object *export_alloc(struct uln_file *file,
 	init_waitqueue_head(&export->wait);
 	export->card = file->card;
 	export->memcg = get_mem_cgroup_from_mm(current->mm);
-	export->nodes = argument->nodes;
+	export->nodes = nodes;
 	export->key = get_random_u64();
+	return export;
+}
+
+/* Allocates an export of pinned memory: pages that may leave do so later. */
+static struct shrimp_export_object *export_alloc(struct uln_file *file,
+						 const struct shrimp_export *argument)
+{
+	struct shrimp_export_object *export __free(shrimp_export_put) =
+		export_new(file, argument->nodes);
+	struct uln_pages *memory;
+	int ret;
+
+	if (IS_ERR(export))
+		return_ptr(export);
 	/* Before its pages are pinned: what is unmapped from then on is known. */
 	if (argument->policy == SHRIMP_POLICY_PAGED) {
 		ret = shrimp_paging_prepare(export, argument->address, argument->length);
@@ -149,6 +159,35 @@ int shrimp_export(struct uln_file *file, void *argument)
 	answer->commands_offset = export->object.offset;
 	retain_and_null_ptr(export);
 	return 0;
+}
+
+/*
+ * Exports memory of the driver's own to a host. The export has the memory from then on, and the
+ * caller gets a reference.
+ */
+struct shrimp_export_object *shrimp_export_lend(struct uln_file *file, struct uln_pages **memory,
+						u32 host)
+{
+	struct shrimp_export_object *export __free(shrimp_export_put) =
+		export_new(file, BIT_ULL(host));
+	int ret;
+
+	if (IS_ERR(export))
+		return_ptr(export);
+	export->memory = no_free_ptr(*memory);
+	ret = shrimp_memory_check(file->card, export->memory);
+	if (ret)
+		return ERR_PTR(ret);
+
+	CLASS(uln_entry, entry)(file);
+	if (entry.error)
+		return ERR_PTR(entry.error);
+	ret = export_open(export);
+	if (ret)
+		return ERR_PTR(ret);
+	uln_object_join(&export->object, SHRIMP_KIND_EXPORT);
+	kref_get(&export->object.users);
+	return_ptr(export);
 }
 
 static void export_close(struct card_object *object)

@@ -35,9 +35,6 @@ static void mapping_free(struct kref *users)
 	kfree(mapping);
 }
 
-DEFINE_FREE(mapping_put, struct shrimp_mapping_object *,
-	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
-
 /* Asks for the next pages of a mapping. */
 int shrimp_mapping_ask(struct uln_card *card, const struct shrimp_mapping_object *mapping)
 {
@@ -86,14 +83,11 @@ static bool mapping_say_unmap(struct uln_card *card, struct shrimp_due *due)
 	return true;
 }
 
-/* Allocates a mapping that is not known yet, of pinned memory. */
-static struct shrimp_mapping_object *mapping_alloc(struct uln_file *file,
-						   const struct shrimp_map *argument)
+/* Allocates a mapping without memory, which is not known yet. */
+static struct shrimp_mapping_object *mapping_new(struct uln_file *file,
+						 const struct shrimp_map *argument)
 {
-	struct shrimp_mapping_object *mapping __free(mapping_put) =
-		kzalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
-	struct uln_pages *memory;
-	int ret;
+	struct shrimp_mapping_object *mapping = kzalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
 
 	if (!mapping)
 		return ERR_PTR(-ENOMEM);
@@ -106,6 +100,20 @@ static struct shrimp_mapping_object *mapping_alloc(struct uln_file *file,
 	mapping->key = argument->key;
 	mapping->offset = argument->offset;
 	mapping->mode = argument->mode & ~SHRIMP_MAP_WITHDRAWABLE;
+	return mapping;
+}
+
+/* Allocates a mapping of pinned memory. */
+static struct shrimp_mapping_object *mapping_alloc(struct uln_file *file,
+						   const struct shrimp_map *argument)
+{
+	struct shrimp_mapping_object *mapping __free(shrimp_mapping_put) =
+		mapping_new(file, argument);
+	struct uln_pages *memory;
+	int ret;
+
+	if (IS_ERR(mapping))
+		return_ptr(mapping);
 	memory = uln_pages_pin(argument->address, argument->length, DMA_BIDIRECTIONAL);
 	if (IS_ERR(memory))
 		return ERR_CAST(memory);
@@ -113,6 +121,27 @@ static struct shrimp_mapping_object *mapping_alloc(struct uln_file *file,
 	ret = uln_pages_map(memory, file->card) ?: shrimp_memory_check(file->card, memory);
 	if (!ret && argument->mode & SHRIMP_MAP_WITHDRAWABLE)
 		ret = shrimp_withdraw_prepare(mapping);
+	if (ret)
+		return ERR_PTR(ret);
+	return_ptr(mapping);
+}
+
+/*
+ * Allocates a mapping of memory of the driver's own, which it has from then on. Its transfers are
+ * the operating system's.
+ */
+struct shrimp_mapping_object *shrimp_mapping_lend(struct uln_file *file, struct uln_pages **memory,
+						  const struct shrimp_map *argument)
+{
+	struct shrimp_mapping_object *mapping __free(shrimp_mapping_put) =
+		mapping_new(file, argument);
+	int ret;
+
+	if (IS_ERR(mapping))
+		return_ptr(mapping);
+	mapping->system = true;
+	mapping->memory = no_free_ptr(*memory);
+	ret = shrimp_memory_check(file->card, mapping->memory);
 	if (ret)
 		return ERR_PTR(ret);
 	return_ptr(mapping);
@@ -206,7 +235,7 @@ static void mapping_tell(struct uln_card *card, struct shrimp_mapping_object *ma
 }
 
 /* Asks the exporter. -EAGAIN: too many wait already, until parts->turns is not @turns. */
-static int mapping_begin(struct shrimp_mapping_object *mapping, u32 *turns)
+int shrimp_mapping_begin(struct shrimp_mapping_object *mapping, u32 *turns)
 {
 	struct uln_file *file = mapping->object.file;
 	struct uln_card *card = file->card;
@@ -296,7 +325,7 @@ static int map_begin(struct shrimp_mapping_object *mapping)
 	int ret;
 
 	for (;;) {
-		ret = mapping_begin(mapping, &turns);
+		ret = shrimp_mapping_begin(mapping, &turns);
 		if (ret != -EAGAIN)
 			return ret;
 		left = wait_event_interruptible_timeout(
@@ -329,7 +358,7 @@ static int map_finish(struct shrimp_mapping_object *mapping)
 
 int shrimp_map(struct uln_file *file, void *argument)
 {
-	struct shrimp_mapping_object *mapping __free(mapping_put) = NULL;
+	struct shrimp_mapping_object *mapping __free(shrimp_mapping_put) = NULL;
 	struct shrimp_map *answer = argument;
 	u32 mode = answer->mode & ~SHRIMP_MAP_WITHDRAWABLE;
 	int ret;

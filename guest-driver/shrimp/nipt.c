@@ -364,8 +364,13 @@ int shrimp_map_out(struct uln_card *card, struct shrimp_mapping_object *mapping,
 		.mode = cpu_to_le32(mapping->mode),
 	};
 
+	u32 pfn = shrimp_pfn(mapping->memory, page);
+	struct shrimp_page *own = xa_load(&shrimp_parts(card)->nipt, pfn);
+
 	/* That page is for the operating system alone. */
 	if (to >= SHRIMP_SYSTEM_PAGE)
 		return -EPROTO;
-	return shrimp_set_out(card, shrimp_pfn(mapping->memory, page), mapping, &out);
+	if (own && mapping->system)
+		own->entry.flags |= cpu_to_le64(SHRIMP_ENTRY_SYSTEM);
+	return shrimp_set_out(card, pfn, mapping, &out);
 }

@@ -19,6 +19,7 @@ static void ops_init(struct uln_card *card)
 	xa_init_flags(&parts->exports, XA_FLAGS_ALLOC);
 	xa_init_flags(&parts->mappings, XA_FLAGS_ALLOC);
 	init_waitqueue_head(&parts->turn);
+	spin_lock_init(&parts->engine);
 	INIT_LIST_HEAD(&parts->telling);
 	INIT_LIST_HEAD(&parts->endings);
 }
@@ -146,13 +147,14 @@ const struct card_ops shrimp_card_ops = {
 	.model = SHRIMP_MODEL,
 	.name = "shrimp",
 	.abi_version = SHRIMP_ABI_VERSION,
-	/* It added SET_ENTRIES. */
-	.abi_minor = 3,
+	/* It added SHRIMP_ENTRY_SYSTEM. */
+	.abi_minor = 4,
 	.statistics = SHRIMP_STATISTICS,
 	.commands = commands,
 	.commands_count = ARRAY_SIZE(commands),
 	.shared = { "exports", "mappings" },
 	.shares = ops_shares,
+	.lanes = &shrimp_lane_ops,
 	.groups = shrimp_groups,
 	.vectors = SHRIMP_VECTOR_OUTGOING,
 	.size = sizeof(struct shrimp_parts),

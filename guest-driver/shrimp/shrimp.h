@@ -18,6 +18,7 @@
  *   protocol.c   messages of other hosts' drivers about exports and mappings
  *   knobs.c      thresholds and times that the operator sets
  *   arrival.c    reported arrivals, and threads that sleep until there is one
+ *   lane.c       channels of the kernel
  *   transport.c  how operating systems reach each other: a page for each host, each way
  *
  * The card's lock guards all of it.
@@ -109,6 +110,8 @@ struct shrimp_parts {
 	u64 awaited;
 	/* The driver's own memory, and what arrives there. */
 	struct shrimp_own *own;
+	/* Held by a lane that starts transfers (lane.c). */
+	spinlock_t engine;
 };
 
 #define shrimp_parts(of) container_of_const(of, struct shrimp_parts, card)
@@ -199,6 +202,8 @@ struct shrimp_mapping_object {
 	u64 key;
 	u64 offset;
 	u32 mode;
+	/* The driver's own. */
+	bool system;
 	enum shrimp_progress progress;
 	/* Number of pages that are known. */
 	u32 known;
@@ -312,6 +317,8 @@ int shrimp_export(struct uln_file *file, void *argument);
 void shrimp_export_undo(struct uln_file *file, void *argument);
 int shrimp_unexport(struct uln_file *file, void *argument);
 struct shrimp_export_object *shrimp_export_get(struct uln_file *file, u32 index);
+struct shrimp_export_object *shrimp_export_lend(struct uln_file *file, struct uln_pages **memory,
+						u32 host);
 DEFINE_FREE(shrimp_export_put, struct shrimp_export_object *,
 	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
 
@@ -340,6 +347,11 @@ int shrimp_paging_bring(struct shrimp_export_object *export, u32 page);
 
 /* mapping.c */
 extern const struct card_kind shrimp_mapping_kind;
+DEFINE_FREE(shrimp_mapping_put, struct shrimp_mapping_object *,
+	    if (!IS_ERR_OR_NULL(_T)) uln_object_put(&_T->object))
+struct shrimp_mapping_object *shrimp_mapping_lend(struct uln_file *file, struct uln_pages **memory,
+						  const struct shrimp_map *argument);
+int shrimp_mapping_begin(struct shrimp_mapping_object *mapping, u32 *turns);
 int shrimp_map(struct uln_file *file, void *argument);
 void shrimp_map_undo(struct uln_file *file, void *argument);
 int shrimp_unmap(struct uln_file *file, void *argument);
@@ -399,6 +411,9 @@ void shrimp_own_start(struct uln_card *card);
 void shrimp_own_stop(struct uln_card *card, struct uln_closed *closed);
 void shrimp_own_arrived(struct uln_card *card, u32 host);
 const struct shrimp_arrival *shrimp_own_arrivals(struct uln_card *card, u32 *count, u32 **taken);
+
+/* lane.c */
+extern const struct uln_lane_ops shrimp_lane_ops;
 
 /* ops.c */
 extern const struct card_ops shrimp_card_ops;

@@ -505,51 +505,26 @@ SHRIMP_FAST int shrimp_update_is_done(const struct shrimp_update *update)
 	return is_done;
 }
 
-/* Fields of the value of a command page: the BASE flag, and the number of words left. */
+/* Flags in the value of a command page: a transfer that began there is under way; one waits. */
 #define SHRIMP_UPDATE_BASE UINT32_C(0x40000000)
-#define SHRIMP_UPDATE_LEFT UINT32_C(0xffff)
-/* Maximum number of transfers that can be ahead of another one. */
-#define SHRIMP_UPDATE_AHEAD 64
-
-/* What a wait for a transfer has seen so far. */
-struct shrimp_update_seen {
-	uint32_t left, others;
-	int itself;
-};
+#define SHRIMP_UPDATE_WAITS UINT32_C(0x20000000)
 
 /*
- * Returns 1 if a transfer is done. `says` is the command page's value at the word where the
- * transfer began. The transfer is done in any of these cases:
- *
- * - The engine is free.
- * - The engine has worked on this transfer, and now works on another one.
- * - The engine has worked on more other transfers than can be ahead of this one.
+ * Returns 1 if a transfer is done, from the command page's value at the word where it began. The
+ * engine may be working on another one.
  */
-SHRIMP_SLOW int shrimp_update_has_ended(struct shrimp_update_seen *seen, uint32_t says)
+SHRIMP_SLOW int shrimp_update_has_ended(uint32_t says)
 {
-	uint32_t left = says & SHRIMP_UPDATE_LEFT;
-
-	if (!says)
-		return 1;
-	if (says & SHRIMP_UPDATE_BASE) {
-		seen->itself = 1;
-		return 0;
-	}
-	/* The words left of one transfer only decrease, so this is the next one. */
-	if (left > seen->left || !seen->others)
-		seen->others++;
-	seen->left = left;
-	return seen->itself || seen->others > SHRIMP_UPDATE_AHEAD;
+	return !(says & (SHRIMP_UPDATE_BASE | SHRIMP_UPDATE_WAITS));
 }
 
 SHRIMP_SLOW int shrimp_update_until_done(const uint32_t *command, const struct shrimp_send_buffer *buffer, int timeout_ms)
 {
 	int64_t deadline = shrimp_deadline(timeout_ms);
-	struct shrimp_update_seen seen = {0, 0, 0};
 	unsigned int looks = 0;
 	int outcome;
 
-	while (!shrimp_update_has_ended(&seen, __atomic_load_n(command, __ATOMIC_ACQUIRE))) {
+	while (!shrimp_update_has_ended(__atomic_load_n(command, __ATOMIC_ACQUIRE))) {
 		if (shrimp_now_ms() >= deadline)
 			return -ETIMEDOUT;
 		if (++looks % 1000 == 0 && (outcome = shrimp_end_check(buffer)) < 0)

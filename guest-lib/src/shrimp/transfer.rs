@@ -1,6 +1,6 @@
 //! The state of a send buffer's last deliberate update.
 
-use hamlyn_abi::shrimp::memory::{SHRIMP_BASE, SHRIMP_LEFT, SHRIMP_MAX_WAITING};
+use hamlyn_abi::shrimp::memory::{SHRIMP_BASE, SHRIMP_WAITS};
 
 /// The last transfer that was started. All transfers before it are done: the engine was free when
 /// this one was started.
@@ -10,16 +10,11 @@ pub(super) struct Transfer {
     base: Option<usize>,
     /// Sequence number of the transfer.
     number: u64,
-    /// The engine was seen working on it.
-    was_seen: bool,
-    /// Words left of another's transfer at the last poll, and the number of other transfers seen.
-    left: u32,
-    others: u32,
 }
 
 impl Transfer {
     pub(super) fn started(&mut self, base: usize) {
-        *self = Self { base: Some(base), number: self.number + 1, ..Self::default() };
+        *self = Self { base: Some(base), number: self.number + 1 };
     }
 
     /// Returns the base and the sequence number, unless the transfer is known to be done.
@@ -29,25 +24,17 @@ impl Transfer {
 
     /// Processes the engine's answer at the transfer's base, and returns whether the transfer is
     /// done.
-    ///
-    /// If two processors saw a free engine at the same time, their transfers are queued. So another
-    /// transfer may be ahead of this one, or behind it. At most [`SHRIMP_MAX_WAITING`] are ahead.
     pub(super) fn is_done(&mut self, answer: u32) -> bool {
-        let left = answer & SHRIMP_LEFT;
-        let done = if answer == 0 {
-            true
-        } else if answer & SHRIMP_BASE != 0 {
-            self.was_seen = true;
-            false
-        } else {
-            // The words left of one transfer only decrease, so an increase means the next transfer.
-            self.others += u32::from(left > self.left || self.others == 0);
-            self.left = left;
-            self.was_seen || self.others > SHRIMP_MAX_WAITING
-        };
+        let done = is_done(answer);
         if done {
             self.base = None;
         }
         done
     }
+}
+
+/// Returns whether a transfer is done, from the engine's answer at its base. If two processors saw
+/// a free engine at the same time, their transfers are queued: it may be under way, or wait.
+pub(super) fn is_done(answer: u32) -> bool {
+    answer & (SHRIMP_BASE | SHRIMP_WAITS) == 0
 }

@@ -110,6 +110,16 @@ fn programs_run_over_dart_cards() -> Result<()> {
 }
 
 #[test]
+fn programs_run_over_shrimp_cards() -> Result<()> {
+    programs_run_over(network("shrimp", 2)?)
+}
+
+#[test]
+fn programs_run_over_echo_cards() -> Result<()> {
+    programs_run_over(network("echo", 2)?)
+}
+
+#[test]
 fn network_survives_resets_of_its_parts() -> Result<()> {
     // Two processors, so that ends meet packets.
     let two = |_: usize, _: &Path| ["-smp", "2"].map(str::to_owned).to_vec();

@@ -28,6 +28,9 @@ pub const SHRIMP_ENTRY_WITHHOLD_1: u64 = 4;
 /// In [`ShrimpEntry::flags`]: refuses the entry as in use while it would end a running or waiting
 /// transfer from the page. Without this flag the transfer ends.
 pub const SHRIMP_ENTRY_UNLESS_BUSY: u64 = 8;
+/// In [`ShrimpEntry::flags`]: transfers from the page are the operating system's own. Those of
+/// processes do not take their places in the queue of the engine for deliberate update.
+pub const SHRIMP_ENTRY_SYSTEM: u64 = 16;
 
 /// In [`ShrimpIn::flags`]: each arrival for the part is reported (section 4.2). To be notified of
 /// only the next arrival, use the page's command page.

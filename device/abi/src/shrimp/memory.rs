@@ -9,9 +9,10 @@
 //! Loads and stores are 4 bytes, at the offset of the byte that they apply to.
 //!
 //! A load shows whether the engine for deliberate update is free. It returns 0 if it is. Otherwise
-//! it returns [`SHRIMP_BUSY`] with the words left of the current transfer, and [`SHRIMP_BASE`] if
-//! the transfer was started at this very place. The card reads a transfer in pieces and handles
-//! accesses between two of them, so the words left fall in steps.
+//! it returns [`SHRIMP_BUSY`] with the words left of the current transfer, [`SHRIMP_BASE`] if that
+//! transfer was started at this very place, and [`SHRIMP_WAITS`] if one that was started here waits.
+//! The card reads a transfer in pieces and handles accesses between two of them, so the words left
+//! fall in steps.
 //!
 //! A store of `n`, 1 to [`SHRIMP_MAX_WORDS`], starts a transfer of `n` words from that place on. It
 //! must end in the page and in the same part. So a process repeats one locked instruction, which
@@ -20,7 +21,8 @@
 //! starts a transfer. If the bus does not keep the two halves of a locked instruction together, two
 //! processors may both find the engine free. The second transfer then waits for the first; up to
 //! [`SHRIMP_MAX_WAITING`] wait, one for each page. Transfers of the operating system's own pages
-//! are not counted, and one for each of their places may wait.
+//! are not counted among these. One for each of their places may wait, and
+//! [`SHRIMP_MAX_SYSTEM_WAITING`] in all.
 //!
 //! A store of [`SHRIMP_SET_MODE`] plus `SHRIMP_MODE_*` changes the update mode of the part, which
 //! must be mapped out. [`SHRIMP_REPORT_NEXT`] requests a report of the next arrival for the page.
@@ -42,10 +44,14 @@ pub const SHRIMP_MAX_WORDS: u32 = 1024;
 pub const SHRIMP_BUSY: u32 = 0x8000_0000;
 /// In the result of a load: the transfer was started at this place.
 pub const SHRIMP_BASE: u32 = 0x4000_0000;
+/// In the result of a load: a transfer that was started at this place waits for others.
+pub const SHRIMP_WAITS: u32 = 0x2000_0000;
 /// In the result of a load: mask of the words left.
 pub const SHRIMP_LEFT: u32 = 0x0000_ffff;
-/// Maximum number of transfers that wait for the engine.
+/// Maximum number of transfers that wait for the engine, without the operating system's own.
 pub const SHRIMP_MAX_WAITING: u32 = 64;
+/// Maximum number of the operating system's own transfers that wait for the engine.
+pub const SHRIMP_MAX_SYSTEM_WAITING: u32 = 4096;
 
 /// Stored with `SHRIMP_MODE_*` added: changes the update mode.
 pub const SHRIMP_SET_MODE: u32 = 0x0100_0000;

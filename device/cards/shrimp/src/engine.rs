@@ -58,7 +58,13 @@ impl Engine {
     pub(crate) fn answer(&self, address: u64) -> u32 {
         let Some(transfer) = self.transfers.front() else { return 0 };
         let base = if transfer.base == address { SHRIMP_BASE } else { 0 };
-        SHRIMP_BUSY | base | transfer.left.div_ceil(4) as u32 & SHRIMP_LEFT
+        let waits = if self.waits(address) { SHRIMP_WAITS } else { 0 };
+        SHRIMP_BUSY | base | waits | transfer.left.div_ceil(4) as u32 & SHRIMP_LEFT
+    }
+
+    /// Returns whether a transfer that was started at the address waits for others.
+    fn waits(&self, address: u64) -> bool {
+        self.transfers.iter().skip(1).any(|transfer| transfer.base == address)
     }
 
     /// Starts a transfer, or lets it wait if another processor was faster. Returns `None` if the
@@ -66,7 +72,7 @@ impl Engine {
     pub(crate) fn start(&mut self, nipt: &Nipt, address: u64, words: u32) -> Option<()> {
         let length = u64::from(words) * 4;
         let part = nipt.part_out(address).filter(|part| part.is_sent(address, length))?;
-        let is_system = part.target.address / PAGE == SHRIMP_SYSTEM_PAGE;
+        let is_system = part.is_system || part.target.address / PAGE == SHRIMP_SYSTEM_PAGE;
         if words > SHRIMP_MAX_WORDS || !self.may_wait(address, is_system) {
             return None;
         }
@@ -77,13 +83,13 @@ impl Engine {
     /// Returns whether there is room for one more transfer. Processes cannot take the operating
     /// system's room.
     fn may_wait(&self, address: u64, is_system: bool) -> bool {
-        let mut waiting = self.transfers.iter().skip(1);
+        let alike = self.transfers.iter().filter(|transfer| transfer.is_system == is_system).count();
         if is_system {
-            // The messages of the operating system are at different places of a page.
-            return !waiting.any(|transfer| transfer.base == address);
+            // What the operating system sends is at different places of a page.
+            return alike <= SHRIMP_MAX_SYSTEM_WAITING as usize && !self.waits(address);
         }
-        let others = self.transfers.iter().filter(|transfer| !transfer.is_system).count();
-        others <= SHRIMP_MAX_WAITING as usize
+        let mut waiting = self.transfers.iter().skip(1);
+        alike <= SHRIMP_MAX_WAITING as usize
             && !waiting.any(|transfer| transfer.base / PAGE == address / PAGE)
     }
 

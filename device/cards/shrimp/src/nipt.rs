@@ -11,7 +11,9 @@ use crate::{PAGE, Target};
 
 /// Flags that withhold a part, by part.
 const WITHHOLD: [u64; 2] = [SHRIMP_ENTRY_WITHHOLD_0, SHRIMP_ENTRY_WITHHOLD_1];
-const FLAGS: u64 = SHRIMP_ENTRY_KEEP_MODES | WITHHOLD[0] | WITHHOLD[1] | SHRIMP_ENTRY_UNLESS_BUSY;
+/// Flags that are a part of the entry; the others are about how it is set.
+const KEPT: u64 = WITHHOLD[0] | WITHHOLD[1] | SHRIMP_ENTRY_SYSTEM;
+const FLAGS: u64 = KEPT | SHRIMP_ENTRY_KEEP_MODES | SHRIMP_ENTRY_UNLESS_BUSY;
 
 /// The table. Only pages that map something have an entry, so the size of the table depends on the
 /// mapped pages, not on the host's memory.
@@ -31,6 +33,8 @@ pub(crate) struct Part {
     pub(crate) target: Target,
     /// Offset in the page of the first byte behind the part.
     pub(crate) end: u64,
+    /// Transfers from the page are the operating system's own.
+    pub(crate) is_system: bool,
 }
 
 impl Part {
@@ -66,7 +70,7 @@ impl Nipt {
         if entry.flags & SHRIMP_ENTRY_KEEP_MODES != 0 {
             self.keep_modes(page, &mut entry);
         }
-        entry.flags &= WITHHOLD[0] | WITHHOLD[1];
+        entry.flags &= KEPT;
         Ok(entry)
     }
 
@@ -194,7 +198,9 @@ fn part_of(entry: &ShrimpEntry, offset: u64) -> Option<Part> {
     let out = entry.out[part];
     let target = Target { node: out.node as u16, address: out.page * PAGE + offset };
     let is_open = out.mode != SHRIMP_MODE_NONE && entry.flags & WITHHOLD[part] == 0;
-    is_open.then_some(Part { mode: out.mode, target, end: if part == 0 { split } else { PAGE } })
+    let end = if part == 0 { split } else { PAGE };
+    let is_system = entry.flags & SHRIMP_ENTRY_SYSTEM != 0;
+    is_open.then_some(Part { mode: out.mode, target, end, is_system })
 }
 
 fn check(entry: &ShrimpEntry) -> Result<(), Refusal> {

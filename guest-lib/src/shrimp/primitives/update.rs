@@ -16,7 +16,7 @@ use super::super::deliberate::Patience;
 use super::super::outlet::Outlet;
 use super::super::place::{WORD, pieces};
 use super::super::send_buffer::{Mode, SendBuffer};
-use super::super::transfer::Transfer;
+use super::super::transfer;
 use crate::core::place::PAGE;
 use crate::error::{Error, Result, inside};
 
@@ -150,11 +150,10 @@ fn exchange(command: &AtomicU32, words: u32) -> std::result::Result<u32, u32> {
 
 fn wait(last: &AtomicU32, timeout: Option<Duration>, alive: Alive<'_>) -> Result<()> {
     let begun = Instant::now();
-    let (mut transfer, mut patience) = (Transfer::default(), Patience::new());
-    transfer.started(0);
+    let mut patience = Patience::new();
     loop {
         let answer = last.load(Ordering::Acquire);
-        if transfer.is_done(answer) {
+        if transfer::is_done(answer) {
             return Ok(());
         }
         if let Some(after) = timeout.filter(|limit| begun.elapsed() >= *limit) {

@@ -25,6 +25,8 @@ pub(super) struct Way {
     pub(super) mode: u32,
     pub(super) node: u16,
     pub(super) address: u64,
+    /// Transfers of the byte's page are the operating system's own.
+    pub(super) is_system: bool,
 }
 
 fn split_of(page_offset: u64, split: u32) -> usize {
@@ -41,7 +43,8 @@ pub(super) fn way_by(entry: &ShrimpEntry, address: u64) -> Option<Way> {
     let out = entry.out[part];
     let there = out.page * PAGE + address % PAGE;
     let is_open = out.mode != SHRIMP_MODE_NONE && !is_withheld(entry, part);
-    is_open.then_some(Way { mode: out.mode, node: out.node as u16, address: there })
+    let is_system = out.page == SHRIMP_SYSTEM_PAGE || entry.flags & SHRIMP_ENTRY_SYSTEM != 0;
+    is_open.then_some(Way { mode: out.mode, node: out.node as u16, address: there, is_system })
 }
 
 /// Returns whether the new entry sends the rest of a transfer to the same place as the entry before
@@ -74,7 +77,7 @@ impl Table {
                 now.mode = was.mode;
             }
         }
-        entry.flags &= SHRIMP_ENTRY_WITHHOLD_0 | SHRIMP_ENTRY_WITHHOLD_1;
+        entry.flags &= SHRIMP_ENTRY_WITHHOLD_0 | SHRIMP_ENTRY_WITHHOLD_1 | SHRIMP_ENTRY_SYSTEM;
         entry
     }
 
@@ -228,5 +231,6 @@ pub(super) fn some_entry(rng: &mut Rng, host: u16, taste: Taste) -> ShrimpEntry 
         };
         ShrimpIn { nodes, flags: u32::from(rng.percent(reported)), reserved: 0 }
     });
-    ShrimpEntry { split_out: split(rng), split_in: split(rng), out, incoming, flags: 0 }
+    let flags = if rng.percent(20) { SHRIMP_ENTRY_SYSTEM } else { 0 };
+    ShrimpEntry { split_out: split(rng), split_in: split(rng), out, incoming, flags }
 }

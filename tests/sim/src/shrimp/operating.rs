@@ -58,7 +58,7 @@ impl Driver<'_> {
                 if self.rng.percent(20) {
                     entry.out[0].page = other.out[0].page;
                 }
-                ShrimpEntry { flags: self.rng.below(16), ..entry }
+                ShrimpEntry { flags: self.rng.below(32), ..entry }
             }
             _ => self.some_entry(),
         };

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_DELIBERATE, SHRIMP_SYSTEM_PAGE, ShrimpEntry};
+use hamlyn_abi::shrimp::entry::{SHRIMP_MODE_DELIBERATE, ShrimpEntry};
 use hamlyn_abi::shrimp::memory::*;
 
 use crate::engine::memory::PAGE;
@@ -45,7 +45,9 @@ impl Transfers {
     pub(super) fn says(&self, address: u64) -> u32 {
         self.front().map_or(0, |transfer| {
             let base = if transfer.base == address { SHRIMP_BASE } else { 0 };
-            SHRIMP_BUSY | base | transfer.left.div_ceil(4) as u32
+            let waits = self.0.iter().skip(1).any(|transfer| transfer.base == address);
+            let waits = if waits { SHRIMP_WAITS } else { 0 };
+            SHRIMP_BUSY | base | waits | transfer.left.div_ceil(4) as u32
         })
     }
 
@@ -53,7 +55,7 @@ impl Transfers {
     pub(super) fn start(&mut self, table: &Table, address: u64, words: u32) -> bool {
         let left = u64::from(words) * 4;
         let way = table.way(address).filter(|way| way.mode == SHRIMP_MODE_DELIBERATE);
-        let is_system = way.is_some_and(|way| way.address / PAGE == SHRIMP_SYSTEM_PAGE);
+        let is_system = way.is_some_and(|way| way.is_system);
         let fits = words <= SHRIMP_MAX_WORDS && table.is_one_part(address, left);
         let is_started = way.is_some() && fits && self.may_wait(address, is_system);
         let transfer = Transfer { base: address, next: address, left, is_system };

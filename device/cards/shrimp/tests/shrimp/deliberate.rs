@@ -199,6 +199,43 @@ fn system_messages_have_places_of_their_own() {
 }
 
 #[test]
+fn systems_pages_have_places_of_their_own() {
+    let mut host = Host::new(0);
+    let system = |page| ShrimpEntry {
+        flags: SHRIMP_ENTRY_SYSTEM,
+        ..out(4096, [(page, 1, SHRIMP_MODE_DELIBERATE), (0, 0, 0)])
+    };
+    for page in 100..200 {
+        host.map_out(page, 1, page.into(), SHRIMP_MODE_DELIBERATE);
+    }
+    for page in 10..15 {
+        host.set_entry(page, system(page.into()));
+    }
+    host.wire.room = Some(0);
+    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 1);
+    for page in 100..200 {
+        host.store_memory(page * PAGE, 4, 1);
+    }
+    let refused = host.counter("transfers_refused");
+    assert!(refused > 0, "the places are full");
+    for word in 0..u64::from(SHRIMP_MAX_SYSTEM_WAITING) {
+        host.store_memory(10 * PAGE + word * 4, 4, 1);
+    }
+    assert_eq!(host.counter("transfers_refused"), refused);
+    let limit = host.counter("transfers_started");
+    for _ in 0..3 {
+        host.store_memory(14 * PAGE + 4, 4, 1);
+    }
+    assert!(host.counter("transfers_started") - limit <= 1, "their number is limited, too");
+    let said = host.load_memory(12 * PAGE, 4) as u32;
+    assert_eq!(said & (SHRIMP_BASE | SHRIMP_WAITS), SHRIMP_WAITS);
+    assert_eq!(host.load_memory(15 * PAGE, 4) as u32 & (SHRIMP_BASE | SHRIMP_WAITS), 0);
+    host.wire.room = None;
+    let theirs = host.sent_data().into_iter().filter(|(_, at, _)| at / PAGE < 100);
+    assert_eq!(theirs.map(|(_, _, data)| data.len()).sum::<usize>() as u64, (host.counter("transfers_started") - (100 - refused)) * 4);
+}
+
+#[test]
 fn transfer_needs_part_mapped_for_deliberate_update() {
     let mut host = sender();
     host.set_entry(12, out(1024, [(20, 1, SHRIMP_MODE_DELIBERATE), (21, 2, SHRIMP_MODE_DELIBERATE)]));

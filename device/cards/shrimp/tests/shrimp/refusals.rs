@@ -35,7 +35,7 @@ fn invalid_entry_is_refused_and_old_one_stays() {
         ),
         (with(|entry| entry.incoming[0].flags = 2), 2, 1),
         (with(|entry| entry.incoming[1].reserved = 1), 1, 0),
-        (with(|entry| entry.flags = 16), 16, 15),
+        (with(|entry| entry.flags = 32), 32, 31),
     ] {
         assert_eq!(host.run(SHRIMP_COMMAND_SET_ENTRY, 10, &entry), refused(bad, value, limit));
     }
