@@ -5,15 +5,16 @@
  * announces it. The card delivers them in order. A sleeping lane requests a report of the next
  * arrival in the page of the records (section 4.2).
  *
- * The card has one engine, which processes use, too. So a deposit begins only when the engine is
- * free: then at most the transfers of one deposit are ahead of those of a process. No process can
- * take the places of the lane's transfers (SHRIMP_ENTRY_SYSTEM).
+ * The card has one engine, which processes use, too. So lanes have few transfers ahead of those of
+ * a process. No process can take the places of the lane's transfers (SHRIMP_ENTRY_SYSTEM).
  */
 #include "shrimp.h"
 #include "uln_lanerecord.h"
 
 /* Longer deposits would keep others from the engine. */
 #define LONGEST (16 * ULN_PAGE_SIZE)
+/* Maximum number of transfers since the engine was seen free: 18 for the longest deposit. */
+#define AHEAD 36
 /* How often the engine is looked at before the lane's user is woken in a moment. */
 #define LOOKS 8
 
@@ -96,16 +97,31 @@ static int lane_connect(struct uln_lane *lane, const u8 *bytes)
 	return shrimp_mapping_begin(mapping, &turns);
 }
 
-/* Returns whether the engine is free. If not, the lane's user is woken in a moment. */
-static bool lane_has_engine(struct shrimp_lane *own)
+static bool engine_is_free(const struct shrimp_lane *own)
 {
 	unsigned int looks;
 
 	for (looks = 0; looks < LOOKS; looks++)
 		if (!readl(own->records))
 			return true;
-	uln_lane_again(own->lane);
 	return false;
+}
+
+/* Returns whether a deposit may be started. If not, the lane's user is woken in a moment. */
+static bool lane_has_engine(struct shrimp_lane *own, u32 to, u32 length)
+{
+	struct shrimp_parts *parts = shrimp_parts(own->lane->file.card);
+	u32 transfers = DIV_ROUND_UP(to % ULN_PAGE_SIZE + length, ULN_PAGE_SIZE) + 1;
+
+	if (parts->started + transfers > AHEAD) {
+		if (!engine_is_free(own)) {
+			uln_lane_again(own->lane);
+			return false;
+		}
+		parts->started = 0;
+	}
+	parts->started += transfers;
+	return true;
 }
 
 /* Starts a transfer for each page of the bytes. */
@@ -136,7 +152,7 @@ static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 		return false;
 	}
 	guard(spinlock)(&parts->engine);
-	if (!lane_has_engine(own))
+	if (!lane_has_engine(own, to, length))
 		return false;
 	uln_lane_record_write(lane, own->sent, to, length);
 	wmb(); /* The card reads all of it when it sees the commands. */

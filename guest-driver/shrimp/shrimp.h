@@ -110,7 +110,8 @@ struct shrimp_parts {
 	u64 awaited;
 	/* The driver's own memory, and what arrives there. */
 	struct shrimp_own *own;
-	/* Held by a lane that starts transfers (lane.c). */
+	/* For lanes (lane.c): transfers started since the engine was seen free, and their guard. */
+	u32 started;
 	spinlock_t engine;
 };
 

@@ -182,7 +182,7 @@ impl Driver<'_> {
                     8 => bad.out[0].node = 1 << 16,
                     9 => bad.out[0].page = SHRIMP_SYSTEM_PAGE + 1,
                     10 => bad.incoming[1].flags = 2,
-                    _ => bad.flags = 16,
+                    _ => bad.flags = 32,
                 }
                 machine.command(SHRIMP_COMMAND_SET_ENTRY, page, &bad)?
             }
