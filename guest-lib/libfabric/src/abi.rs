@@ -1,6 +1,6 @@
 //! What libfabric 1.3 to 2.x expects of a provider: its structures, functions and numbers, as far
 //! as this provider uses them (fabric.h, fi_domain.h, fi_endpoint.h, fi_eq.h, fi_cm.h, fi_rma.h,
-//! fi_tagged.h, fi_prov.h). Fields are named as there. A test compares them with the headers of
+//! fi_tagged.h, fi_atomic.h, fi_prov.h). Fields are named as there. A test compares them with the headers of
 //! Debian's package libfabric-dev.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -18,15 +18,23 @@ macro_rules! numbers {
 
 numbers! {
     u64:
-        FI_MSG = 1 << 1, FI_RMA = 1 << 2, FI_TAGGED = 1 << 3, FI_READ = 1 << 8, FI_WRITE = 1 << 9,
+        FI_MSG = 1 << 1, FI_RMA = 1 << 2, FI_TAGGED = 1 << 3, FI_ATOMIC = 1 << 4, FI_READ = 1 << 8, FI_WRITE = 1 << 9,
         FI_RECV = 1 << 10, FI_SEND = 1 << 11, FI_REMOTE_READ = 1 << 12, FI_REMOTE_WRITE = 1 << 13,
         FI_MULTI_RECV = 1 << 16, FI_REMOTE_CQ_DATA = 1 << 17, FI_PEEK = 1 << 19, FI_COMPLETION = 1 << 24,
         FI_INJECT = 1 << 25, FI_DELIVERY_COMPLETE = 1 << 28, FI_MATCH_COMPLETE = 1 << 31,
         FI_LOCAL_COMM = 1 << 51, FI_REMOTE_COMM = 1 << 52, FI_RMA_EVENT = 1 << 56, FI_SOURCE = 1 << 57, FI_DIRECTED_RECV = 1 << 59,
         FI_CLAIM = 1 << 59, FI_DISCARD = 1 << 58, FI_SELECTIVE_COMPLETION = 1 << 59, FI_ORDER_SAS = 1 << 8,
         FI_ORDER_RAW = 1 << 1, FI_ORDER_WAW = 1 << 4, FI_ORDER_SAW = 1 << 7, FI_ORDER_RMA_RAW = 1 << 33,
-        FI_ORDER_RMA_WAW = 1 << 35,
+        FI_ORDER_RMA_WAW = 1 << 35, FI_ORDER_ATOMIC_RAR = 1 << 36, FI_ORDER_ATOMIC_RAW = 1 << 37,
+        FI_ORDER_ATOMIC_WAR = 1 << 38, FI_ORDER_ATOMIC_WAW = 1 << 39, FI_FETCH_ATOMIC = 1 << 58,
+        FI_COMPARE_ATOMIC = 1 << 59,
         FI_ADDR_UNSPEC = u64::MAX;
+    u32:
+        FI_INT8 = 0, FI_UINT8 = 1, FI_INT16 = 2, FI_UINT16 = 3, FI_INT32 = 4, FI_UINT32 = 5, FI_INT64 = 6,
+        FI_UINT64 = 7, FI_FLOAT = 8, FI_DOUBLE = 9,
+        FI_MIN = 0, FI_MAX = 1, FI_SUM = 2, FI_PROD = 3, FI_LOR = 4, FI_LAND = 5, FI_BOR = 6, FI_BAND = 7,
+        FI_LXOR = 8, FI_BXOR = 9, FI_ATOMIC_READ = 10, FI_ATOMIC_WRITE = 11, FI_CSWAP = 12, FI_CSWAP_NE = 13,
+        FI_CSWAP_LE = 14, FI_CSWAP_LT = 15, FI_CSWAP_GE = 16, FI_CSWAP_GT = 17, FI_MSWAP = 18;
     i32:
         FI_ECANCELED = libc::ECANCELED, FI_ENOMSG = libc::ENOMSG, FI_ETOOSMALL = 257, FI_EAVAIL = 259,
         FI_ETRUNC = 265, FI_ENOKEY = 266, FI_ENOAV = 267;
@@ -147,8 +155,9 @@ structures! {
         endpoint: unsafe extern "C" fn(*mut FidDomain, *mut Info, *mut *mut FidEp, *mut c_void) -> c_int,
         scalable_ep: Missing,
         cntr_open: unsafe extern "C" fn(*mut FidDomain, *mut CntrAttr, *mut *mut FidCntr, *mut c_void) -> c_int,
-        poll_open: Missing, stx_ctx: Missing, srx_ctx: Missing, query_atomic: Missing, query_collective: Missing,
-        endpoint2: Missing,
+        poll_open: Missing, stx_ctx: Missing, srx_ctx: Missing,
+        query_atomic: unsafe extern "C" fn(*mut FidDomain, u32, u32, *mut AtomicAttr, u64) -> c_int,
+        query_collective: Missing, endpoint2: Missing,
     }
     OpsMr {
         size: usize,
@@ -213,7 +222,7 @@ structures! {
 
     FidEp {
         fid: Fid, ops: *const OpsEp, cm: *const OpsCm, msg: *const OpsMsg, rma: *const OpsRma,
-        tagged: *const OpsTagged, atomic: *const OpsAtomic, collective: *const OpsAtomic,
+        tagged: *const OpsTagged, atomic: *const OpsAtomic, collective: *const OpsCollective,
     }
     OpsEp {
         size: usize,
@@ -228,7 +237,43 @@ structures! {
         getpeer: Missing, connect: Missing, listen: Missing, accept: Missing, reject: Missing, shutdown: Missing,
         join: Missing,
     }
-    OpsAtomic { size: usize, functions: [Missing; 13] }
+    OpsCollective { size: usize, functions: [Missing; 13] }
+    AtomicAttr { count: usize, size: usize }
+    Ioc { addr: *mut c_void, count: usize }
+    RmaIoc { addr: u64, count: usize, key: u64 }
+    MsgAtomic {
+        msg_iov: *const Ioc, desc: *mut *mut c_void, iov_count: usize, addr: u64, rma_iov: *const RmaIoc,
+        rma_iov_count: usize, datatype: u32, op: u32, context: *mut c_void, data: u64,
+    }
+    OpsAtomic {
+        size: usize,
+        write: unsafe extern "C" fn(*mut FidEp, *const c_void, usize, *mut c_void, u64, u64, u64, u32, u32, *mut c_void) -> isize,
+        writev: unsafe extern "C" fn(*mut FidEp, *const Ioc, *mut *mut c_void, usize, u64, u64, u64, u32, u32, *mut c_void) -> isize,
+        writemsg: unsafe extern "C" fn(*mut FidEp, *const MsgAtomic, u64) -> isize,
+        inject: unsafe extern "C" fn(*mut FidEp, *const c_void, usize, u64, u64, u64, u32, u32) -> isize,
+        readwrite: unsafe extern "C" fn(
+            *mut FidEp, *const c_void, usize, *mut c_void, *mut c_void, *mut c_void, u64, u64, u64, u32, u32, *mut c_void
+        ) -> isize,
+        readwritev: unsafe extern "C" fn(
+            *mut FidEp, *const Ioc, *mut *mut c_void, usize, *mut Ioc, *mut *mut c_void, usize, u64, u64, u64, u32, u32,
+            *mut c_void
+        ) -> isize,
+        readwritemsg: unsafe extern "C" fn(*mut FidEp, *const MsgAtomic, *mut Ioc, *mut *mut c_void, usize, u64) -> isize,
+        compwrite: unsafe extern "C" fn(
+            *mut FidEp, *const c_void, usize, *mut c_void, *const c_void, *mut c_void, *mut c_void, *mut c_void, u64, u64,
+            u64, u32, u32, *mut c_void
+        ) -> isize,
+        compwritev: unsafe extern "C" fn(
+            *mut FidEp, *const Ioc, *mut *mut c_void, usize, *const Ioc, *mut *mut c_void, usize, *mut Ioc,
+            *mut *mut c_void, usize, u64, u64, u64, u32, u32, *mut c_void
+        ) -> isize,
+        compwritemsg: unsafe extern "C" fn(
+            *mut FidEp, *const MsgAtomic, *const Ioc, *mut *mut c_void, usize, *mut Ioc, *mut *mut c_void, usize, u64
+        ) -> isize,
+        writevalid: unsafe extern "C" fn(*mut FidEp, u32, u32, *mut usize) -> c_int,
+        readwritevalid: unsafe extern "C" fn(*mut FidEp, u32, u32, *mut usize) -> c_int,
+        compwritevalid: unsafe extern "C" fn(*mut FidEp, u32, u32, *mut usize) -> c_int,
+    }
     Msg {
         msg_iov: *const c_void, desc: *mut *mut c_void, iov_count: usize, addr: u64, context: *mut c_void, data: u64,
     }

@@ -3,7 +3,6 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::abi::*;
@@ -11,21 +10,11 @@ use crate::av::{AvObject, copy_address};
 use crate::cntr::CntrObject;
 use crate::cq::CqObject;
 use crate::domain::DomainObject;
-use crate::endpoint::{Endpoint, Inner, Sink};
-use crate::engine::event::{Message, Operation};
-use crate::engine::matching::{Posted, Wanted};
-use crate::info;
+use crate::endpoint::{Endpoint, Sink};
+use crate::epobject::{EpObject, INJECT, Transmit, calls, of};
 use crate::memory::Area;
 use crate::object::give;
-use crate::watched::Progress;
-
-#[repr(C)]
-pub(crate) struct EpObject {
-    fid: FidEp,
-    endpoint: Arc<Endpoint>,
-    /// Whether receives may name the peer that they are for.
-    is_directed: bool,
-}
+use crate::{atomic, info};
 
 static FID: Ops = ops(close, bind, control);
 static OPS: OpsEp = OpsEp {
@@ -50,7 +39,8 @@ static CM: OpsCm = OpsCm {
     shutdown: missing,
     join: missing,
 };
-static ATOMIC: OpsAtomic = OpsAtomic { size: size_of::<OpsAtomic>(), functions: [missing; 13] };
+static COLLECTIVE: OpsCollective =
+    OpsCollective { size: size_of::<OpsCollective>(), functions: [missing; 13] };
 static MSG: OpsMsg = OpsMsg {
     size: size_of::<OpsMsg>(),
     recv,
@@ -117,8 +107,8 @@ pub(crate) unsafe extern "C" fn open(
         msg: &MSG,
         rma: &RMA,
         tagged: &TAGGED,
-        atomic: &ATOMIC,
-        collective: &ATOMIC,
+        atomic: &atomic::OPS,
+        collective: &COLLECTIVE,
     };
     give(EpObject { fid, endpoint, is_directed }, to)
 }
@@ -127,11 +117,6 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     // SAFETY: the program closes what `open` has given to it, once.
     unsafe { Box::from_raw(fid.cast::<EpObject>()) }.endpoint.close();
     0
-}
-
-unsafe fn of<'a>(fid: *mut FidEp) -> &'a EpObject {
-    // SAFETY: the program passes an endpoint of this provider.
-    unsafe { &*fid.cast::<EpObject>() }
 }
 
 unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
@@ -238,128 +223,9 @@ unsafe extern "C" fn getname(fid: *mut Fid, to: *mut c_void, length: *mut usize)
     if fits { 0 } else { -FI_ETOOSMALL }
 }
 
-/// Runs a call of the engine, and returns what libfabric's functions return.
-fn run(endpoint: &Arc<Endpoint>, call: impl FnOnce(&mut Inner) -> Result<(), i32>) -> isize {
-    let mut inner = endpoint.inner();
-    let outcome = call(&mut inner);
-    endpoint.settle(&mut inner);
-    drop(inner);
-    if outcome == Err(libc::EAGAIN) {
-        // The program calls again; some never read a queue meanwhile.
-        endpoint.progress();
-    }
-    outcome.map_or_else(|error| -(error as isize), |()| 0)
-}
-
-/// An operation that sends something, as all its calls describe it.
-struct Transmit {
-    area: Area,
-    to: u64,
-    context: *mut c_void,
-    flags: u64,
-    tag: Option<u64>,
-    data: Option<u64>,
-}
-
-impl EpObject {
-    fn default_flags(&self) -> u64 {
-        self.endpoint.tx_flags.load(Ordering::Relaxed)
-    }
-
-    fn receive_flags(&self) -> u64 {
-        self.endpoint.rx_flags.load(Ordering::Relaxed)
-    }
-
-    fn operation(&self, transmit: &Transmit, kind: u64) -> (Message, Operation) {
-        let flags = transmit.flags;
-        let is_selective = self.endpoint.transmit.get().is_none_or(|sink| sink.is_selective);
-        let message = Message {
-            tag: transmit.tag,
-            data: transmit.data,
-            inject: flags & FI_INJECT != 0,
-            delivery: flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE) != 0,
-        };
-        let report = flags & SILENT == 0 && (!is_selective || flags & FI_COMPLETION != 0);
-        (message, Operation { context: transmit.context as usize, flags: kind, report })
-    }
-
-    fn transmit(&self, transmit: Transmit) -> isize {
-        let kind = FI_SEND | if transmit.tag.is_some() { FI_TAGGED } else { FI_MSG };
-        let (message, operation) = self.operation(&transmit, kind);
-        run(&self.endpoint, |inner| {
-            let peer = inner.peer(self.endpoint.av.get(), transmit.to)?;
-            inner.engine.send(peer, transmit.area, message, operation)
-        })
-    }
-
-    fn access(&self, transmit: Transmit, place: (u64, u64), writes: bool) -> isize {
-        let kind = FI_RMA | if writes { FI_WRITE } else { FI_READ };
-        let (message, operation) = self.operation(&transmit, kind);
-        run(&self.endpoint, |inner| {
-            let peer = inner.peer(self.endpoint.av.get(), transmit.to)?;
-            match writes {
-                true => inner.engine.write(peer, transmit.area, place, message, operation),
-                false => inner.engine.read(peer, transmit.area, place, operation),
-            }
-        })
-    }
-
-    fn receive(
-        &self,
-        area: Area,
-        from: u64,
-        context: *mut c_void,
-        tag: Option<(u64, u64)>,
-        flags: u64,
-    ) -> isize {
-        let (context, tagged) = (context as usize, tag.is_some());
-        let (tag, ignore) = tag.unwrap_or((0, u64::MAX));
-        let is_selective = self.endpoint.receive.get().is_none_or(|sink| sink.is_selective);
-        let report = !is_selective || flags & FI_COMPLETION != 0;
-        let has = |flag| flags & flag != 0;
-        run(&self.endpoint, |inner| {
-            let peer = match from {
-                FI_ADDR_UNSPEC => None,
-                _ if !self.is_directed => None,
-                from => Some(inner.peer(self.endpoint.av.get(), from)?),
-            };
-            let multi = has(FI_MULTI_RECV).then(|| inner.engine.next_multi());
-            let posted = Posted { context, area, peer, tag, ignore, report, multi };
-            if has(FI_PEEK) {
-                let wanted = Wanted { peer, tag, ignore };
-                inner.engine.peek(wanted, tagged, context, has(FI_CLAIM), has(FI_DISCARD));
-                return Ok(());
-            }
-            if tagged && has(FI_CLAIM) {
-                return inner.engine.receive_claimed(posted, has(FI_DISCARD));
-            }
-            inner.engine.receive(posted, tagged);
-            Ok(())
-        })
-    }
-}
-
-/// Marks an operation that is never reported. libfabric has no such flag.
-const SILENT: u64 = 1 << 63;
-/// What inject functions do.
-const INJECT: u64 = FI_INJECT | SILENT;
-
 // What follows are libfabric's calls, one expression each. They require what fi_msg(3),
 // fi_tagged(3) and fi_rma(3) say: an endpoint of this provider, and buffers that stay until the
 // operation completes.
-
-/// Declares a call of an endpoint.
-macro_rules! calls {
-    ($($name:ident($($argument:ident: $type:ty),*) = |$ep:ident| $call:expr;)*) => {$(
-        unsafe extern "C" fn $name(ep: *mut FidEp, $($argument: $type),*) -> isize {
-            // SAFETY: the program keeps the rules of libfabric's manual pages.
-            unsafe {
-                let $ep = of(ep);
-                $call
-            }
-        }
-    )*};
-}
 
 type Vectors = *const c_void;
 type Descriptors = *mut *mut c_void;
@@ -455,20 +321,4 @@ calls! {
         |ep| ep.access(Transmit {
             area: Area::one(from.cast(), length), to, context: NONE, flags: INJECT, tag: None, data: Some(data) },
             (key, place), true);
-}
-
-impl EpObject {
-    unsafe fn access_by(&self, msg: &MsgRma, flags: u64, writes: bool) -> isize {
-        if msg.rma_iov_count > 1 {
-            return -(libc::EINVAL as isize);
-        }
-        // SAFETY: the program keeps the rules of fi_rma(3).
-        let (area, place) = unsafe {
-            let place = msg.rma_iov.as_ref().map_or((0, 0), |remote| (remote.key, remote.addr));
-            (Area::many(msg.msg_iov.cast(), msg.iov_count), place)
-        };
-        let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(msg.data);
-        let transmit = Transmit { area, to: msg.addr, context: msg.context, flags, tag: None, data };
-        self.access(transmit, place, writes)
-    }
 }

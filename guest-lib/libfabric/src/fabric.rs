@@ -12,7 +12,7 @@ use crate::cntr::{self, CntrObject};
 use crate::cq::{self, CqObject};
 use crate::domain::{Domain, DomainObject};
 use crate::object::{close, give};
-use crate::{av, ep, region};
+use crate::{atomic, av, ep, region};
 
 static FABRIC: Ops = ops(close::<FidFabric>, no_bind, no_control);
 static FABRIC_OPS: OpsFabric = OpsFabric {
@@ -117,7 +117,7 @@ static DOMAIN_OPS: OpsDomain = OpsDomain {
     poll_open: missing,
     stx_ctx: missing,
     srx_ctx: missing,
-    query_atomic: missing,
+    query_atomic: atomic::query,
     query_collective: missing,
     endpoint2: missing,
 };

@@ -16,17 +16,26 @@ pub(crate) const API: u32 = 2 << 16 | 1;
 const RECEIVE: u64 = FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE;
 const REMOTE: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT;
 const LOCAL: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
-const TX: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_READ | FI_WRITE;
-const RX: u64 = FI_MSG | FI_TAGGED | FI_RMA | RECEIVE | REMOTE;
+const KINDS: u64 = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
+const TX: u64 = KINDS | FI_SEND | FI_READ | FI_WRITE;
+const RX: u64 = KINDS | RECEIVE | REMOTE;
 const CAPS: u64 = TX | RX | LOCAL;
 /// Each kind of operation in both directions.
 const IMPLIED: [(u64, u64); 2] = [
     (FI_MSG | FI_TAGGED, FI_SEND | FI_RECV),
-    (FI_RMA, FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE),
+    (FI_RMA | FI_ATOMIC, FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE),
 ];
-/// What arrives in order: messages, and messages, writes and reads after writes.
-const ORDER: u64 =
-    FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW | FI_ORDER_RAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW;
+/// What arrives in order: messages; messages, writes and reads after writes; atomic operations.
+const ORDER: u64 = FI_ORDER_SAS
+    | FI_ORDER_SAW
+    | FI_ORDER_WAW
+    | FI_ORDER_RAW
+    | FI_ORDER_RMA_WAW
+    | FI_ORDER_RMA_RAW
+    | FI_ORDER_ATOMIC_RAR
+    | FI_ORDER_ATOMIC_RAW
+    | FI_ORDER_ATOMIC_WAR
+    | FI_ORDER_ATOMIC_WAW;
 /// Kinds of memory registration that a program may ask for. Without them, keys are the program's
 /// own and addresses are offsets.
 const MR_MODES: c_int = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;

@@ -2,8 +2,8 @@
 //! card, and over express memory. `docs/mpi.md` shows how.
 //!
 //! libfabric loads this library from a folder in `FI_PROVIDER_PATH` and calls [`fi_prov_ini`]. It
-//! offers reliable datagram endpoints (`FI_EP_RDM`) with messages, tagged messages and remote
-//! memory access. Between two endpoints there is one channel, or two if both ends opened one at the
+//! offers reliable datagram endpoints (`FI_EP_RDM`) with messages, tagged messages, remote memory
+//! access and atomic operations. Between two endpoints there is one channel, or two if both ends opened one at the
 //! same time; each end sends on one of them, so messages keep their order.
 //!
 //! Layers, each of which knows only those before it: `memory` and `address`; `abi`, libfabric's
@@ -15,6 +15,7 @@
 
 mod abi;
 mod address;
+mod atomic;
 mod av;
 mod cntr;
 mod cq;
@@ -22,6 +23,7 @@ mod domain;
 mod endpoint;
 mod engine;
 mod ep;
+mod epobject;
 mod fabric;
 mod info;
 mod link;

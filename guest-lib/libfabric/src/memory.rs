@@ -38,6 +38,19 @@ impl Area {
         Self { parts: unsafe { std::slice::from_raw_parts(vectors, count) }.into() }
     }
 
+    /// The buffers of an array of `fi_ioc`, which counts elements of `size` bytes.
+    ///
+    /// # Safety
+    /// As for [`Area::many`].
+    pub(crate) unsafe fn elements(vectors: *const Part, count: usize, size: usize) -> Self {
+        // SAFETY: by this function's contract. `struct fi_ioc` is laid out alike.
+        let mut area = unsafe { Self::many(vectors, count) };
+        for part in &mut area.parts {
+            part.length = part.length.saturating_mul(size);
+        }
+        area
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.parts.iter().fold(0, |sum: usize, part| sum.saturating_add(part.length))
     }

@@ -38,6 +38,7 @@ impl<L: Link> Engine<L> {
             Kind::Piece => self.take_piece(packet, from, &header, length),
             Kind::Write => self.take_write(packet, from, &header, length),
             Kind::Read => self.take_read(from, &header),
+            Kind::Atomic => self.take_atomic(packet, from, &header, length),
             Kind::Ack => self.take_ack(from, &header),
             Kind::Credit => {
                 let eager = &mut self.peers[from].eager;
@@ -324,13 +325,13 @@ impl<L: Link> Engine<L> {
             return Ok(());
         }
         self.confirm(peer, header.id, 0);
-        self.was_accessed(peer, FI_REMOTE_WRITE, header.has(flag::DATA).then_some(header.data));
+        self.was_accessed(peer, FI_RMA | FI_REMOTE_WRITE, header.has(flag::DATA).then_some(header.data));
         Ok(())
     }
 
-    /// A peer has written to or read a region: counters count it, and data is reported.
+    /// A peer has changed or read a region: counters count it, and data is reported.
     pub(super) fn was_accessed(&mut self, peer: usize, how: u64, data: Option<u64>) {
-        let flags = how | FI_RMA | if data.is_some() { FI_REMOTE_CQ_DATA } else { 0 };
+        let flags = how | if data.is_some() { FI_REMOTE_CQ_DATA } else { 0 };
         let (data, report) = (data.unwrap_or(0), data.is_some());
         self.events.push(Event { flags, data, peer: Some(peer), report, ..failed(Side::Receive, 0) });
     }
@@ -344,7 +345,7 @@ impl<L: Link> Engine<L> {
             Err(error) => self.confirm(peer, header.id, *error),
             Ok(0) => {
                 self.confirm(peer, header.id, 0);
-                self.was_accessed(peer, FI_REMOTE_READ, None);
+                self.was_accessed(peer, FI_RMA | FI_REMOTE_READ, None);
             }
             Ok(length) => {
                 let source = Source::Region { key: header.tag, place: header.place };

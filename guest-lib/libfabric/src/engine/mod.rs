@@ -7,6 +7,9 @@
 //! [`EAGER_CREDIT`] bytes of a peer's unexpected messages. Reads and writes of remote memory are
 //! packets that the peer's endpoint executes when its program makes progress.
 
+pub(crate) mod atomic;
+#[cfg(test)]
+mod atomic_tests;
 pub(crate) mod event;
 mod incoming;
 pub(crate) mod matching;
@@ -32,6 +35,8 @@ use crate::memory::Area;
 
 /// Longest eager message.
 pub(crate) const LONGEST_EAGER: usize = 16 << 10;
+/// Longest operand of an atomic operation.
+pub(crate) const LONGEST_ATOMIC: usize = 8 << 10;
 /// Longest injected message.
 pub(crate) const LONGEST_INJECT: usize = 4 << 10;
 /// Bytes of eager messages that a peer may have sent and the program not yet taken. Messages beyond

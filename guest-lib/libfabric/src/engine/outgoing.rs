@@ -7,7 +7,7 @@ use super::event::{Operation, finished};
 use super::regions::Regions;
 use super::transport::{Content, Link};
 use super::wire::{HEADER, Header, Kind, flag};
-use crate::abi::FI_REMOTE_READ;
+use crate::abi::{FI_REMOTE_READ, FI_RMA};
 use crate::memory::Area;
 
 /// Where bytes come from.
@@ -98,7 +98,7 @@ impl<L: Link> Engine<L> {
             match put {
                 Ok(Put::Done) => {
                     if let Source::Region { .. } = next.source {
-                        self.was_accessed(peer, FI_REMOTE_READ, None);
+                        self.was_accessed(peer, FI_RMA | FI_REMOTE_READ, None);
                     }
                     if let Some(operation) = next.then {
                         self.events.push(finished(operation, next.length, 0));

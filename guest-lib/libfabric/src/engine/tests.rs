@@ -23,7 +23,7 @@ type Wire = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 /// One end of a link that holds few packets.
 #[derive(Debug)]
-struct MemoryLink {
+pub(super) struct MemoryLink {
     to: Wire,
     from: Wire,
     room: usize,
@@ -84,16 +84,16 @@ impl Packet for Vec<u8> {
 }
 
 /// Two engines, each of which knows the other as peer 0.
-struct Pair {
-    ends: [Engine<MemoryLink>; 2],
-    regions: [Arc<Mutex<Regions>>; 2],
+pub(super) struct Pair {
+    pub(super) ends: [Engine<MemoryLink>; 2],
+    pub(super) regions: [Arc<Mutex<Regions>>; 2],
     /// From the second to the first.
-    back: Wire,
-    is_cut: Rc<Cell<bool>>,
+    pub(super) back: Wire,
+    pub(super) is_cut: Rc<Cell<bool>>,
 }
 
 impl Pair {
-    fn new(room: usize) -> Self {
+    pub(super) fn new(room: usize) -> Self {
         let addresses = [0, 1].map(|host| Address::new(host, "fi.end").expect("a valid name"));
         let regions = [(); 2].map(|()| Arc::new(Mutex::new(Regions::default())));
         let mut ends = [0, 1].map(|end| Engine::new(addresses[end], regions[end].clone()));
@@ -116,14 +116,14 @@ impl Pair {
     }
 
     /// Lets both ends work until nothing changes.
-    fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         for _ in 0..TURNS {
             self.ends[0].progress();
             self.ends[1].progress();
         }
     }
 
-    fn events(&mut self, end: usize) -> Vec<Event> {
+    pub(super) fn events(&mut self, end: usize) -> Vec<Event> {
         std::mem::take(&mut self.ends[end].events)
     }
 
@@ -141,7 +141,7 @@ fn posted(tag: u64) -> Posted {
     Posted { context: 0, area: Area::default(), peer: None, tag, ignore: 0, report: true, multi: None }
 }
 
-fn area(bytes: &[u8]) -> Area {
+pub(super) fn area(bytes: &[u8]) -> Area {
     // SAFETY: the tests keep their buffers until they are done.
     unsafe { Area::one(bytes.as_ptr(), bytes.len()) }
 }
@@ -150,11 +150,11 @@ fn tagged(tag: u64) -> Message {
     Message { tag: Some(tag), ..Message::default() }
 }
 
-fn pattern(length: usize) -> Vec<u8> {
+pub(super) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
-fn brief(events: &[Event]) -> Vec<(usize, usize, i32)> {
+pub(super) fn brief(events: &[Event]) -> Vec<(usize, usize, i32)> {
     events.iter().map(|event| (event.context, event.length, event.error)).collect()
 }
 

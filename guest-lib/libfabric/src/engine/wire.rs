@@ -25,6 +25,10 @@ pub(crate) enum Kind {
     Ack,
     /// Eager messages of `length` bytes in total were taken by the program.
     Credit,
+    /// An atomic operation on `length` bytes of the region `tag`, at address `place`; `data` says
+    /// which ([`super::atomic::Atomic`]). Its bytes are the operand, if it has one, and what is
+    /// compared, if it compares. The answer is a piece with what was there, or confirms.
+    Atomic,
 }
 
 /// Header flags.
@@ -84,6 +88,7 @@ impl Header {
             6 => Kind::Read,
             7 => Kind::Ack,
             8 => Kind::Credit,
+            9 => Kind::Atomic,
             _ => return None,
         };
         let (flags, error) = ((word(0) >> 8) as u8, (word(0) >> 32) as i32);
@@ -99,13 +104,13 @@ mod tests {
     #[test]
     fn headers_survive_the_wire() {
         let kinds = [Kind::Hello, Kind::Eager, Kind::Long, Kind::Pull, Kind::Piece, Kind::Write];
-        for kind in kinds.into_iter().chain([Kind::Read, Kind::Ack, Kind::Credit]) {
+        for kind in kinds.into_iter().chain([Kind::Read, Kind::Ack, Kind::Credit, Kind::Atomic]) {
             let header =
                 Header { flags: 9, error: 265, id: 1, tag: u64::MAX, data: 3, length: 4, place: 5, kind };
             assert_eq!(Header::from_bytes(&header.to_bytes()), Some(header));
         }
         let mut unknown = Header::new(Kind::Credit).to_bytes();
-        unknown[0] = 9;
+        unknown[0] = 10;
         assert_eq!(Header::from_bytes(&unknown), None);
     }
 }
