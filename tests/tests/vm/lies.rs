@@ -133,6 +133,11 @@ fn network_survives_a_dart_card_that_lies() -> Result<()> {
     network_survives_lies("dart")
 }
 
+#[test]
+fn network_survives_a_shrimp_card_that_lies() -> Result<()> {
+    network_survives_lies("shrimp")
+}
+
 /// Whatever the card asks for, the driver brings in no page outside the endpoint, and no more than
 /// a message may need.
 #[test]

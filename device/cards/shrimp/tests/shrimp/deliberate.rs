@@ -232,7 +232,10 @@ fn systems_pages_have_places_of_their_own() {
     assert_eq!(host.load_memory(15 * PAGE, 4) as u32 & (SHRIMP_BASE | SHRIMP_WAITS), 0);
     host.wire.room = None;
     let theirs = host.sent_data().into_iter().filter(|(_, at, _)| at / PAGE < 100);
-    assert_eq!(theirs.map(|(_, _, data)| data.len()).sum::<usize>() as u64, (host.counter("transfers_started") - (100 - refused)) * 4);
+    assert_eq!(
+        theirs.map(|(_, _, data)| data.len()).sum::<usize>() as u64,
+        (host.counter("transfers_started") - (100 - refused)) * 4
+    );
 }
 
 #[test]
