@@ -136,7 +136,7 @@ impl Epoll {
             }
             libc::EPOLL_CTL_DEL => {
                 let removed = state.remove(fd).ok_or(libc::ENOENT)?;
-                removed.socket.unwatched_by(&self.as_watcher(), fd);
+                removed.socket.sets.remove(&self.as_watcher(), fd);
                 Ok(())
             }
             _ => Err(libc::EINVAL),
@@ -150,7 +150,7 @@ impl Epoll {
             foreign::epoll_ctl(self.set, libc::EPOLL_CTL_ADD, inner.as_raw_fd(), tagged)?;
             state.inner = Some(Inner { set: inner, owners: HashMap::new() });
         }
-        socket.watched_by(self.as_watcher(), fd);
+        socket.sets.add(self.as_watcher(), fd);
         let member = Member {
             fd,
             socket,
@@ -273,7 +273,7 @@ impl Watcher for Epoll {
         let mut state = self.state();
         state.others.remove(&fd);
         if let Some(member) = state.remove(fd) {
-            member.socket.unwatched_by(&self.as_watcher(), fd);
+            member.socket.sets.remove(&self.as_watcher(), fd);
         }
     }
 }
@@ -359,7 +359,7 @@ impl State {
                 continue;
             }
             let mut watched = Vec::with_capacity(4);
-            socket.arm();
+            socket.sets.arm();
             if member.is_disabled || !socket.watch(member.wanted(), &mut watched) {
                 member.watch(inner, watched);
                 member.is_active = false;

@@ -13,6 +13,7 @@
 // The functions that programs call: their manual pages say what they require.
 #![allow(clippy::missing_safety_doc)]
 
+mod bell;
 mod environment;
 mod epoll;
 mod exports;

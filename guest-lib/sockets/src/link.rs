@@ -124,6 +124,11 @@ impl ChannelLink {
         self.aside.len() < ASIDE && !self.has_ended
     }
 
+    /// Whether bytes were put aside, or the end was found meanwhile.
+    pub(crate) fn has_aside(&self) -> bool {
+        !self.aside.is_empty() || self.has_ended
+    }
+
     fn read_aside(&mut self, to: &mut [IoSliceMut<'_>], peek: bool) -> usize {
         let mut rest = &self.aside[self.aside_read..];
         let got = std::io::Read::read_vectored(&mut rest, to).unwrap_or(0);

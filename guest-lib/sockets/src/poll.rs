@@ -99,7 +99,7 @@ impl Files<'_> {
         let mut watched = Vec::new();
         for (place, open) in &self.open {
             let ready = match (open.socket(), open.epoll()) {
-                (Some(socket), _) => socket.watch(self.all[*place].events, &mut watched),
+                (Some(socket), _) => socket.watch_asleep(self.all[*place].events, &mut watched),
                 (_, Some(epoll)) => epoll.arm(),
                 _ => false,
             };

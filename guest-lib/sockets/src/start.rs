@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::socket::Socket;
-use crate::{environment, foreign, link, node, report, table};
+use crate::{bell, environment, foreign, link, node, report, table};
 
 /// The process whose connections these are.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -38,6 +38,7 @@ extern "C" fn child() {
     HAS_ENDED.store(false, Ordering::Relaxed);
     report::begin_anew();
     link::begin_anew();
+    bell::begin_anew();
     table::inherit(Socket::inherit);
     if node::forget() {
         close_files();

@@ -31,7 +31,7 @@ fn release(open: Option<Open>) {
 /// The program is closing a descriptor, or is putting another in its place.
 fn leave(fd: RawFd) {
     if start::is_own_process() {
-        table::get(fd).iter().filter_map(Open::socket).for_each(|socket| socket.leave_sets(fd));
+        table::get(fd).iter().filter_map(Open::socket).for_each(|socket| socket.sets.leave(fd));
         release(table::put(fd, None));
     }
 }

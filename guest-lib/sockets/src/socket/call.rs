@@ -10,8 +10,9 @@ pub(crate) struct Manner {
     pub(crate) at_once: bool,
 }
 
-/// Files of one sleep at most: TCP's, that of the coming channel, and one for each direction.
-pub(super) const FILES: usize = 4;
+/// Files of one sleep at most: TCP's, that of the coming channel, one for each direction, and the
+/// thread's bell.
+pub(super) const FILES: usize = 5;
 pub(super) const NO_FILE: libc::pollfd = libc::pollfd { fd: -1, events: 0, revents: 0 };
 
 /// A call of the program that may sleep in between. It has no destructor: the program may cancel

@@ -2,6 +2,7 @@
 
 mod call;
 mod flags;
+mod sets;
 mod state;
 mod tcp;
 
@@ -9,7 +10,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hamlyn::channel::{Channel, Listener};
@@ -20,8 +21,11 @@ use rustix::net::RecvFlags;
 pub(crate) use self::call::{Call, Manner, Sleep, Step};
 use self::call::{FILES, NO_FILE};
 use self::flags::Flags;
+use self::sets::Sets;
+pub(crate) use self::sets::Watcher;
 use self::state::{Offer, State};
 use self::tcp::Connection;
+use crate::bell::Sleepers;
 use crate::link::{ChannelLink, has_descriptors};
 use crate::report;
 use crate::stream::{Link, Stream, Way};
@@ -44,14 +48,6 @@ pub(crate) const OUT: i16 = libc::POLLOUT;
 pub(crate) const ALWAYS: i16 = libc::POLLERR | libc::POLLHUP;
 const HANGUP: i16 = libc::POLLRDHUP;
 
-/// What looks at a connection no more until it has something, or the program uses it.
-pub(crate) trait Watcher: std::fmt::Debug + Send + Sync {
-    /// The program has used the connection that it has under this descriptor.
-    fn touch(&self, fd: RawFd);
-    /// The program has closed this descriptor.
-    fn forget(&self, fd: RawFd);
-}
-
 /// A descriptor that a waiter polls, and for what.
 pub(crate) type Watched = (RawFd, i16);
 
@@ -68,10 +64,9 @@ pub(crate) struct Socket {
     flags: Flags,
     /// Number of receives, and of sends that had no room.
     calls: [AtomicU32; 2],
-    /// Sets of epoll(7) and the descriptors by which this is in them, and whether one of them has
-    /// gone to sleep since the last call.
-    sets: Mutex<Vec<(Weak<dyn Watcher>, RawFd)>>,
-    is_armed: AtomicBool,
+    pub(crate) sets: Sets,
+    /// Threads that wait for bytes.
+    sleepers: Sleepers,
 }
 
 impl Socket {
@@ -116,8 +111,8 @@ impl Socket {
             plain: AtomicBool::new(false),
             flags: Flags::default(),
             calls: Default::default(),
-            sets: Mutex::default(),
-            is_armed: AtomicBool::new(false),
+            sets: Sets::default(),
+            sleepers: Sleepers::default(),
         }
     }
 
@@ -144,41 +139,6 @@ impl Socket {
         self.calls[kind].store(calls.wrapping_add(1), Ordering::Relaxed);
     }
 
-    fn sets(&self) -> MutexGuard<'_, Vec<(Weak<dyn Watcher>, RawFd)>> {
-        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn watched_by(&self, set: Weak<dyn Watcher>, fd: RawFd) {
-        self.sets().push((set, fd));
-    }
-
-    pub(crate) fn unwatched_by(&self, set: &Weak<dyn Watcher>, fd: RawFd) {
-        self.sets().retain(|watcher| !(Weak::ptr_eq(&watcher.0, set) && watcher.1 == fd));
-    }
-
-    /// The program has closed this descriptor of the connection.
-    pub(crate) fn leave_sets(&self, fd: RawFd) {
-        let sets = self.sets().clone();
-        for (set, _) in sets.iter().filter(|watcher| watcher.1 == fd) {
-            set.upgrade().iter().for_each(|set| set.forget(fd));
-        }
-    }
-
-    /// A set is about to sleep. The program's next call tells it.
-    pub(crate) fn arm(&self) {
-        self.is_armed.store(true, Ordering::SeqCst);
-    }
-
-    /// The program makes a call.
-    fn touch(&self) {
-        if self.is_armed.load(Ordering::SeqCst) && self.is_armed.swap(false, Ordering::SeqCst) {
-            let sets = self.sets().clone();
-            for (set, fd) in sets {
-                set.upgrade().iter().for_each(|set| set.touch(fd));
-            }
-        }
-    }
-
     /// Keeps the connection on TCP, as the program does what only TCP can. Returns `false` if it
     /// is too late.
     pub(crate) fn keep_tcp(&self) -> bool {
@@ -197,7 +157,7 @@ impl Socket {
         if let Some(error) = state.failed {
             return Err(error);
         }
-        let had_link = state.stream.link().is_some();
+        let (had_link, way_in) = (state.stream.link().is_some(), state.way_in());
         let has_news = looks && state.look();
         let stepped = state.stream.advance(&mut state.tcp);
         if state.stream.is_agreeing() {
@@ -212,7 +172,16 @@ impl Socket {
         if has_news || switches || state.stream.link().is_some() != had_link {
             self.settle(state);
         }
+        self.rouse_if(state.way_in() != way_in);
         stepped.inspect_err(|error| state.failed = Some(*error))
+    }
+
+    /// Wakes threads that wait for bytes, if they have to wait in another way now.
+    fn rouse_if(&self, has_changed: bool) {
+        if has_changed {
+            self.sleepers.rouse();
+            self.sets.note_change();
+        }
     }
 
     fn settle(&self, state: &mut State) {
@@ -234,10 +203,12 @@ impl Socket {
         call: &mut Call,
     ) -> Step {
         self.count_call(0);
-        self.touch();
+        self.sets.touch();
         loop {
             let wanted = to.iter().map(|part| part.len()).sum();
-            match self.try_read(to, wanted, manner.peek) {
+            let tried = self.try_read(to, wanted, manner.peek);
+            self.sets.tell_change();
+            match tried {
                 // The end.
                 Ok(0) => return Step::Done(Ok(call.done)),
                 Ok(more) => {
@@ -265,7 +236,10 @@ impl Socket {
         state.calls += 1;
         let looks = state.calls % LOOKS == 0 || matches!(state.offer, Offer::Opening(..));
         self.step(state, looks)?;
-        match state.stream.way_in(&mut state.tcp, wanted)? {
+        let before = state.way_in();
+        let way = state.stream.way_in(&mut state.tcp, wanted);
+        self.rouse_if(state.way_in() != before);
+        match way? {
             Way::Channel => {
                 let got = state.stream.link().ok_or(libc::ECONNRESET)?.read(to, peek)?;
                 state.by_channel += if peek { 0 } else { got as u64 };
@@ -295,9 +269,11 @@ impl Socket {
         manner: Manner,
         call: &mut Call,
     ) -> Step {
-        self.touch();
+        self.sets.touch();
         loop {
-            match self.try_write(from) {
+            let tried = self.try_write(from);
+            self.sets.tell_change();
+            match tried {
                 Ok(more) => {
                     call.done += more;
                     IoSlice::advance_slices(&mut from, more);
@@ -385,7 +361,7 @@ impl Socket {
         }
         // Whatever ends the sleep, the next look finds out.
         self.came.store(true, Ordering::Relaxed);
-        if self.watch(event, &mut watched) {
+        if self.watch_asleep(event, &mut watched) {
             return Ok(None);
         }
         let left = call.left(|| foreign::timeout(fd, option))?;
@@ -450,6 +426,14 @@ impl Socket {
         found | by_tcp
     }
 
+    /// As [`Socket::watch`], for a thread that sleeps by itself.
+    pub(crate) fn watch_asleep(&self, events: i16, watched: &mut Vec<Watched>) -> bool {
+        if events & (IN | HANGUP) != 0 {
+            watched.extend(self.sleepers.add().map(|bell| (bell, IN)));
+        }
+        self.watch(events, watched)
+    }
+
     /// Prepares for a sleep until one of `events`, or the next step. Adds what to poll. Returns
     /// `true` if there may be something now.
     pub(crate) fn watch(&self, events: i16, watched: &mut Vec<Watched>) -> bool {
@@ -496,6 +480,7 @@ impl Socket {
         let Some(link) = state.stream.link() else { return false };
         // The peer may be waiting for room, too.
         let puts_aside = writes && receives && !reads && link.put_aside();
+        self.rouse_if(writes && !reads && link.has_aside());
         let listens = agrees || reads || puts_aside;
         for file in [listens.then(|| link.arm_input()), writes.then(|| link.arm_output())] {
             match file {
@@ -516,7 +501,7 @@ impl Socket {
 
     /// Ends directions of the connection. Returns whether TCP has to end the sending one.
     pub(crate) fn shutdown(&self, receiving: bool, sending: bool) -> bool {
-        self.touch();
+        self.sets.touch();
         let state = &mut *self.state();
         state.is_deaf |= receiving && state.stream.receives_by_channel();
         if !sending || state.stream.shut() {

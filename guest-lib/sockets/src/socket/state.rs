@@ -103,6 +103,12 @@ impl State {
         }
     }
 
+    /// What a thread that waits for bytes depends on.
+    pub(super) fn way_in(&self) -> [bool; 3] {
+        let stream = &self.stream;
+        [stream.has_link(), stream.is_agreeing(), stream.receives_by_channel()]
+    }
+
     /// Gives up a channel whose other end does not go on.
     pub(super) fn limit_agreement(&mut self) {
         let is_over = self.attached.is_some_and(|attached| attached.elapsed() > AGREEMENT);

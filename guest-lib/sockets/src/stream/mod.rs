@@ -110,6 +110,10 @@ impl<L: Link> Stream<L> {
         Ok(())
     }
 
+    pub(crate) fn has_link(&self) -> bool {
+        self.link.is_some()
+    }
+
     pub(crate) fn link(&mut self) -> Option<&mut L> {
         self.link.as_mut()
     }

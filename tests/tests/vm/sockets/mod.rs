@@ -182,6 +182,16 @@ fn programs_switch_over(model: &str) -> Result<()> {
 }
 
 #[test]
+fn programs_switch_over_shrimp_cards() -> Result<()> {
+    programs_switch_over("shrimp")
+}
+
+#[test]
+fn programs_switch_over_echo_cards() -> Result<()> {
+    programs_switch_over("echo")
+}
+
+#[test]
 fn programs_switch_over_clan_cards() -> Result<()> {
     programs_switch_over("clan")
 }
