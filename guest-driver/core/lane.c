@@ -30,8 +30,11 @@ struct frame_head {
 /* Until a card without room is looked at again, in microseconds. */
 #define AGAIN_US 50
 
-/* Bytes of the control block: a place for each report that may be on its way. */
-#define CONTROL (8 * sizeof(struct uln_lane_report))
+/*
+ * Bytes of the control block: a place for each report that may be on its way. Those are REPORTS of
+ * bytes and REPORTS of deposits, as the sender has no credit for more.
+ */
+#define CONTROL (2 * REPORTS * sizeof(struct uln_lane_report))
 #define RING ULN_PAGE_SIZE
 
 static void *lane_ring(const struct uln_lane *lane, u32 position)
@@ -279,7 +282,8 @@ static void lane_report(struct uln_lane *lane)
 	struct uln_lane_report *report = lane->base + uln_lane_mirror(lane) + at;
 
 	if (lane->taken - lane->reported < lane->size / REPORTS &&
-	    lane->announced - lane->announced_reported < lane->ops->most / REPORTS)
+	    lane->announced - lane->announced_reported <
+		    DIV_ROUND_UP(lane->ops->most, REPORTS))
 		return;
 	guard(spinlock_bh)(&lane->lock);
 	report->bytes = cpu_to_le32(lane->taken);

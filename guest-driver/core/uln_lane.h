@@ -34,6 +34,8 @@ struct uln_lane;
  *	nothing
  * @send: deposits @length bytes from offset @from of this end's memory at offset @to of the
  *	other's: in the ring, as number uln_lane.deposits, or a report in the control block.
+ *	A report may overtake others, but must not arrive after the eighth that follows it: they
+ *	have the same place. If the card fetches reports late, all sends must stay in order.
  *	The other card announces the bytes when they have arrived. False: the card is full, and
  *	the lane wakes its user when that is over, or has been asked to (uln_lane_again()); or the
  *	lane is broken, and the model has called uln_lane_broke(). Called with uln_lane.lock held
