@@ -72,6 +72,7 @@ static netdev_tx_t net_start_xmit(struct sk_buff *skb, struct net_device *dev)
 			kfree_skb_reason(skb, SKB_DROP_REASON_QDISC_DROP);
 			return NETDEV_TX_OK;
 		}
+		net_count(port, NET_TX_STOPPED, 1);
 		netif_tx_stop_queue(queue);
 		smp_mb__after_atomic(); /* Room that came meanwhile may not have woken the queue. */
 		if (net_port_has_room(port))
@@ -144,6 +145,7 @@ static const char counter_names[NET_COUNTERS][ETH_GSTRING_LEN] = {
 	[NET_TX_BYTES] = "tx_bytes",
 	[NET_TX_NO_PEER] = "tx_no_peer",
 	[NET_TX_NO_ROOM] = "tx_no_room",
+	[NET_TX_STOPPED] = "tx_stopped",
 	[NET_RX_PACKETS] = "rx_packets",
 	[NET_RX_BYTES] = "rx_bytes",
 	[NET_RX_MALFORMED] = "rx_malformed",

@@ -37,6 +37,8 @@ enum net_counter {
 	NET_TX_NO_PEER,
 	/* A copy of a packet for all hosts found no room. */
 	NET_TX_NO_ROOM,
+	/* A full ring stopped a queue. */
+	NET_TX_STOPPED,
 	NET_RX_PACKETS,
 	NET_RX_BYTES,
 	/* The other host sent something that is not a packet. */
