@@ -75,6 +75,74 @@ fn copies(client: &Vm, server: &Vm) -> Result<()> {
     Ok(())
 }
 
+/// Fails unless `ethtool` names the driver, and counts packets as the kernel does.
+fn ethtool(client: &Vm, model: &str) -> Result<()> {
+    let said = root(client, "ethtool -i uln0")?;
+    let lines = ["driver: hamlyn-net".to_owned(), format!("firmware-version: {model}")];
+    ensure!(lines.iter().all(|line| said.lines().any(|said| said == line)), "{said}");
+    let said = root(
+        client,
+        "counted() { cat /sys/class/net/uln0/statistics/rx_packets; }
+        counted; ethtool -S uln0 | sed -n 's/ *rx_packets: //p'; counted",
+    )?;
+    let counts =
+        said.lines().map(str::parse).collect::<Result<Vec<u64>, _>>().with_context(|| said.clone())?;
+    ensure!(counts.len() == 3 && counts[0] > 0 && counts.is_sorted(), "{counts:?}");
+    Ok(())
+}
+
+/// A VLAN over the device: pings of one packet and of several, and a file. Its packets have the tag
+/// at the other machine.
+fn vlan(client: &Vm, server: &Vm) -> Result<()> {
+    for (vm, address) in [(client, "10.8.0.1/24"), (server, "10.8.0.2/24")] {
+        let make = format!(
+            "set -e
+            modprobe 8021q; ip link add link uln0 name uln0.7 type vlan id 7
+            ip addr add {address} dev uln0.7; ip link set uln0.7 up"
+        );
+        root(vm, &make)?;
+    }
+    let mut capture = server.run_as(
+        0,
+        ["sh", "-c", "timeout 60 tcpdump -l -e -n -c 1 -i uln0 'vlan 7 and icmp[icmptype] = icmp-echo' 2>&1"],
+    )?;
+    capture.line()?;
+    wait_for_answer(client, "10.8.0.2")?;
+    let captured = capture.finish_text()?.join("\n");
+    ensure!(captured.contains("vlan 7,") && captured.contains("10.8.0.1 > 10.8.0.2"), "{captured}");
+    reaches(client, server, ["10.8.0.2", "10.8.0.2"])
+}
+
+/// Addresses of IPv6: one that the kernel makes of the device's, and one that is set.
+fn ipv6(client: &Vm, server: &Vm) -> Result<()> {
+    for (vm, address) in [(client, "fd00::1/64"), (server, "fd00::2/64")] {
+        root(vm, &format!("ip addr add {address} dev uln0 nodad"))?;
+    }
+    wait_for_answer(client, "fd00::2")?;
+    reaches(client, server, ["fd00::2", "[fd00::2]"])?;
+    // Of 02:75:6c:6e:00:01.
+    wait_for_answer(client, "fe80::75:6cff:fe6e:1%uln0")?;
+    let neighbours = root(client, "ip -6 neigh show dev uln0")?;
+    for address in ["fd00::2 ", "fe80::75:6cff:fe6e:1 "] {
+        let is_known = |line: &str| line.starts_with(address) && line.contains("lladdr 02:75:6c:6e:00:01");
+        ensure!(neighbours.lines().any(is_known), "{address}: {neighbours}");
+    }
+    Ok(())
+}
+
+/// Pings an address with one packet and with several, and gets the server's file from it. The
+/// address is written as for `ping`, and as in a URL.
+fn reaches(client: &Vm, server: &Vm, [address, host]: [&str; 2]) -> Result<()> {
+    for size in [56, 1472, 1473, 20_000] {
+        let said = root(client, &format!("ping -c 2 -i 0.2 -s {size} {address}"))?;
+        ensure!(said.contains(" 2 received"), "{size} bytes: {said}");
+    }
+    let sum = root(server, "md5sum < /var/www/html/file")?;
+    let got = root(client, &format!("curl -gsS 'http://{host}/file' | md5sum"))?;
+    ensure!(got == sum, "{address}: {got}, the file: {sum}");
+    Ok(())
+}
+
 /// A namespace behind a bridge reaches the other machine, and a capture shows its packets.
 fn bridge(client: &Vm, server: &Vm) -> Result<()> {
     let make = "set -e
@@ -99,7 +167,7 @@ fn bridge(client: &Vm, server: &Vm) -> Result<()> {
 
 /// Exports a folder. The grace period after a start has the shortest length, and ends as soon as
 /// `nfsdcld`'s known clients are back.
-const EXPORT: &str = "set -e
+pub(crate) const EXPORT: &str = "set -e
     mkdir -p /export/tree /run/rpc_pipefs
     echo '/export *(rw,fsid=0,no_root_squash,no_subtree_check)' > /etc/exports
     mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
@@ -134,6 +202,9 @@ fn most_programs(model: &str) -> Result<()> {
     }
     redis(client)?;
     copies(client, server)?;
+    vlan(client, server)?;
+    ipv6(client, server)?;
+    ethtool(client, model)?;
     (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
 }
 
