@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The private root: a folder of unpacked Debian packages (QEMU, a kernel with headers, for the tests a second one, a C
+# The private root: a folder of unpacked Debian packages (QEMU, a kernel with headers, for the tests others, a C
 # compiler, and Rust when the host's will not do). Apt resolves, fetches and verifies them into folders of our own, so that making the root
 # needs no privileges, no mounts and no packages on the host.
 
@@ -43,49 +43,56 @@ prepare_root() {
 }
 
 prepare_other_kernel() {
-    prepare_stable_kernel
-    prepare_debug_kernel
+    case $HAMLYN_KERNEL in
+    stable) prepare_second_kernel "Debian 13's own kernel" ;;
+    generic) prepare_second_kernel "the kernel for any machine" ;;
+    debug) prepare_debug_kernel ;;
+    esac
 }
 
 packages_in_root() { cat "$ROOT/packages" 2>/dev/null || true; }
 
-# prepare_stable_kernel: Debian 13's own kernel and its headers into the root, beside those of backports. Only the tests
-# ask for it.
-prepare_stable_kernel() {
-    if [[ $HAMLYN_KERNEL != stable || -e $ROOT/stable-kernel ]]; then return; fi
+# prepare_second_kernel NAME: Debian 13's own kernel, or that of backports for any machine, and its
+# headers into the root, beside those of backports for clouds. Only the tests ask for it.
+prepare_second_kernel() {
+    if [[ -e $ROOT/$HAMLYN_KERNEL-kernel ]]; then return; fi
     step index "package index from the machine's mirror" fetch_index
-    step fetch-stable "fetch Debian 13's own kernel" fetch_stable_kernel
-    step unpack-stable "unpack it" unpack_stable_kernel
+    step "fetch-$HAMLYN_KERNEL" "fetch $1" fetch_second_kernel
+    step "unpack-$HAMLYN_KERNEL" "unpack it" unpack_second_kernel
 }
 
 own_apt_cache() { APT_CONFIG=$CACHE/apt/apt.conf apt-cache "$@"; }
 
-# Version and build of the newest kernel that is not of backports: 6.12.94+deb13
-stable_kernel() {
-    own_apt_cache pkgnames linux-image- | sed -n 's/^linux-image-\(6\.12\..*\)-cloud-amd64$/\1/p' | sort -V | tail -n 1
+# second_kernel SERIES FLAVOUR: version and build of the newest kernel of a series (a regular
+# expression): 6.12.94+deb13
+second_kernel() {
+    own_apt_cache pkgnames linux-image- | sed -n "s/^linux-image-\($1\.[0-9.]*+[a-z0-9]*\)-$2\$/\1/p" | sort -V | tail -n 1
 }
 
-# Its own packages and no others: what they need to be built against is in the root.
-fetch_stable_kernel() {
-    local version
-    version=$(stable_kernel)
-    [[ $version ]] || die "the mirror has no cloud kernel 6.12 in $SUITE"
-    rm -rf "$CACHE/apt/stable"
-    mkdir -p "$CACHE/apt/stable"
-    cd "$CACHE/apt/stable" || return
-    own_apt_get download "linux-image-$version-cloud-amd64" "linux-headers-$version-cloud-amd64" \
-        "linux-headers-$version-common" "linux-kbuild-$version"
-    echo "$version-cloud-amd64" >version
+# Its own packages and no others: what they need to be built against is in the root. Newer kernels
+# are in several packages.
+fetch_second_kernel() {
+    local version own series='6\.12' flavour=cloud-amd64
+    if [[ $HAMLYN_KERNEL == generic ]]; then series='[0-9]*' flavour=amd64; fi
+    version=$(second_kernel "$series" "$flavour")
+    [[ $version ]] || die "the mirror has no kernel $series for $flavour in $SUITE"
+    rm -rf "$CACHE/apt/second"
+    mkdir -p "$CACHE/apt/second"
+    cd "$CACHE/apt/second" || return
+    mapfile -t own < <(own_apt_cache pkgnames linux- |
+        grep -xF "$(printf "linux-%s-$version-$flavour\n" image base binary modules headers)")
+    own_apt_get download "${own[@]}" "linux-headers-$version-common" "linux-kbuild-$version"
+    echo "$version-$flavour" >version
 }
 
-unpack_stable_kernel() {
+unpack_second_kernel() {
     local package
-    for package in "$CACHE/apt/stable"/*.deb; do
+    for package in "$CACHE/apt/second"/*.deb; do
         dpkg-deb --fsys-tarfile "$package" |
             tar -x -C "$ROOT" --keep-directory-symlink --no-same-owner --exclude="./usr/share/"{doc,man,locale}
     done
-    cp "$CACHE/apt/stable/version" "$ROOT/stable-kernel.partial"
-    mv "$ROOT/stable-kernel.partial" "$ROOT/stable-kernel"
+    cp "$CACHE/apt/second/version" "$ROOT/$HAMLYN_KERNEL-kernel.partial"
+    mv "$ROOT/$HAMLYN_KERNEL-kernel.partial" "$ROOT/$HAMLYN_KERNEL-kernel"
     rm -rf "$CACHE/apt"
 }
 
@@ -171,14 +178,13 @@ unpack_root() {
     rm -rf "$CACHE/apt"
 }
 
-# Of the guests' kernel. The root may have both.
+# Of the guests' kernel. The root may have several.
 kernel_version() {
-    local stable version
-    stable=$(cat "$ROOT/stable-kernel" 2>/dev/null || true)
-    case $HAMLYN_KERNEL in
-    stable) echo "$stable" && return ;;
-    debug) cat "$ROOT/debug-kernel" && return ;;
-    esac
+    local version
+    if [[ $HAMLYN_KERNEL != backports ]]; then
+        cat "$ROOT/$HAMLYN_KERNEL-kernel"
+        return
+    fi
     for version in "$ROOT"/usr/lib/modules/*-cloud-amd64; do
         version=${version##*/}
         if [[ $version != 6.12.* ]]; then echo "$version"; fi
