@@ -45,6 +45,7 @@ mod mailbox;
 mod many;
 mod messages;
 mod middleware;
+mod module_over_nfs;
 mod mpi;
 mod neighbours;
 mod network;

@@ -1,6 +1,8 @@
 //! The network device: programs that have never heard of these cards, over them.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use anyhow::{Result, ensure};
 use hamlyn_host::catalogue;
@@ -8,6 +10,7 @@ use hamlyn_lab::{Builder, Lab, Vm};
 
 use crate::left::log_is_clean;
 use crate::turn::lab_of;
+use crate::{eventually, if_long};
 
 /// Describes machines with a network over their cards.
 pub(crate) fn network(model: &str, vms: usize) -> Result<Builder> {
@@ -33,20 +36,36 @@ pub(crate) fn wait_for_answer(vm: &Vm, to: &str) -> Result<()> {
     root(vm, &ping).map(drop)
 }
 
-/// Sends 16 MiB by TCP, and compares sums.
-fn stream(from: &Vm, to: &Vm) -> Result<()> {
-    let mut taking = to.run_as(0, ["sh", "-c", "echo ready; nc -l -p 5000 | md5sum"])?;
+/// Sends 16 MiB by TCP to this port, and compares sums.
+fn stream_to(port: u16, from: &Vm, to: &Vm) -> Result<()> {
+    let take = format!("echo ready; nc -l -p {port} | md5sum");
+    let mut taking = to.run_as(0, ["sh", "-c", &take])?;
     taking.line()?;
     let give = format!(
-        "head -c 16777216 /dev/urandom > /tmp/x
-        for i in $(seq 50); do nc -w 20 {} 5000 < /tmp/x && break; sleep 0.1; done
-        md5sum < /tmp/x; rm /tmp/x",
+        "head -c 16777216 /dev/urandom > /tmp/{port}
+        for i in $(seq 50); do nc -w 20 {} {port} < /tmp/{port} && break; sleep 0.1; done
+        md5sum < /tmp/{port}; rm /tmp/{port}",
         to.name()
     );
     let given = root(from, &give)?;
     let taken = taking.finish_text()?.join("\n");
     ensure!(given == taken, "{given}, but {taken}");
     Ok(())
+}
+
+fn stream(from: &Vm, to: &Vm) -> Result<()> {
+    stream_to(5000, from, to)
+}
+
+/// Streams in both directions until `is_over`, and returns how often.
+fn streams_until(is_over: &AtomicBool, ends: [&Vm; 2]) -> Result<u32> {
+    let mut count = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        stream_to(5001, ends[0], ends[1])?;
+        stream_to(5001, ends[1], ends[0])?;
+        count += 2;
+    }
+    Ok(count)
 }
 
 /// Returns how many packets the device has dropped or found wrong, for each reason, and how often
@@ -119,17 +138,9 @@ fn programs_run_over_echo_cards() -> Result<()> {
     programs_run_over(network("echo", 2)?)
 }
 
-#[test]
-fn network_survives_resets_of_its_parts() -> Result<()> {
-    // Two processors, so that ends meet packets.
-    let two = |_: usize, _: &Path| ["-smp", "2"].map(str::to_owned).to_vec();
-    let lab = lab_of(network("hamlyn", 3)?.qemu_args(two));
+/// Ends each part of the network once, and waits until it works again.
+fn reset_parts(lab: &Lab) -> Result<()> {
     let [one, other, third] = [lab.vm(0), lab.vm(1), lab.vm(2)];
-    wait_for_answer(one, "vm1")?;
-    wait_for_answer(one, "vm2")?;
-    // A flood that each of these interrupts.
-    let mut flood =
-        one.run_as(0, ["sh", "-c", "while :; do ping -c 5 -i 0.01 -s 30000 vm1; done >/dev/null"])?;
     root(other, "ip link set uln0 down; sleep 0.5; ip link set uln0 up")?;
     wait_for_answer(one, "vm1")?;
     root(
@@ -145,8 +156,59 @@ fn network_survives_resets_of_its_parts() -> Result<()> {
     for (from, to) in [(one, "vm1"), (other, "vm2"), (third, "vm0")] {
         wait_for_answer(from, to)?;
     }
+    Ok(())
+}
+
+/// Returns a machine's free memory, in KiB, without what it keeps of files.
+fn free_memory(vm: &Vm) -> Result<u64> {
+    let free = "echo 3 > /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
+    Ok(root(vm, free)?.parse()?)
+}
+
+#[test]
+fn network_survives_resets_of_its_parts() -> Result<()> {
+    // Two processors, so that ends meet packets.
+    let two = |_: usize, _: &Path| ["-smp", "2"].map(str::to_owned).to_vec();
+    let lab = lab_of(network("hamlyn", 3)?.qemu_args(two));
+    let [one, third] = [lab.vm(0), lab.vm(2)];
+    wait_for_answer(one, "vm1")?;
+    wait_for_answer(one, "vm2")?;
+    // A flood that each of these interrupts.
+    let mut flood =
+        one.run_as(0, ["sh", "-c", "while :; do ping -c 5 -i 0.01 -s 30000 vm1; done >/dev/null"])?;
+    reset_parts(&lab)?;
+    let rounds = if_long(15, 0);
+    if rounds > 0 {
+        soak(&lab, rounds)?;
+    }
     flood.kill(9)?;
     flood.wait()?;
     stream(third, one)?;
     (0..3).try_for_each(|vm| log_is_clean(&lab, vm))
+}
+
+/// Resets parts in turn while the others' streams go on. None breaks, no packet is found wrong, and
+/// no memory is lost.
+fn soak(lab: &Lab, rounds: u32) -> Result<()> {
+    let ends = [lab.vm(0), lab.vm(2)];
+    stream(ends[0], ends[1])?;
+    let free = [free_memory(ends[0])?, free_memory(ends[1])?];
+    let is_over = AtomicBool::new(false);
+    let streams = thread::scope(|scope| {
+        let streams = scope.spawn(|| streams_until(&is_over, ends));
+        let resets = (0..rounds).try_for_each(|_| reset_parts(lab));
+        is_over.store(true, Ordering::Relaxed);
+        let streams = streams.join().expect("the streams do not panic");
+        resets.and(streams)
+    })?;
+    ensure!(streams >= rounds, "{streams} streams in {rounds} rounds");
+    for (vm, free) in ends.into_iter().zip(free) {
+        let wrong: Vec<_> = lost(vm)?.into_iter().filter(|(name, _)| name.contains("/rx_")).collect();
+        ensure!(wrong.iter().all(|(_, count)| *count == 0), "{}: {wrong:?}", vm.name());
+        // A channel's rings have half a MiB, and each round ends at least five. The kernel takes a
+        // moment to free what the last stream had.
+        let is_back = || Ok(free_memory(vm)? + (16 << 10) > free);
+        eventually(is_back, &format!("{} has its {free} KiB of free memory back", vm.name()))?;
+    }
+    Ok(())
 }
