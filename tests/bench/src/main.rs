@@ -42,7 +42,7 @@ struct Options {
     #[arg(long, conflicts_with_all = ["compare", "model"])]
     express: bool,
     /// Measure only programs that know nothing of the cards, over IP and beside virtio-net
-    #[arg(long, conflicts_with_all = ["compare", "express", "model", "figure", "card_args"])]
+    #[arg(long, conflicts_with_all = ["compare", "express", "model", "card_args"])]
     programs: bool,
     /// Measure only this (may be given again)
     #[arg(long, value_name = "NAME")]
@@ -205,9 +205,11 @@ mod tests {
             "bench --express --goals",
             "bench --express --figure trips",
             "bench --programs",
+            "bench --programs --figure nfs",
         ] {
             assert_eq!(names(parse(line).unwrap().1), ["hamlyn"], "{line}");
         }
+        assert!(parse("bench --programs --figure trips").is_err());
         assert!(parse("bench --express --figure 7").is_err() && parse("bench --figure trips").is_err());
         assert_eq!(names(parse("bench --model shrimp --figure flags").unwrap().1), ["shrimp"]);
         assert_eq!(names(parse("bench --model clan --figure raw --figure joining").unwrap().1), ["clan"]);

@@ -1,5 +1,5 @@
 //! Programs that know nothing of these cards, over the network device of each model that has one,
-//! and over virtio-net between the same machines (docs/network.md).
+//! and over virtio-net between the same machines (docs/ip.md).
 
 mod tools;
 
@@ -8,10 +8,10 @@ use hamlyn_host::catalogue;
 use hamlyn_lab::{Kit, Lab, Memory, Packages, System, Vm, cores};
 
 use self::tools::{
-    MPI_BANDWIDTH, MPI_LATENCY, PREPARE, QUANTITIES, Quantity, REDIS_1, REDIS_50, SERVE, TCP_RR, TCP_STREAM,
+    MPI_BANDWIDTH, MPI_LATENCY, NFS, PREPARE, QUANTITIES, Quantity, REDIS_1, REDIS_50, SERVE, TCP_RR,
+    TCP_STREAM,
 };
 use crate::engine::benchmark::Benchmark;
-use crate::engine::effort::Effort;
 use crate::engine::experiment::Experiment;
 use crate::engine::goals::{Goal, Need, beside, text};
 use crate::engine::progress::Progress;
@@ -21,17 +21,34 @@ use crate::engine::stats::median;
 
 /// The benchmark of unmodified programs.
 pub const BENCHMARK: Benchmark = Benchmark {
-    names: &[],
-    unknown: "the programs have no figures",
-    experiments: &[Experiment {
-        name: "programs",
-        has_goal: true,
-        also: |run, _, _| {
-            MODELS.iter().for_each(|model| measure(run, model));
-            Ok(())
+    names: &["programs", "nfs"],
+    unknown: "no figure of programs is called so",
+    experiments: &[
+        Experiment {
+            name: "programs",
+            has_goal: true,
+            also: |run, _, _| {
+                for model in MODELS {
+                    let all = measure(run, model, &QUANTITIES, run.request.effort.rounds());
+                    run.goals.extend(goals(model, &all));
+                    show(run, &format!("Programs over IP, {model} cards"), NOTE, &all);
+                }
+                Ok(())
+            },
+            ..Experiment::NEW
         },
-        ..Experiment::NEW
-    }],
+        Experiment {
+            name: "nfs",
+            also: |run, _, _| {
+                for model in MODELS {
+                    let all = measure(run, model, &NFS, run.request.effort.figure_rounds());
+                    show(run, &format!("NFS over IP, {model} cards"), NFS_NOTE, &all);
+                }
+                Ok(())
+            },
+            ..Experiment::NEW
+        },
+    ],
     parts: None,
 };
 
@@ -49,8 +66,8 @@ const LARGEST: [(&str, u32); 2] = [("uln0", 65_521), ("eth0", 60_000)];
 /// What was measured of a quantity: the rounds over the cards, and over virtio-net.
 type Measured = (Quantity, [Vec<f64>; 2]);
 
-fn measure(run: &mut Run<'_>, model: &str) {
-    let (effort, progress) = (run.request.effort, run.progress);
+fn measure(run: &mut Run<'_>, model: &str, quantities: &[Quantity], rounds: usize) -> Vec<Measured> {
+    let progress = run.progress;
     let title = format!("programs over {model} cards and over virtio-net");
     let accel = run.request.accel;
     let all = progress.part(&title, || {
@@ -68,22 +85,25 @@ fn measure(run: &mut Run<'_>, model: &str) {
             .ip(Some(RANGE.parse().map_err(Error::msg)?))
             .system(Some(System::of_packages(&Kit::find()?, &packages)?))
             .start()?;
-        in_turn(&lab, effort, progress)
+        in_turn(&lab, quantities, rounds, progress)
     });
-    let all = run.noted(all).unwrap_or_default();
-    run.goals.extend(goals(model, &all));
+    run.noted(all).unwrap_or_default()
+}
+
+/// Adds the results to the report, if there are any.
+fn show(run: &mut Run<'_>, title: &str, note: &str, all: &[Measured]) {
     if !all.is_empty() {
-        run.others.push(table(model, &all));
+        run.others.push(table(title, note, all));
     }
 }
 
 /// Measures everything over both networks in turn.
-fn in_turn(lab: &Lab, effort: Effort, progress: &Progress) -> Result<Vec<Measured>> {
+fn in_turn(lab: &Lab, quantities: &[Quantity], rounds: usize, progress: &Progress) -> Result<Vec<Measured>> {
     as_root(lab.vm(1), SERVE)?;
     let key = lab.vm(0).run_as(0, ["sh", "-c", PREPARE])?.finish_text()?.join("\n");
     as_root(lab.vm(1), &format!("echo '{key}' > /root/.ssh/authorized_keys"))?;
-    let mut all: Vec<Measured> = QUANTITIES.iter().map(|quantity| (*quantity, Default::default())).collect();
-    for round in 1..=effort.rounds() {
+    let mut all: Vec<Measured> = quantities.iter().map(|quantity| (*quantity, Default::default())).collect();
+    for round in 1..=rounds {
         for (quantity, values) in &mut all {
             progress.step(&format!("round {round}: {}", quantity.what));
             set_mtus(lab, quantity.large_mtu)?;
@@ -124,12 +144,14 @@ fn goals(model: &str, all: &[Measured]) -> Vec<Goal> {
     ]
 }
 
-fn table(model: &str, all: &[Measured]) -> Table {
-    let note = "Medians of rounds that were measured in turn, in the same two machines, with the interval of the ratio's median. \
-        Both networks are of the guests' kernels, but MPI over cards goes by the provider for libfabric, and what hamlyn-run starts by channels. A round trip is there and back.";
+const NOTE: &str = "Medians of rounds that were measured in turn, in the same two machines, with the interval of the ratio's median. \
+    Both networks are of the guests' kernels, but MPI over cards goes by the provider for libfabric, and what hamlyn-run starts by channels. A round trip is there and back.";
+const NFS_NOTE: &str = "fio in a folder that the other machine has in its memory. Medians of rounds that were measured in turn, in the same two machines.";
+
+fn table(title: &str, note: &str, all: &[Measured]) -> Table {
     let middle = |values: &[f64]| text(median(values.to_vec()));
     Table::new(
-        &format!("Programs over IP, {model} cards"),
+        title,
         note,
         all,
         &[
@@ -160,6 +182,6 @@ mod tests {
             [Verdict::Met, Verdict::Short, Verdict::Short, Verdict::Met, Verdict::Short, Verdict::Met]
         );
         assert_eq!(verdicts(&[]), [Verdict::NotMeasured; 6]);
-        assert_eq!(table("x", &all).rows.len(), QUANTITIES.len());
+        assert_eq!(table("x", NOTE, &all).rows.len(), QUANTITIES.len());
     }
 }

@@ -38,6 +38,16 @@ pub(super) const MPI_BANDWIDTH: &str = "MPI bandwidth (HPCC), 2 MB";
 pub(super) const REDIS_1: &str = "redis GET, 1 client, hamlyn-run, express memory";
 pub(super) const REDIS_50: &str = "redis GET, 50 clients, hamlyn-run, express memory";
 
+/// `fio` in a folder of the other machine, without this one's cache. The client would use one
+/// connection for both addresses of a server that is mounted twice.
+macro_rules! fio {
+    () => {
+        "mkdir -p /mnt/nfs && mount -t nfs4 ADDRESS:/ /mnt/nfs && trap 'umount /mnt/nfs' EXIT && \
+            fio --name=fio --directory=/mnt/nfs --size=4M --direct=1 --thread --group_reporting --time_based --runtime=2 \
+            --output-format=json "
+    };
+}
+
 pub(super) const QUANTITIES: [Quantity; 17] = [
     Quantity {
         what: "ping, 56 bytes",
@@ -149,6 +159,31 @@ pub(super) const QUANTITIES: [Quantity; 17] = [
     },
 ];
 
+/// Files of the other machine.
+pub(super) const NFS: [Quantity; 8] = [
+    nfs("64 KiB in sequence, read, 1 job", concat!(fio!(), "--rw=read --bs=64k --numjobs=1")),
+    nfs("64 KiB in sequence, read, 16 jobs", concat!(fio!(), "--rw=read --bs=64k --numjobs=16")),
+    nfs("64 KiB in sequence, written, 1 job", concat!(fio!(), "--rw=write --bs=64k --numjobs=1")),
+    nfs("64 KiB in sequence, written, 16 jobs", concat!(fio!(), "--rw=write --bs=64k --numjobs=16")),
+    nfs_at_random("4 KiB at random, read, 1 job", concat!(fio!(), "--rw=randread --bs=4k --numjobs=1")),
+    nfs_at_random("4 KiB at random, read, 16 jobs", concat!(fio!(), "--rw=randread --bs=4k --numjobs=16")),
+    nfs_at_random("4 KiB at random, written, 1 job", concat!(fio!(), "--rw=randwrite --bs=4k --numjobs=1")),
+    nfs_at_random(
+        "4 KiB at random, written, 16 jobs",
+        concat!(fio!(), "--rw=randwrite --bs=4k --numjobs=16"),
+    ),
+];
+
+/// What `fio` moves in blocks, in MB/s.
+const fn nfs(what: &'static str, command: &'static str) -> Quantity {
+    Quantity { what, command, parse: |said| fio(said, "bw_bytes", 1e-6), ..RATE }
+}
+
+/// What `fio` does with small blocks, per second.
+const fn nfs_at_random(what: &'static str, command: &'static str) -> Quantity {
+    Quantity { unit: "/s", parse: |said| fio(said, "iops", 1.0), ..nfs(what, command) }
+}
+
 /// How programs reach the other machine: MPI over the cards not by IP, but by the provider for
 /// libfabric; and what starts those of sockets. Both go by card, but for what is said to go over
 /// express memory.
@@ -169,6 +204,12 @@ pub(super) const SERVE: &str = "iperf3 -s -D
     hamlyn-run iperf3 -s -D -p 5202
     hamlyn-run redis-server --bind 0.0.0.0 --port 6380 --protected-mode no --save '' --daemonize yes
     mkdir -p /run/sshd; ssh-keygen -A; /usr/sbin/sshd
+    mkdir -p /export /run/rpc_pipefs
+    mount -t tmpfs tmpfs /export && chmod 777 /export
+    echo '/export *(rw,fsid=0,no_root_squash,no_subtree_check)' > /etc/exports
+    mount -t rpc_pipefs rpc_pipefs /run/rpc_pipefs
+    modprobe nfsd && mount -t nfsd nfsd /proc/fs/nfsd
+    nfsdcld; exportfs -a; rpc.nfsd -G 10 -L 10 -N 3 4; rpc.mountd
     sleep 1";
 
 /// The machine that asks makes a key for ssh, prints it, and has HPCC's input.
@@ -219,6 +260,14 @@ fn redis(said: &str) -> Option<f64> {
     after(said, "\"GET\",\"")?.split('"').next()?.parse().ok()
 }
 
+/// Returns a value of all jobs in one direction, the one in which they move anything.
+fn fio(said: &str, name: &str, factor: f64) -> Option<f64> {
+    // Notes may precede it.
+    let said: Value = serde_json::from_str(&said[said.find('{')?..]).ok()?;
+    let values = ["read", "write"].map(|way| said["jobs"][0][way][name].as_f64());
+    values.into_iter().flatten().find(|value| *value > 0.0).map(|value| factor * value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +282,9 @@ mod tests {
         assert_eq!(parse(7, "\"test\",\"rps\"\n\"GET\",\"2450.98\",\"0.382\""), Some(2450.98));
         let hpcc = "sizeof=8\nMaxPingPongLatency_usec=14.6\nMinPingPongBandwidth_GBytes=1.5\n";
         assert_eq!([15, 16].map(|index| parse(index, hpcc)), [Some(14.6), Some(1500.0)]);
-        assert!((0..QUANTITIES.len()).all(|index| parse(index, "error").is_none()));
+        let fio =
+            r#"note {"jobs":[{"read":{"bw_bytes":0,"iops":0.0},"write":{"bw_bytes":5000000,"iops":9.5}}]}"#;
+        assert_eq!([0, 4].map(|index| (NFS[index].parse)(fio)), [Some(5.0), Some(9.5)]);
+        assert!(QUANTITIES.iter().chain(&NFS).all(|quantity| (quantity.parse)("error").is_none()));
     }
 }
