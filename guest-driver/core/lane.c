@@ -129,14 +129,18 @@ static int lane_make_memory(struct uln_lane *lane)
 static int lane_map_memory(struct uln_lane *lane)
 {
 	u32 half = uln_lane_mirror(lane) / ULN_PAGE_SIZE;
-	struct page **pages __free(kvfree) = kvmalloc_array(2 * half, sizeof(*pages), GFP_KERNEL);
-	struct page **mirror = lane->mirror ? lane->mirror->page : lane->memory->page + half;
+	struct page **pages = lane->memory->page, **both = NULL;
 
-	if (!pages)
-		return -ENOMEM;
-	memcpy(pages, lane->memory->page, half * sizeof(*pages));
-	memcpy(pages + half, mirror, half * sizeof(*pages));
+	if (lane->mirror) {
+		both = kvmalloc_array(2 * half, sizeof(*both), GFP_KERNEL);
+		if (!both)
+			return -ENOMEM;
+		memcpy(both, pages, half * sizeof(*both));
+		memcpy(both + half, lane->mirror->page, half * sizeof(*both));
+		pages = both;
+	}
 	lane->base = vmap(pages, 2 * half, VM_MAP, PAGE_KERNEL);
+	kvfree(both);
 	return lane->base ? 0 : -ENOMEM;
 }
 

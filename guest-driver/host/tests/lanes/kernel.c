@@ -22,6 +22,11 @@ void *kzalloc(size_t size, gfp_t flags)
 	return calloc(1, size);
 }
 
+void *kvmalloc_array(size_t count, size_t size, gfp_t flags)
+{
+	return kzalloc(count * size, flags);
+}
+
 void kfree(const void *memory)
 {
 	if (memory)
