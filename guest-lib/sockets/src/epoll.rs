@@ -126,6 +126,14 @@ impl Epoll {
         let mut state = self.state();
         match operation {
             libc::EPOLL_CTL_ADD if state.members.contains_key(&fd) => Err(libc::EEXIST),
+            libc::EPOLL_CTL_ADD if socket.is_plain() => Err(libc::ENOENT),
+            // It stays on TCP since the last wait, and the kernel's set does not have it yet.
+            libc::EPOLL_CTL_MOD if socket.is_plain() => {
+                let removed = state.remove(fd).ok_or(libc::ENOENT)?;
+                removed.socket.sets.remove(&self.as_watcher(), fd);
+                state.others.insert(fd, event);
+                foreign::epoll_ctl(self.set, libc::EPOLL_CTL_ADD, fd, event).map(drop)
+            }
             libc::EPOLL_CTL_ADD => self.add(&mut state, fd, socket.clone(), event),
             libc::EPOLL_CTL_MOD => {
                 let member = state.members.get_mut(&fd).ok_or(libc::ENOENT)?;
@@ -346,13 +354,15 @@ impl State {
             let Some(member) = self.members.get_mut(&fd) else { continue };
             let socket = member.socket.clone();
             if socket.is_plain() {
-                // The kernel's set is enough from now on.
-                inner.unwatch(fd, &member.files);
-                let event = libc::epoll_event { events: member.events, u64: member.data };
-                if !member.is_disabled {
-                    // Fails if the program has closed the descriptor: then nothing is left.
-                    let _ = foreign::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, event);
+                // The kernel's set is enough, as soon as it is waited for.
+                inner.unwatch(fd, &std::mem::take(&mut member.files));
+                if member.is_disabled {
+                    member.is_active = false;
+                    continue;
                 }
+                let event = libc::epoll_event { events: member.events, u64: member.data };
+                // Fails if the program has closed the descriptor: then nothing is left.
+                let _ = foreign::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, event);
                 self.others.insert(fd, event);
                 self.members.remove(&fd);
                 ready = true;

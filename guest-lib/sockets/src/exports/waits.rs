@@ -239,9 +239,10 @@ fn set(fd: c_int) -> Option<Open> {
     table::get(fd)
 }
 
-/// Adds, changes or removes a connection that may go over a channel. `None`: the kernel does.
+/// Adds, changes or removes a connection that may go over a channel, or could when it was added.
+/// `None`: the kernel does.
 fn control(epoll: c_int, operation: c_int, fd: c_int, wanted: Option<epoll_event>) -> Option<Answer> {
-    let open = table::socket(fd)?;
+    let open = table::get(fd).filter(|open| open.socket().is_some())?;
     let none = epoll_event { events: 0, u64: 0 };
     if wanted.is_none() && operation != libc::EPOLL_CTL_DEL {
         return None;

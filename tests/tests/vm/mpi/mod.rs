@@ -138,29 +138,8 @@ fn mpi_runs_over_express_memory() -> Result<()> {
     (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
 }
 
-fn mpi_runs_over(model: &str) -> Result<()> {
-    let lab = lab_of(with_packages(network(model, 2)?)?);
-    prepare(&lab, 1)?;
-    check(&lab, 2, "")?;
-    (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
-}
-
-#[test]
-fn mpi_runs_over_shrimp_cards() -> Result<()> {
-    mpi_runs_over("shrimp")
-}
-
-#[test]
-fn mpi_runs_over_clan_cards() -> Result<()> {
-    mpi_runs_over("clan")
-}
-
-#[test]
-fn mpi_runs_over_dart_cards() -> Result<()> {
-    mpi_runs_over("dart")
-}
-
-#[test]
-fn mpi_runs_over_echo_cards() -> Result<()> {
-    mpi_runs_over("echo")
+/// Runs MPI between two machines with the test's packages.
+pub(crate) fn runs_between(lab: &Lab) -> Result<()> {
+    prepare(lab, 1)?;
+    check(lab, 2, "")
 }

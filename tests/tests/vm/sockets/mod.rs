@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::left::log_is_clean;
 use crate::network::{network, root, wait_for_answer};
 use crate::turn::{Turn, lab_of};
+use crate::{mpi, unmodified};
 
 /// Options of the switch for express memory between the hosts. Each host's half has room for some
 /// 120 connections.
@@ -25,6 +26,9 @@ type Part = (&'static str, fn(&Pair) -> Result<()>);
 /// A client and a server machine, and how their connections go.
 struct Pair {
     lab: Turn,
+    model: &'static str,
+    /// Connections at once that a card has room for.
+    room: u64,
     has_express: bool,
     /// Variables of `hamlyn-run`.
     environment: &'static str,
@@ -58,15 +62,23 @@ impl Report {
 }
 
 impl Pair {
-    fn new(model: &str, express: bool) -> Result<Pair> {
+    fn new(model: &'static str, express: bool) -> Result<Pair> {
         let packages = Packages::of_lines(include_str!("../../../packages"))?;
         let system = System::of_packages(&Kit::find()?, &packages)?;
         let mut machines = network(model, 2)?.system(Some(system)).memory(Memory::mib(512));
         if express {
             machines = machines.switch_args(EXPRESS);
         }
-        let pair =
-            Pair { lab: lab_of(machines), has_express: express, environment: "", errors: RefCell::default() };
+        // A channel takes a mailbox, of which an echo card has 32.
+        let room = if model == "echo" { 20 } else { 100 };
+        let pair = Pair {
+            lab: lab_of(machines),
+            model,
+            room,
+            has_express: express,
+            environment: "",
+            errors: RefCell::default(),
+        };
         wait_for_answer(pair.client(), "vm1")?;
         Ok(pair)
     }
@@ -98,6 +110,7 @@ impl Pair {
 
     /// Checks that a machine's programs have switched this many connections, and by what.
     fn switched(&self, vm: &Vm, name: &str, least: u64) -> Result<Report> {
+        let least = least.min(self.room);
         let report = Report::sum(&reports(vm, name)?)?;
         let what = || format!("{name} in {}, at least {least} to be switched: {report:?}", vm.name());
         ensure!(report.switched >= least && report.switched <= report.connections, what());
@@ -174,29 +187,32 @@ fn connections_behave_like_tcp() -> Result<()> {
     pair.finish()
 }
 
-fn programs_switch_over(model: &str) -> Result<()> {
+/// Runs programs as they are, those of MPI among them, and under `hamlyn-run`, all in the same
+/// machines.
+fn unmodified_programs_run_over(model: &'static str) -> Result<()> {
     let pair = Pair::new(model, false)?;
+    pair.run(&[("by IP", |pair| unmodified::most_programs(&pair.lab, pair.model))]);
     pair.run(&programs::SOME);
-    pair.run(&[("cases", cases::some)]);
+    pair.run(&[("cases", cases::some), ("MPI", |pair| mpi::runs_between(&pair.lab))]);
     pair.finish()
 }
 
 #[test]
-fn programs_switch_over_shrimp_cards() -> Result<()> {
-    programs_switch_over("shrimp")
+fn unmodified_programs_run_over_shrimp_cards() -> Result<()> {
+    unmodified_programs_run_over("shrimp")
 }
 
 #[test]
-fn programs_switch_over_echo_cards() -> Result<()> {
-    programs_switch_over("echo")
+fn unmodified_programs_run_over_clan_cards() -> Result<()> {
+    unmodified_programs_run_over("clan")
 }
 
 #[test]
-fn programs_switch_over_clan_cards() -> Result<()> {
-    programs_switch_over("clan")
+fn unmodified_programs_run_over_dart_cards() -> Result<()> {
+    unmodified_programs_run_over("dart")
 }
 
 #[test]
-fn programs_switch_over_dart_cards() -> Result<()> {
-    programs_switch_over("dart")
+fn unmodified_programs_run_over_echo_cards() -> Result<()> {
+    unmodified_programs_run_over("echo")
 }
