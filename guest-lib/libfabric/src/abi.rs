@@ -1,7 +1,7 @@
 //! What libfabric 1.3 to 2.x expects of a provider: its structures, functions and numbers, as far
 //! as this provider uses them (fabric.h, fi_domain.h, fi_endpoint.h, fi_eq.h, fi_cm.h, fi_rma.h,
-//! fi_tagged.h, fi_atomic.h, fi_prov.h). Fields are named as there. A test compares them with the headers of
-//! Debian's package libfabric-dev.
+//! fi_tagged.h, fi_atomic.h, fi_prov.h). Fields are named as there. A test compares them with the
+//! headers of Debian's package libfabric-dev.
 
 use std::ffi::{c_char, c_int, c_void};
 

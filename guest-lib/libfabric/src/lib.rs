@@ -3,8 +3,8 @@
 //!
 //! libfabric loads this library from a folder in `FI_PROVIDER_PATH` and calls [`fi_prov_ini`]. It
 //! offers reliable datagram endpoints (`FI_EP_RDM`) with messages, tagged messages, remote memory
-//! access and atomic operations. Between two endpoints there is one channel, or two if both ends opened one at the
-//! same time; each end sends on one of them, so messages keep their order.
+//! access and atomic operations. Between two endpoints there is one channel, or two if both ends
+//! opened one at the same time; each end sends on one of them, so messages keep their order.
 //!
 //! Layers, each of which knows only those before it: `memory` and `address`; `abi`, libfabric's
 //! numbers and structures; `engine`, which does all that is not libfabric's interface; `link`, a

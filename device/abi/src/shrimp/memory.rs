@@ -10,9 +10,9 @@
 //!
 //! A load shows whether the engine for deliberate update is free. It returns 0 if it is. Otherwise
 //! it returns [`SHRIMP_BUSY`] with the words left of the current transfer, [`SHRIMP_BASE`] if that
-//! transfer was started at this very place, and [`SHRIMP_WAITS`] if one that was started here waits.
-//! The card reads a transfer in pieces and handles accesses between two of them, so the words left
-//! fall in steps.
+//! transfer was started at this very place, and [`SHRIMP_WAITS`] if one that was started here
+//! waits. The card reads a transfer in pieces and handles accesses between two of them, so the
+//! words left fall in steps.
 //!
 //! A store of `n`, 1 to [`SHRIMP_MAX_WORDS`], starts a transfer of `n` words from that place on. It
 //! must end in the page and in the same part. So a process repeats one locked instruction, which

@@ -258,7 +258,8 @@ impl<L: Link> Engine<L> {
         packet.read(HEADER, &mut bytes)?;
         let (operand, compare) = bytes.split_at(if atomic.has_operand() { each } else { 0 });
         let changed = {
-            // Held until the region is changed, so operations of other endpoints come before or after.
+            // Held until the region is changed, so operations of other endpoints come before or
+            // after.
             let regions = self.regions.lock().map_err(|_| libc::EIO)?;
             let find = |writes| regions.find(header.tag, header.place, each as u64, writes);
             let readable = if atomic.form == Form::Update { Ok(()) } else { find(false).map(drop) };

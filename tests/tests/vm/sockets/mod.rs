@@ -69,8 +69,8 @@ impl Pair {
         if express {
             machines = machines.switch_args(EXPRESS);
         }
-        // A channel takes a mailbox, of which an echo card has 32.
-        let room = if model == "echo" { 20 } else { 100 };
+        // A channel takes a mailbox, of which an echo card has 32, and a user a quarter.
+        let room = if model == "echo" { 5 } else { 100 };
         let pair = Pair {
             lab: lab_of(machines),
             model,
