@@ -18,7 +18,7 @@ thread_local! {
 }
 
 impl Bell {
-    /// This thread's bell, silent. `None`: there are no descriptors left, or the thread ends.
+    /// This thread's bell. `None`: there are no descriptors left, or the thread ends.
     fn own() -> Option<Arc<Self>> {
         let own = OWN.try_with(|own| {
             let mut own = own.try_borrow_mut().ok()?;
@@ -28,10 +28,7 @@ impl Bell {
             }
             own.clone()
         });
-        let own = own.ok().flatten()?;
-        // It may not have rung.
-        let _ = read(&own.0, &mut [0; 8]);
-        Some(own)
+        own.ok().flatten()
     }
 
     /// A program that closes all descriptors may have closed this one, and opened a file under its
@@ -46,12 +43,21 @@ impl Bell {
     }
 }
 
+/// Silences this thread's bell, before it looks for the last time at each connection.
+pub(crate) fn hush() {
+    if let Some(own) = Bell::own() {
+        // It may not have rung.
+        let _ = read(&own.0, &mut [0; 8]);
+    }
+}
+
 /// Bells of threads that may be asleep at a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers(Mutex<Vec<Weak<Bell>>>);
 
 impl Sleepers {
-    /// Adds this thread, before it looks for the last time. Returns its bell's file, to be polled.
+    /// Adds this thread, after [`hush`] and before it looks for the last time. Returns its bell's
+    /// file, to be polled.
     pub(crate) fn add(&self) -> Option<RawFd> {
         let own = Bell::own()?;
         let mut sleepers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,8 +111,11 @@ mod tests {
             assert!(found > 0 && file != own);
         });
         assert!(rings(own));
+        assert_eq!(Sleepers::default().add(), Some(own));
+        assert!(rings(own), "another connection does not silence it");
+        hush();
+        assert!(!rings(own));
         assert_eq!(sleepers.add(), Some(own));
-        assert!(!rings(own), "it was heard");
         // One that has ended is forgotten.
         let gone = std::thread::scope(|scope| scope.spawn(|| sleepers.add()).join().expect("a thread"));
         assert!(gone.is_some());

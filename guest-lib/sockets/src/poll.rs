@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use hamlyn::{Poller, Polling};
 use libc::pollfd;
 
+use crate::bell;
 use crate::foreign::{self, Answer, Mask};
 use crate::socket::ALWAYS;
 use crate::table::{self, Open};
@@ -96,6 +97,7 @@ impl Files<'_> {
     /// Adds what the kernel has to poll for the others. Returns `true` if there may be something.
     fn arm(&mut self) -> bool {
         self.kernels.truncate(self.all.len());
+        bell::hush();
         let mut watched = Vec::new();
         for (place, open) in &self.open {
             let ready = match (open.socket(), open.epoll()) {

@@ -25,7 +25,7 @@ use self::sets::Sets;
 pub(crate) use self::sets::Watcher;
 use self::state::{Offer, State};
 use self::tcp::Connection;
-use crate::bell::Sleepers;
+use crate::bell::{self, Sleepers};
 use crate::link::{ChannelLink, has_descriptors};
 use crate::report;
 use crate::stream::{Link, Stream, Way};
@@ -361,6 +361,7 @@ impl Socket {
         }
         // Whatever ends the sleep, the next look finds out.
         self.came.store(true, Ordering::Relaxed);
+        bell::hush();
         if self.watch_asleep(event, &mut watched) {
             return Ok(None);
         }
@@ -426,7 +427,7 @@ impl Socket {
         found | by_tcp
     }
 
-    /// As [`Socket::watch`], for a thread that sleeps by itself.
+    /// As [`Socket::watch`], for a thread that sleeps by itself, after [`bell::hush`].
     pub(crate) fn watch_asleep(&self, events: i16, watched: &mut Vec<Watched>) -> bool {
         if events & (IN | HANGUP) != 0 {
             watched.extend(self.sleepers.add().map(|bell| (bell, IN)));
