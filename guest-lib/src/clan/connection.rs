@@ -399,13 +399,13 @@ impl Connection {
             if !core.has_message() && !self.has_news() {
                 return Ok(None);
             }
-            let ended = self.check();
-            // The result may have arrived together with the end.
+            let (ended, last) = (self.check(), self.core().last_fault());
+            // The result may have arrived together with the end, or before the fault.
             if let Some(found) = look()? {
                 return Ok(Some(found));
             }
             ended?;
-            self.take_fault().map_or(Ok(None), |fault| Err(fault.into()))
+            self.take_fault(last).map_or(Ok(None), |fault| Err(fault.into()))
         })
     }
 
@@ -415,13 +415,12 @@ impl Connection {
         heard.end.is_some() || heard.faults != self.core().faults()
     }
 
-    /// Takes the last fault if it is unchecked and comes from the peer's host.
+    /// Takes what was the last fault, if it is unchecked and comes from the peer's host.
     ///
     /// The endpoint may also have written to other hosts, such as a former peer. Their faults must
     /// not end this connection, and stay with the endpoint. If such a fault hides a fault of the
     /// peer, the peer's end is still reported.
-    fn take_fault(&self) -> Option<Fault> {
-        let (count, fault) = self.core().last_fault();
+    fn take_fault(&self, (count, fault): (u32, Option<Fault>)) -> Option<Fault> {
         let seen = std::mem::replace(&mut self.heard().faults, count);
         fault.filter(|fault| count != seen && fault.host == self.peer.host)
     }
