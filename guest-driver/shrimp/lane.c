@@ -169,7 +169,10 @@ static bool lane_take(struct uln_lane *lane, u32 *to, u32 *length)
 	return uln_lane_record_take(lane, &own->taken, to, length);
 }
 
-/* A report that was requested and has not come is not requested again. */
+/*
+ * A report that was requested and has not come is not requested again. The card refuses a request
+ * before the other host has mapped the page; import_open() counts that event as an arrival.
+ */
 static bool lane_arm(struct uln_lane *lane)
 {
 	struct shrimp_lane *own = lane->model;

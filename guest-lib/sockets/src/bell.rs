@@ -31,8 +31,8 @@ impl Bell {
         own.ok().flatten()
     }
 
-    /// A program that closes all descriptors may have closed this one, and opened a file under its
-    /// number.
+    /// Wakes the thread. A program that closes all descriptors may have closed this one, and opened
+    /// a file under its number: nothing is written to that.
     fn ring(&self) {
         let is_ours =
             fstat(&self.0).is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Unknown);

@@ -126,6 +126,7 @@ impl Epoll {
         let mut state = self.state();
         match operation {
             libc::EPOLL_CTL_ADD if state.members.contains_key(&fd) => Err(libc::EEXIST),
+            // The caller has the kernel add it.
             libc::EPOLL_CTL_ADD if socket.is_plain() => Err(libc::ENOENT),
             // It stays on TCP since the last wait, and the kernel's set does not have it yet.
             libc::EPOLL_CTL_MOD if socket.is_plain() => {

@@ -58,12 +58,13 @@ impl Sets {
         }
     }
 
-    /// A call changes how sets have to wait. It may hold locks.
+    /// Notes that a call has changed which files the sets must wait for. The caller may hold locks.
     pub(super) fn note_change(&self) {
         self.has_changed.store(true, Ordering::Relaxed);
     }
 
-    /// Tells sets of what was noted, as [`Sets::touch`] does.
+    /// Wakes the sleeping sets after a noted change. The caller holds no lock, as for
+    /// [`Sets::touch`].
     pub(super) fn tell_change(&self) {
         if self.has_changed.load(Ordering::Relaxed) && self.has_changed.swap(false, Ordering::Relaxed) {
             self.touch();

@@ -173,13 +173,13 @@ fn waiting_transfers_are_limited() {
     );
 }
 
-#[test]
-fn system_messages_have_places_of_their_own() {
+/// Returns a host whose engine has a transfer in each place for those of processes, from pages 100
+/// on, and the number of those that were refused.
+fn host_with_full_engine() -> (Host, u64) {
     let mut host = Host::new(0);
     for page in 100..200 {
         host.map_out(page, 1, page.into(), SHRIMP_MODE_DELIBERATE);
     }
-    host.map_out(10, 1, SHRIMP_SYSTEM_PAGE, SHRIMP_MODE_DELIBERATE);
     host.wire.room = Some(0);
     let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 1);
     for page in 100..200 {
@@ -187,6 +187,13 @@ fn system_messages_have_places_of_their_own() {
     }
     let refused = host.counter("transfers_refused");
     assert!(refused > 0, "the places are full");
+    (host, refused)
+}
+
+#[test]
+fn system_messages_have_places_of_their_own() {
+    let (mut host, refused) = host_with_full_engine();
+    host.map_out(10, 1, SHRIMP_SYSTEM_PAGE, SHRIMP_MODE_DELIBERATE);
     for place in 0..32 {
         host.store_memory(10 * PAGE + place * 128, 4, 32);
     }
@@ -200,24 +207,16 @@ fn system_messages_have_places_of_their_own() {
 
 #[test]
 fn systems_pages_have_places_of_their_own() {
-    let mut host = Host::new(0);
-    let system = |page| ShrimpEntry {
-        flags: SHRIMP_ENTRY_SYSTEM,
-        ..out(4096, [(page, 1, SHRIMP_MODE_DELIBERATE), (0, 0, 0)])
-    };
-    for page in 100..200 {
-        host.map_out(page, 1, page.into(), SHRIMP_MODE_DELIBERATE);
-    }
+    let (mut host, refused) = host_with_full_engine();
     for page in 10..15 {
-        host.set_entry(page, system(page.into()));
+        host.set_entry(
+            page,
+            ShrimpEntry {
+                flags: SHRIMP_ENTRY_SYSTEM,
+                ..out(4096, [(page.into(), 1, SHRIMP_MODE_DELIBERATE), (0, 0, 0)])
+            },
+        );
     }
-    host.wire.room = Some(0);
-    let Ok(()) = host.store(SHRIMP_REG_OUT_THRESHOLD, 4, 1);
-    for page in 100..200 {
-        host.store_memory(page * PAGE, 4, 1);
-    }
-    let refused = host.counter("transfers_refused");
-    assert!(refused > 0, "the places are full");
     for word in 0..u64::from(SHRIMP_MAX_SYSTEM_WAITING) {
         host.store_memory(10 * PAGE + word * 4, 4, 1);
     }
