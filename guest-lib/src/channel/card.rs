@@ -72,6 +72,13 @@ impl Card {
         self.0.model().0
     }
 
+    /// Returns the length of the longest message that a channel of this card can carry, in bytes:
+    /// [`Options::for_messages`](super::Options::for_messages) of it is valid.
+    #[must_use]
+    pub fn longest_message(&self) -> u64 {
+        self.0.largest_ring() / 2 - 16
+    }
+
     /// Returns the model's number.
     pub(super) fn number(&self) -> u32 {
         self.0.model().1

@@ -10,11 +10,16 @@ use crate::{Outcome, complain};
 
 /// Size of the word in bytes, and the minimum size of a message.
 pub(crate) const WORD: usize = 4;
-/// Maximum size of a message.
-pub(crate) const MAX_SIZE: usize = (8 << 20) - 4096;
+/// Maximum size of a message, unless the card's model has a lower one.
+const MAX_SIZE: usize = (8 << 20) - 4096;
 /// The same over express memory: with this size, a pair fits an ordinary user's default share of
 /// the memory between two hosts.
 pub(crate) const MAX_EXPRESS: usize = 64 << 10;
+/// Returns the size of the largest message over a card.
+pub(crate) fn max_size(card: &Card) -> usize {
+    MAX_SIZE.min(usize::try_from(card.longest_message()).unwrap_or(MAX_SIZE))
+}
+
 /// Size of a ring that has room for several messages, if these are not larger.
 const SEVERAL: usize = 1 << 20;
 /// Number of messages that such a ring has room for.
@@ -65,7 +70,7 @@ impl End {
         by_express: bool,
         timeout: Duration,
     ) -> Outcome<Self> {
-        let mut options = options(size, by_express);
+        let mut options = options(card, size, by_express);
         options.by_card = !by_express;
         let channel = Channel::connect_timeout(card, host, name, options, timeout)?;
         if by_express && !channel.is_express() {
@@ -134,11 +139,17 @@ impl End {
     }
 }
 
-/// Returns options for messages of up to `size` bytes, several of which are under way.
-pub(crate) fn options(size: usize, by_express: bool) -> Options {
+/// Returns options for messages of up to `size` bytes, several of which are under way if a ring of
+/// this card has room for them.
+pub(crate) fn options(card: &Card, size: usize, by_express: bool) -> Options {
+    options_within(card.longest_message(), size, by_express)
+}
+
+fn options_within(longest: u64, size: usize, by_express: bool) -> Options {
     let size = size.max(WORD);
     let least = Options::for_messages(size as u64);
-    let several = Options::for_messages(((size + 16) * MESSAGES / 2).min(SEVERAL / 2) as u64);
+    let several = ((size + 16) * MESSAGES / 2).min(SEVERAL / 2) as u64;
+    let several = Options::for_messages(several.min(longest));
     let mut options = if by_express || several.capacity < least.capacity { least } else { several };
     options.capacity = options.capacity.max(Options::default().capacity);
     options
@@ -186,10 +197,15 @@ mod tests {
     #[test]
     fn rings_have_room_for_messages_of_any_size() {
         for size in [0, 1, 1000, 4096, 65536, 1 << 20, MAX_SIZE] {
-            let capacity = options(size, false).capacity as usize;
+            let capacity = options_within(u64::MAX, size, false).capacity as usize;
             assert!(capacity / 2 - 8 >= size.max(WORD) && capacity < 16 << 20, "{size}: {capacity}");
             assert!(size > 65536 || capacity >= (14 * size).min(900_000), "{size}: {capacity}");
         }
-        assert!(options(MAX_EXPRESS, true).capacity <= 35 * 4096);
+        assert!(options_within(u64::MAX, MAX_EXPRESS, true).capacity <= 35 * 4096);
+        // A model with small rings.
+        for size in [0, 1000, 65536, 100_000] {
+            let capacity = options_within(100_000, size, false).capacity;
+            assert!((size as u64..=200_704).contains(&capacity), "{size}: {capacity}");
+        }
     }
 }

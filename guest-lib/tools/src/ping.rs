@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     let (card, meeting) = (options.card.open()?, &options.meeting);
     let name = meeting.name(NAME);
     let Some(host) = meeting.peer else { return serve::listen(&card, name, options.json) };
-    meeting.check(options.size)?;
+    meeting.check(&card, options.size)?;
     let timeout = Duration::from_secs_f64(options.timeout);
     let mut session = Session::open(&card, (meeting, host, name), options.size, Wait::Adapt, timeout)?;
     session.ask(Wish::Echo, options.size, 0)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hamlyn::channel::{Card, Listener};
 use serde_json::json;
 
-use crate::end::{End, MAX_SIZE, ROOM, Wait, options};
+use crate::end::{End, ROOM, Wait, max_size, options};
 use crate::flow::{Event, Flow};
 use crate::hello::{Hello, Wish};
 use crate::word;
@@ -18,7 +18,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// Listens under a name, and serves each client in its own thread, indefinitely.
 pub(crate) fn listen(card: &Card, name: &str, json: bool) -> Outcome<ExitCode> {
-    let listener = Listener::bind(card, name, options(MAX_SIZE, false))?;
+    let listener = Listener::bind(card, name, options(card, max_size(card), false))?;
     announce(name, card.host()?, json)?;
     loop {
         let channel = match listener.accept() {

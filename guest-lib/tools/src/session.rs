@@ -5,7 +5,7 @@ use std::time::Duration;
 use hamlyn::channel::Card;
 
 use crate::Outcome;
-use crate::end::{End, MAX_EXPRESS, MAX_SIZE, Wait};
+use crate::end::{End, MAX_EXPRESS, Wait, max_size};
 use crate::hello::{DEPTH, Hello, Wish};
 use crate::word;
 
@@ -31,13 +31,13 @@ impl Meeting {
     }
 
     /// Returns the size of the largest message.
-    pub(crate) fn max_size(&self) -> usize {
-        if self.express { MAX_EXPRESS } else { MAX_SIZE }
+    pub(crate) fn max_size(&self, card: &Card) -> usize {
+        if self.express { MAX_EXPRESS } else { max_size(card) }
     }
 
     /// Fails if messages of this size cannot be sent.
-    pub(crate) fn check(&self, size: usize) -> Outcome {
-        let limit = self.max_size();
+    pub(crate) fn check(&self, card: &Card, size: usize) -> Outcome {
+        let limit = self.max_size(card);
         if size > limit {
             return Err(format!("message size {size} is out of range (limit {limit})").into());
         }

@@ -10,6 +10,7 @@ const TOOLS: Tools = Tools {
     model: "clan",
     // By stores, without data, and by DMA.
     ping: &["16", "0", "256", "257", "100001"],
+    longest: 8_384_512,
     latency: &[&["-s", "64", "-n", "20"], &["-n", "5", "-e"], &["-s", "4096", "-n", "20"]],
     both_ways: "16384",
 };

@@ -12,6 +12,7 @@ const TOOLS: Tools = Tools {
     // No data, a block, more than a block, and more than a message holds, with a length that is not
     // a multiple of 4.
     ping: &["16", "0", "32", "33", "65504", "200001"],
+    longest: 8_384_512,
     latency: &[&["-s", "32", "-n", "20"], &["-n", "5", "-e"], &["-s", "100000", "-n", "5"]],
     // More in flight than a connection has credits for.
     both_ways: "65536",

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Exit;
 
 use crate::lies::driver_survives_lies;
+use crate::tool::{Tools, said};
 use crate::{Turn, shared_of};
 
 fn counter(lab: &Turn, card: usize, name: &str) -> Result<u64> {
@@ -69,6 +70,29 @@ fn mailboxes_of_a_killed_owner_are_freed() -> Result<()> {
     // The first of 32 mailboxes is the driver's.
     let info = lab.vm(0).run(["hamlyn-info", "--json"])?.finish()?;
     ensure!(info.len() == 1 && info[0]["card"] == "/dev/echo0" && info[0]["mailboxes"] == 31, "{info:?}");
+    Ok(())
+}
+
+const TOOLS: Tools = Tools {
+    model: "echo",
+    // No data, one record, two records, and the longest message.
+    ping: &["16", "0", "1008", "1009", "249840"],
+    longest: 249_840,
+    latency: &[&["-s", "1000", "-n", "20"], &["-n", "5", "-e"], &["-s", "100000", "-n", "5"]],
+    both_ways: "65536",
+};
+
+#[test]
+fn tools_find_the_echo_card_by_themselves() -> Result<()> {
+    let lab = shared_of("echo")?;
+    TOOLS.info(&lab)?;
+    TOOLS.ping(&lab)?;
+    let server = TOOLS.perf(&lab)?;
+    // The sizes end where the card's messages do.
+    let rows = said(&lab, &["hamlyn-perf", "1", "-a", "-n", "2", "--json"])?;
+    let sizes: Vec<u64> = rows.iter().filter_map(|row| row["bytes"].as_u64()).collect();
+    ensure!(sizes == (1..=17).map(|power| 1 << power).collect::<Vec<_>>(), "{sizes:?}");
+    drop(server);
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use crate::tool::{Tools, number, said, server};
 const TOOLS: Tools = Tools {
     model: "shrimp",
     ping: &["16", "5001", "0"],
+    longest: 8_384_512,
     latency: &[&["-s", "64", "-n", "20"], &["-n", "5", "-e"]],
     both_ways: "16384",
 };

@@ -37,6 +37,8 @@ pub(crate) struct Tools {
     pub(crate) model: &'static str,
     /// Lengths of messages that are sent back.
     pub(crate) ping: &'static [&'static str],
+    /// Length of the longest message.
+    pub(crate) longest: u64,
     /// Further arguments of runs that measure the latency.
     pub(crate) latency: &'static [&'static [&'static str]],
     /// Length of messages in both directions, with two pairs.
@@ -65,7 +67,8 @@ impl Tools {
             let summary = said(lab, &["hamlyn-ping", "1", "-c", "10", "-i", "0", "-s", size, "--json"])?;
             ensure!(summary[0]["sent"] == 10 && summary[0]["answered"] == 10, "{size}: {summary:?}");
         }
-        refused(lab, &["hamlyn-ping", "1", "-s", "8384513"], "(limit 8384512)")?;
+        let (above, limit) = ((self.longest + 1).to_string(), format!("(limit {})", self.longest));
+        refused(lab, &["hamlyn-ping", "1", "-s", &above], &limit)?;
         refused(lab, &["hamlyn-ping", "1", "--name", "absent"], "no listener has that name")
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{shared, shared_reordering};
 
 /// Starts the server side of a tool. Returns it and the host that clients need.
-fn server(lab: &Lab, vm: usize, tool: &str) -> Result<(Run, String)> {
+pub(crate) fn server(lab: &Lab, vm: usize, tool: &str) -> Result<(Run, String)> {
     let mut server = lab.vm(vm).run([tool, "--json"])?;
     let host = server.answer()?["host"].as_u64().context("no host")?;
     Ok((server, host.to_string()))

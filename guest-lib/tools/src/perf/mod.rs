@@ -8,6 +8,8 @@ mod table;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use hamlyn::channel::Card;
+
 use crate::card::CardOption;
 use crate::end::Wait;
 use crate::flow::CHUNK;
@@ -121,13 +123,13 @@ impl Options {
     }
 
     /// Returns the sizes to measure.
-    fn sizes(&self) -> Outcome<Vec<usize>> {
+    fn sizes(&self, card: &Card) -> Outcome<Vec<usize>> {
         if self.all {
             let sizes = (1..=23).map(|power| 1 << power);
-            return Ok(sizes.take_while(|size| *size <= self.meeting.max_size()).collect());
+            return Ok(sizes.take_while(|size| *size <= self.meeting.max_size(card)).collect());
         }
         let size = self.size.unwrap_or(if self.bandwidth { 65536 } else { 2 });
-        self.meeting.check(size)?;
+        self.meeting.check(card, size)?;
         Ok(vec![size])
     }
 
@@ -141,7 +143,7 @@ pub(crate) fn run(options: &Options) -> Outcome<ExitCode> {
     let (card, meeting) = (options.card.open()?, &options.meeting);
     let name = meeting.name(NAME);
     let Some(host) = meeting.peer else { return serve::listen(&card, name, options.json) };
-    let sizes = options.sizes()?;
+    let sizes = options.sizes(&card)?;
     let wait = if options.events { Wait::Sleep } else { Wait::Poll };
     let timeout = Duration::from_secs_f64(options.timeout);
     let open = |size| {
