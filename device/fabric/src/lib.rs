@@ -18,6 +18,7 @@
 //! | [`message`] | messages that carry descriptors |
 //! | [`bell`] | the wake-up between the ends of a link |
 //! | [`link`] | two rings and a bell |
+//! | [`one_way`] | one ring without a bell, for a reader that the writer does not wait for |
 //! | [`attach`] | how a card's process gets its end of a link from a switch |
 //!
 //! The process at the other end is not trusted. Whatever it writes into the shared memory, the
@@ -34,6 +35,7 @@ pub mod index;
 pub mod link;
 pub mod memory;
 pub mod message;
+pub mod one_way;
 mod place;
 pub mod ring;
 pub mod stop;

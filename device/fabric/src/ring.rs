@@ -105,8 +105,17 @@ impl Producer {
     /// Sends a packet whose payload is the concatenation of all pieces. Returns `false` if there is
     /// not enough room yet.
     pub fn send(&mut self, header: Header, payload: &[VolatileSlice<'_>]) -> Result<bool, RingError> {
+        self.send_as_is(header.to_bytes(), payload)
+    }
+
+    /// Does the same with a header from another component.
+    pub(crate) fn send_as_is(
+        &mut self,
+        header: [u8; HEADER_BYTES],
+        payload: &[VolatileSlice<'_>],
+    ) -> Result<bool, RingError> {
         let length = payload.iter().map(VolatileSlice::len).sum();
-        let Some(mut room) = self.reserve(header, length)? else { return Ok(false) };
+        let Some(mut room) = self.reserve_as_is(header, length)? else { return Ok(false) };
         for piece in payload {
             piece.copy_to_volatile_slice(room);
             let Ok(rest) = room.offset(piece.len()) else { break };
