@@ -5,6 +5,7 @@ use std::time::Duration;
 use bitflags::bitflags;
 use hamlyn_abi::family::identity::ULN_REGISTERS_SIZE;
 
+use crate::packet::PacketField;
 use crate::ports::{Link, Packet, Ports};
 
 /// How a card appears in the fabric and on the PCI bus.
@@ -33,6 +34,22 @@ pub struct Identity {
     /// Number of pages of host memory, from address 0, whose stores the card may watch on the
     /// host's bus: see [`Card::store_seen`]. `None` if the card never watches any.
     pub snooped: Option<u64>,
+}
+
+/// An array of pages or other parts of a BAR, for traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Index of the BAR.
+    pub bar: u8,
+    /// Name of a part. The contract's names of its words begin with it: `HAMLYN_WINDOW` for
+    /// `HAMLYN_WINDOW_TAIL`.
+    pub name: &'static str,
+    /// Offset of the first part in the BAR, in bytes.
+    pub start: u64,
+    /// Size of a part in bytes.
+    pub size: u64,
+    /// Number of parts.
+    pub count: u64,
 }
 
 /// A store by one of the host's processors to host memory, within one page.
@@ -281,6 +298,16 @@ pub trait Card {
 
     /// Returns the card to its power-on state, counters included.
     fn reset(&mut self, ports: &Ports<'_>);
+
+    /// Returns the fields of the header that the card's packets begin with, for traces.
+    fn packet_fields(&self) -> &'static [PacketField] {
+        &[]
+    }
+
+    /// Returns what the BARs contain, beside the registers, for traces.
+    fn regions(&self) -> Vec<Region> {
+        Vec::new()
+    }
 
     /// Whether the card accepts packets. If not, it discards them (section 2.8).
     fn is_enabled(&self) -> bool;

@@ -10,4 +10,5 @@ pub mod card;
 pub mod chassis;
 pub mod model;
 pub mod ordered;
+pub mod packet;
 pub mod ports;

@@ -57,8 +57,9 @@ use hamlyn_abi::clan::identity::{CLAN_ABI_VERSION, CLAN_MODEL, CLAN_PCI_DEVICE};
 use hamlyn_abi::clan::registers::{CLAN_JOIN_LEAVING, CLAN_VECTOR_FIFO};
 use hamlyn_abi::clan::statistics::ClanStatistic;
 use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
-use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Widths};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Region, Widths};
 use hamlyn_card::chassis::{Chassis, Constants};
+use hamlyn_card::packet::PacketField;
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 use self::apertures::Apertures;
@@ -259,6 +260,25 @@ impl Card for ClanCard {
         self.peers.clear();
         self.reads.reset(Duration::from_millis(self.options.read_timeout_ms.into()));
         self.join = self.options.join;
+    }
+
+    fn packet_fields(&self) -> &'static [PacketField] {
+        packet::FIELDS
+    }
+
+    fn regions(&self) -> Vec<Region> {
+        let (endpoints, window) = (self.endpoints_size(), self.options.window_pages.into());
+        let endpoint = u64::from(CLAN_ENDPOINT_SIZE);
+        vec![
+            Region {
+                bar: PAGES,
+                name: "CLAN_ENDPOINT",
+                start: 0,
+                size: endpoint,
+                count: endpoints / endpoint,
+            },
+            Region { bar: PAGES, name: "CLAN_WINDOW_PAGE", start: endpoints, size: PAGE, count: window },
+        ]
     }
 
     fn is_enabled(&self) -> bool {

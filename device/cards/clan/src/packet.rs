@@ -10,6 +10,8 @@
 //! any two words on its way, and two that follow each other may be joined. The CRC covers the whole
 //! packet, with 0 in its own place. It is computed again after each cut or join.
 
+use hamlyn_card::packet::{FieldNames, PacketField};
+use hamlyn_card::packet_field;
 use hamlyn_card::ports::Pieces;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -61,6 +63,31 @@ pub(crate) struct Header {
     pub(crate) crc: U32,
     pub(crate) offset: U64,
 }
+
+/// The header's fields, for traces.
+pub(crate) const FIELDS: &[PacketField] = &[
+    packet_field!(Header, kind).named(FieldNames::Values(&[
+        (WRITE as u64, "WRITE"),
+        (READ as u64, "READ"),
+        (DATA as u64, "DATA"),
+        (REFUSED as u64, "REFUSED"),
+        (CREDIT as u64, "CREDIT"),
+        (PROBE as u64, "PROBE"),
+        (GROUPS as u64, "GROUPS"),
+    ])),
+    packet_field!(Header, flags).named(FieldNames::Bits(&[
+        (FROM_SYSTEM as u64, "FROM_SYSTEM"),
+        (TO_GROUP as u64, "TO_GROUP"),
+        (ASKS as u64, "ASKS"),
+        (BEGINS as u64, "BEGINS"),
+    ])),
+    packet_field!(Header, epoch),
+    packet_field!(Header, tag),
+    packet_field!(Header, key),
+    packet_field!(Header, aperture),
+    packet_field!(Header, crc),
+    packet_field!(Header, offset),
+];
 
 /// Why a packet is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

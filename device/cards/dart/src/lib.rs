@@ -55,8 +55,9 @@ use hamlyn_abi::dart::identity::{DART_ABI_VERSION, DART_MODEL, DART_PCI_DEVICE};
 use hamlyn_abi::dart::registers::DART_VECTOR_FIFO;
 use hamlyn_abi::dart::statistics::DartStatistic;
 use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
-use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Widths};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Region, Widths};
 use hamlyn_card::chassis::{Chassis, Constants};
+use hamlyn_card::packet::PacketField;
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 pub use self::backlog::TURN;
@@ -199,6 +200,15 @@ impl Card for DartCard {
         self.telling = Telling::new(self.options.queues);
         self.traffic.reset();
         self.chassis.reset();
+    }
+
+    fn packet_fields(&self) -> &'static [PacketField] {
+        packet::FIELDS
+    }
+
+    fn regions(&self) -> Vec<Region> {
+        let (size, count) = (DART_PAGE_SIZE.into(), self.options.connections.into());
+        vec![Region { bar: PAGES, name: "DART_SEND", start: 0, size, count }]
     }
 
     fn is_enabled(&self) -> bool {

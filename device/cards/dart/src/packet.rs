@@ -1,6 +1,10 @@
 //! Packets between two cards: a head, and the cells of a message.
 
+use std::mem::offset_of;
+
 use crc::{CRC_32_BZIP2, Crc, Table};
+use hamlyn_card::packet::{FieldNames, PacketField};
+use hamlyn_card::packet_field;
 use hamlyn_card::ports::Pieces;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -48,6 +52,21 @@ pub(crate) struct Head {
     /// CRC-32 of what is before it, and of the control cell.
     check: U32,
 }
+
+/// The head's fields, for traces. `kind` and `window` share a word.
+pub(crate) const FIELDS: &[PacketField] = &[
+    packet_field!(Head, connection),
+    packet_field!(Head, number),
+    packet_field!(Head, done),
+    PacketField { bytes: 1, ..packet_field!(Head, kind) }.named(FieldNames::Values(&[
+        (MESSAGE as u64, "MESSAGE"),
+        (ANSWER as u64, "ANSWER"),
+        (CREDITS as u64, "CREDITS"),
+    ])),
+    PacketField { name: "window", offset: offset_of!(Head, kind) + 1, bytes: 3, names: FieldNames::None },
+    packet_field!(Head, key),
+    packet_field!(Head, check),
+];
 
 impl Head {
     pub(crate) fn new(peer: Peer, number: u32, done: u32, (kind, window): (u32, u32)) -> Self {

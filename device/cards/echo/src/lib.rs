@@ -21,10 +21,11 @@ use hamlyn_abi::echo::registers::ECHO_VECTOR;
 use hamlyn_abi::echo::statistics::{ECHO_STATISTICS, EchoStatistic};
 use hamlyn_abi::echo::window::{ECHO_CONTROL_SIZE, ECHO_DOORBELL_SIZE, ECHO_OUTBOX_SIZE};
 use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
-use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Widths};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Region, Widths};
 use hamlyn_card::chassis::counters::Counters;
 use hamlyn_card::chassis::table::Table;
 use hamlyn_card::chassis::{Chassis, Constants};
+use hamlyn_card::packet::PacketField;
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 use self::mailbox::Mailbox;
@@ -152,6 +153,21 @@ impl Card for EchoCard {
         self.chassis.reset();
         self.counters = Counters::default();
         ports.window(OUTBOXES).clear(0, self.window_bytes());
+    }
+
+    fn packet_fields(&self) -> &'static [PacketField] {
+        packet::FIELDS
+    }
+
+    fn regions(&self) -> Vec<Region> {
+        let count = self.mailboxes.len() as u64;
+        let [outbox, control, doorbell] =
+            [ECHO_OUTBOX_SIZE, ECHO_CONTROL_SIZE, ECHO_DOORBELL_SIZE].map(u64::from);
+        vec![
+            Region { bar: OUTBOXES, name: "ECHO_OUTBOX", start: 0, size: outbox, count },
+            Region { bar: OUTBOXES, name: "ECHO_CONTROL", start: self.control(), size: control, count: 1 },
+            Region { bar: DOORBELLS, name: "ECHO_DOORBELL", start: 0, size: doorbell, count },
+        ]
     }
 
     fn is_enabled(&self) -> bool {

@@ -38,9 +38,10 @@ use hamlyn_abi::hamlyn::identity::{
     HAMLYN_ABI_VERSION, HAMLYN_MODEL, HAMLYN_PCI_DEVICE, HAMLYN_PCI_DOORBELL,
 };
 use hamlyn_abi::hamlyn::statistics::Statistic;
-use hamlyn_abi::hamlyn::window::HAMLYN_DOORBELL_SIZE;
-use hamlyn_card::card::{Bar, Card, Identity, Place, Posted, Progress, Reading, Widths};
+use hamlyn_abi::hamlyn::window::{HAMLYN_DOORBELL_SIZE, HAMLYN_WINDOW_SIZE};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Posted, Progress, Reading, Region, Widths};
 use hamlyn_card::chassis::{Chassis, Constants};
+use hamlyn_card::packet::PacketField;
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 pub use self::model::MODEL;
@@ -173,6 +174,19 @@ impl Card for HamlynCard {
         self.chassis.reset();
         self.counters = Counters::default();
         ports.window(WINDOWS).clear(0, self.control.end());
+    }
+
+    fn packet_fields(&self) -> &'static [PacketField] {
+        packet::FIELDS
+    }
+
+    fn regions(&self) -> Vec<Region> {
+        let termini = self.options.termini.into();
+        let [window, doorbell] = [HAMLYN_WINDOW_SIZE, HAMLYN_DOORBELL_SIZE].map(u64::from);
+        let windows = Region { bar: WINDOWS, name: "HAMLYN_WINDOW", start: 0, size: window, count: termini };
+        let doorbells =
+            Region { bar: DOORBELLS, name: "HAMLYN_DOORBELL", start: 0, size: doorbell, count: termini };
+        [windows, doorbells].into_iter().chain(self.control.regions()).collect()
     }
 
     fn is_enabled(&self) -> bool {

@@ -9,6 +9,8 @@ use std::mem::size_of;
 use hamlyn_abi::hamlyn::request::{
     HAMLYN_FAST_MODE, HAMLYN_FETCH_ADD, HAMLYN_FETCH_COMPARE_SWAP, HAMLYN_MAX_METADATA, HamlynFetch,
 };
+use hamlyn_card::packet::{FieldNames, PacketField};
+use hamlyn_card::packet_field;
 use hamlyn_card::ports::{Packet, Pieces, VolatileSlice};
 use vm_memory::VolatileMemory;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -56,6 +58,26 @@ pub(crate) struct PacketHeader {
 
 /// Size of the header on the wire, in bytes.
 pub(crate) const HEADER_BYTES: usize = size_of::<PacketHeader>();
+
+/// The header's fields, for traces.
+pub(crate) const FIELDS: &[PacketField] = &[
+    packet_field!(PacketHeader, slot),
+    packet_field!(PacketHeader, metadata_index),
+    packet_field!(PacketHeader, key),
+    packet_field!(PacketHeader, offset),
+    packet_field!(PacketHeader, length),
+    packet_field!(PacketHeader, delta),
+    packet_field!(PacketHeader, metadata_length),
+    packet_field!(PacketHeader, flags).named(FieldNames::Bits(&[
+        (PACKET_SILENT as u64, "SILENT"),
+        (PACKET_INTERRUPT as u64, "INTERRUPT"),
+        (PACKET_FETCH as u64, "FETCH"),
+        (PACKET_ANSWER as u64, "ANSWER"),
+        (PACKET_PRIVILEGED as u64, "PRIVILEGED"),
+        (PACKET_RETRACTION as u64, "RETRACTION"),
+    ])),
+    packet_field!(PacketHeader, operation),
+];
 
 /// Returns the bytes behind a packet's header.
 pub(crate) fn behind_header<'a>(packet: &Packet<'a>) -> Pieces<'a> {

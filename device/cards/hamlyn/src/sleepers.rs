@@ -5,6 +5,7 @@ use hamlyn_abi::family::command::ULN_STATUS_BAD_VALUE;
 use hamlyn_abi::family::interrupts::ULN_VECTOR_LINK;
 use hamlyn_abi::family::sleep::{ULN_ARMED_STRIDE, ULN_PENDING_STRIDE};
 use hamlyn_abi::hamlyn::window::*;
+use hamlyn_card::card::Region;
 use hamlyn_card::chassis::refusal::Refusal;
 use hamlyn_card::chassis::sleeper::{Sleeper, Wake};
 use hamlyn_card::ports::Ports;
@@ -33,6 +34,16 @@ impl Control {
             termini: queues + areas * u64::from(HAMLYN_QUEUE_CONTROL_SIZE),
             vectors: options.vectors,
         }
+    }
+
+    /// Returns the two areas, for traces.
+    pub(super) fn regions(self) -> [Region; 2] {
+        let size = u64::from(HAMLYN_QUEUE_CONTROL_SIZE);
+        let count = (self.termini - self.queues) / size;
+        let queues = Region { bar: WINDOWS, name: "HAMLYN_QUEUE_CONTROL", start: self.queues, size, count };
+        let size = u64::from(HAMLYN_TERMINUS_CONTROL_STRIDE);
+        let count = u64::from(HAMLYN_TERMINUS_CONTROL_SIZE) / size;
+        [queues, Region { bar: WINDOWS, name: "HAMLYN_TERMINUS", start: self.termini, size, count }]
     }
 
     /// Returns the end of the window.

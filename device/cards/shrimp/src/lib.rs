@@ -35,9 +35,10 @@ use hamlyn_abi::family::identity::{ULN_PCI_CLASS, ULN_PCI_VENDOR};
 use hamlyn_abi::shrimp::identity::{SHRIMP_ABI_VERSION, SHRIMP_MODEL, SHRIMP_PCI_DEVICE};
 use hamlyn_abi::shrimp::registers::SHRIMP_VECTOR_OUTGOING;
 use hamlyn_abi::shrimp::statistics::{SHRIMP_STATISTICS, ShrimpStatistic};
-use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Store, Widths};
+use hamlyn_card::card::{Bar, Card, Identity, Place, Progress, Reading, Region, Store, Widths};
 use hamlyn_card::chassis::counters::Counters;
 use hamlyn_card::chassis::{Chassis, Constants};
+use hamlyn_card::packet::PacketField;
 use hamlyn_card::ports::{Link, Packet, Ports};
 
 use self::arrivals::Arrivals;
@@ -323,6 +324,18 @@ impl Card for ShrimpCard {
         self.arrivals = Arrivals::default();
         self.system_pages.clear();
         self.counters = Counters::default();
+    }
+
+    fn packet_fields(&self) -> &'static [PacketField] {
+        packet::FIELDS
+    }
+
+    fn regions(&self) -> Vec<Region> {
+        let (start, count) = (self.commands_size(), self.nipt.pages().into());
+        vec![
+            Region { bar: MEMORY, name: "SHRIMP_COMMAND_PAGE", start: 0, size: PAGE, count },
+            Region { bar: MEMORY, name: "SHRIMP_WINDOW_PAGE", start, size: PAGE, count },
+        ]
     }
 
     fn is_enabled(&self) -> bool {

@@ -6,6 +6,8 @@
 //!     2          2          4         8                     4
 //! ```
 
+use hamlyn_card::packet::PacketField;
+use hamlyn_card::packet_field;
 use hamlyn_card::ports::Pieces;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -45,6 +47,15 @@ struct Header {
     length: U32,
     address: U64,
 }
+
+/// The header's fields, for traces. A place in the mesh is its column, and its row in the upper
+/// byte.
+pub(crate) const FIELDS: &[PacketField] = &[
+    packet_field!(Header, to),
+    packet_field!(Header, from),
+    packet_field!(Header, length),
+    packet_field!(Header, address),
+];
 
 /// A packet under construction: the header, and then data until the packet is sealed.
 #[derive(Debug)]
