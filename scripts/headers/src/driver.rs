@@ -68,7 +68,8 @@ pub enum Entry {
 pub struct Field {
     /// Its name, in Rust and in C.
     pub name: String,
-    declaration: String,
+    /// Its declaration in C.
+    pub declaration: String,
     docs: Vec<String>,
 }
 

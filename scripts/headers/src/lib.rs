@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 pub mod driver;
+#[cfg(feature = "library")]
 mod exported;
+#[cfg(feature = "library")]
 pub mod library;
 
 /// The repository's folder.

@@ -11,7 +11,7 @@ use serde_json::Value;
 const CARDS: &str = "hamlyn-card-";
 
 /// The packages whose tests must detect breaks, from fast to slow.
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 16] = [
     "hamlyn-door",
     "hamlyn-sys",
     "hamlyn-driver-host",
@@ -22,6 +22,7 @@ const PACKAGES: [&str; 15] = [
     "hamlyn-snoop",
     "hamlyn-snoop-plugin",
     "hamlyn-switch",
+    "hamlyn-trace",
     "hamlyn-host",
     "hamlyn",
     "hamlyn-fi",

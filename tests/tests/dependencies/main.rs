@@ -32,10 +32,12 @@ const MAY: &[(&str, &[&str])] = &[
             "hamlyn-fabric",
             "hamlyn-snoop",
             "hamlyn-switch",
+            "hamlyn-trace",
         ],
     ),
+    ("hamlyn-trace", &["hamlyn-card", "hamlyn-fabric", "hamlyn-headers"]),
     ("hamlyn-lab", &["hamlyn-agent", "hamlyn-host"]),
-    ("hamlyn-cli", &["hamlyn-host", "hamlyn-lab", "hamlyn-switch"]),
+    ("hamlyn-cli", &["hamlyn-host", "hamlyn-lab", "hamlyn-switch", "hamlyn-trace"]),
     ("hamlyn-card", &["hamlyn-abi"]),
     (CARDS, &["hamlyn-abi", "hamlyn-card"]),
     (
@@ -137,9 +139,10 @@ fn arrows_point_one_way() {
 }
 
 /// The top folders, and the folders on which the crates of each may depend. Guests use only the
-/// device's contract. Their library also uses the driver's connection code, at a card's socket.
+/// device's contract. Their library also uses the driver's connection code, at a card's socket. The
+/// build script of traces reads the contract like the C headers' generator.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("device/", &["device/", "images/agent"]),
+    ("device/", &["device/", "images/agent", "scripts/headers"]),
     ("guest-driver/", &["device/abi"]),
     ("guest-lib", &["guest-lib", "guest-driver/host", "device/abi"]),
     ("images/", &[]),

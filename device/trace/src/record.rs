@@ -1,0 +1,162 @@
+//! What a card's process writes into the ring: one record for each event, in its card's order.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Sizes of the ring of one card.
+pub const GEOMETRY: hamlyn_fabric::Geometry =
+    hamlyn_fabric::Geometry { capacity: 16 << 20, max_packet: 128 << 10 };
+
+/// The fixed part of a record. Bytes may follow it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Record {
+    /// When it happened: nanoseconds of the host's monotonic clock.
+    pub time: u64,
+    /// See [`Kind`].
+    pub a: u64,
+    /// See [`Kind`].
+    pub b: u64,
+    /// A [`Kind`].
+    pub kind: u8,
+    /// BAR of a register or window.
+    pub bar: u8,
+    /// Bytes of a register access.
+    pub width: u8,
+    /// 1 if it failed, or was put off.
+    pub failed: u8,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Declares the kinds of records with their numbers.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal,)*) => {
+        /// What happened. `a` and `b` are the record's numbers, `bytes` what follows it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Kind { $($(#[$doc])* $kind = $number,)* }
+
+        impl Kind {
+            /// Returns the kind with this number.
+            #[must_use]
+            pub fn of(number: u8) -> Option<Kind> {
+                match number {
+                    $($number => Some(Kind::$kind),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The machine read a register: offset `a`, value `b`. `failed`: the card answers later, and
+    /// `b` is its number for the read.
+    RegisterRead = 1,
+    /// The card answered a read late: number `a`, value `b`.
+    LateRead = 2,
+    /// The machine wrote a register: offset `a`, value `b`.
+    RegisterWrite = 3,
+    /// The card has handled the write, the store or the packet before.
+    Done = 4,
+    /// The machine stored to ordinary memory, and the card saw it: address `a`, then the bytes.
+    Store = 5,
+    /// The card read guest memory: address `a`, length `b`; then the bytes, as far as wanted.
+    DmaRead = 6,
+    /// The card wrote guest memory: address `a`, length `b`; then the bytes, as far as wanted.
+    DmaWrite = 7,
+    /// The card got guest memory in place, for reading: address `a`, length `b`.
+    DmaLendRead = 8,
+    /// The card got guest memory in place, for writing: address `a`, length `b`.
+    DmaLendWrite = 9,
+    /// The card stored a word that the guest polls: address `a`, value `b`.
+    DmaPublish = 10,
+    /// The card changed a word in one piece: address `a`, old value `b`.
+    DmaFetch = 11,
+    /// The card raised an MSI-X vector: `a`.
+    Interrupt = 12,
+    /// The card sent a packet to host or group `a`, `b` bytes; then its first bytes.
+    Send = 13,
+    /// A packet arrived from host `a`, `b` bytes; then its first bytes.
+    Arrive = 14,
+    /// The link is up: host `a` of `b` ports. `failed`: it is down.
+    Link = 15,
+    /// The machine reset the card; then the cause, as text.
+    Reset = 16,
+    /// The card loaded a word from a window that differs from what it loaded there last: offset
+    /// `a`, value `b`.
+    WindowLoad = 17,
+    /// The card stored a word to a window: offset `a`, value `b`.
+    WindowStore = 18,
+    /// The card copied `b` bytes from offset `a` of a window; then the first bytes.
+    WindowCopy = 19,
+    /// The card zeroed `b` bytes from offset `a` of a window.
+    WindowClear = 20,
+    /// The card's counter number `a` grew by `b`.
+    Counter = 21,
+    /// The ring was full: `a` records are missing here.
+    Lost = 22,
+}
+
+/// What the reader wants, in the word that it shares with the writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wish {
+    /// A bit for each [`Kind`], by its number.
+    pub kinds: u32,
+    /// Maximum number of a packet's or an access's bytes in a record.
+    pub bytes: u32,
+}
+
+impl Wish {
+    /// Bytes of a packet that are always recorded if packets are: its headers.
+    pub const HEADS: u32 = 96;
+
+    /// Everything, without data.
+    pub const ALL: Wish = Wish { kinds: u32::MAX, bytes: 0 };
+
+    /// Wants only these kinds.
+    #[must_use]
+    pub fn of(kinds: &[Kind], bytes: u32) -> Wish {
+        Wish { kinds: kinds.iter().fold(0, |bits, kind| bits | 1 << *kind as u32), bytes }
+    }
+
+    /// Whether records of this kind are wanted. Missing records are always reported.
+    #[must_use]
+    #[inline]
+    pub fn has(self, kind: Kind) -> bool {
+        self.kinds >> kind as u32 & 1 != 0 || kind == Kind::Lost
+    }
+
+    /// Returns the word.
+    #[must_use]
+    pub fn to_word(self) -> u64 {
+        u64::from(self.kinds) << 32 | u64::from(self.bytes)
+    }
+
+    /// Returns what a word means.
+    #[must_use]
+    #[inline]
+    pub fn of_word(word: u64) -> Wish {
+        Wish { kinds: (word >> 32) as u32, bytes: word as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_names_one_kind() {
+        for number in 1..=22 {
+            assert_eq!(Kind::of(number).map(|kind| kind as u8), Some(number));
+        }
+        assert_eq!((Kind::of(0), Kind::of(23)), (None, None));
+    }
+
+    #[test]
+    fn wish_survives_as_a_word() {
+        let wish = Wish::of(&[Kind::Send, Kind::Arrive], 65_536);
+        assert_eq!(Wish::of_word(wish.to_word()), wish);
+        assert!(wish.has(Kind::Send) && wish.has(Kind::Lost) && !wish.has(Kind::Interrupt));
+    }
+}
