@@ -1,13 +1,15 @@
 //! The models of the family. This is the only place on the host side that names a card.
 
+use hamlyn_card::card::Identity;
 use hamlyn_card::model;
 pub use hamlyn_card::model::{Choice, Model, NoSetting, Setting};
+use hamlyn_card::packet::PacketField;
 use hamlyn_card_clan as clan;
 use hamlyn_card_dart as dart;
 use hamlyn_card_echo as echo;
 use hamlyn_card_hamlyn as hamlyn;
 use hamlyn_card_shrimp as shrimp;
-use hamlyn_fabric::Protocol;
+pub use hamlyn_fabric::Protocol;
 use hamlyn_switch::bursts::Bursts;
 use thiserror::Error;
 
@@ -30,6 +32,15 @@ pub fn default() -> &'static Model {
     MODELS[0]
 }
 
+/// Returns the model of a card.
+pub fn model_of(card: &Identity) -> Option<&'static Model> {
+    let is_same = |model: &&&'static Model| {
+        let identity = Choice::of(model).make().ok().map(|card| card.identity());
+        identity.is_some_and(|other| (other.vendor, other.device) == (card.vendor, card.device))
+    };
+    MODELS.iter().find(is_same).copied()
+}
+
 /// Whether cards of the model have a second function, for doorbells.
 pub fn has_doorbells(model: &'static Model) -> bool {
     Choice::of(model).make().is_ok_and(|card| !card.identity().posted.is_empty())
@@ -50,12 +61,18 @@ pub fn reserve(model: &'static Model) -> Result<[u64; 2], model::MakeError> {
     }))
 }
 
+/// Returns the protocol of a model's packets, and the fields of their headers. A model that can
+/// make no card has none.
+pub fn packets(model: &'static Model) -> Option<(Protocol, &'static [PacketField])> {
+    let card = Choice::of(model).make().ok()?;
+    Some((Protocol::parse(card.identity().protocol).ok()?, card.packet_fields()))
+}
+
 /// Returns the functions that split and join packets, of the models that have them.
 pub fn bursts() -> Vec<Bursts> {
     let of = |model: &&'static Model| {
         let model::Bursts { cut, join } = model.bursts?;
-        let protocol = Choice::of(model).make().ok()?.identity().protocol;
-        Some(Bursts { protocol: Protocol::parse(protocol).ok()?, cut, join })
+        Some(Bursts { protocol: packets(model)?.0, cut, join })
     };
     MODELS.iter().filter_map(of).collect()
 }

@@ -7,12 +7,16 @@ use hamlyn_abi::family::identity::ULN_REG_SCRATCH;
 use hamlyn_bus::{
     Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, SharedPages, Widths,
 };
-use hamlyn_card::card::{self, BarKind, Card, Posted, Progress, Reading};
+use hamlyn_card::card::{self, BarKind, Card, Posted, Progress, Reading, Region};
 use hamlyn_card::ports::{Clock, Packet, Ports};
+use hamlyn_fabric::one_way::Writer;
+use hamlyn_trace::record::Kind;
 
+use super::catalogue;
 use super::clock::{CardClock, SystemClock};
 use super::ports::{BusPorts, Pages};
 use super::snooping::Snooping;
+use super::trace::{Tap, TracedLink, TracedPorts, record};
 use super::uplink::{Neighbours, SendPaths, Uplink, source_of};
 
 /// BAR of the registers that all models have.
@@ -31,6 +35,8 @@ pub(super) struct CardFunction {
     /// Reads that the card answers later, oldest first.
     late: VecDeque<LateRead>,
     snooping: Option<Snooping>,
+    /// Records what the card does, while there is a reader.
+    tap: Option<Tap>,
     /// For the access that waits at each function: the maximum number of stores that were made
     /// before it and not yet taken.
     stores_before: [Option<usize>; FUNCTIONS],
@@ -124,7 +130,8 @@ fn widths(widths: card::Widths) -> Widths {
 impl CardFunction {
     pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink, snooping: Option<Snooping>) -> Self {
         let (windows, late, stores_before) = (Pages::default(), VecDeque::new(), [None; FUNCTIONS]);
-        Self { card, uplink, windows, clock: CardClock::default(), late, snooping, stores_before }
+        let clock = CardClock::default();
+        Self { card, uplink, windows, clock, late, snooping, tap: None, stores_before }
     }
 
     /// Sets the memory of a mapped BAR, once the bus has allocated it.
@@ -149,7 +156,21 @@ impl CardFunction {
         let services = BusPorts(bus);
         let ports =
             Ports { dma: &services, windows: &self.windows, interrupt: &services, clock: &self.clock };
-        verb(self.card.as_mut(), &ports, &mut self.uplink)
+        let Some(tap) = &self.tap else { return verb(self.card.as_mut(), &ports, &mut self.uplink) };
+        let result = verb(self.card.as_mut(), &TracedPorts { ports, tap }.ports(), &mut self.uplink);
+        tap.count(|| self.card.counters());
+        result
+    }
+
+    /// Begins to record what the card does into a ring, or ends it.
+    pub(super) fn record_into(&mut self, ring: Option<Writer>) {
+        self.tap = ring.map(|ring| Tap::new(ring, &self.card.counters()));
+    }
+
+    fn note(&self, note: impl FnOnce(&Tap)) {
+        if let Some(tap) = &self.tap {
+            note(tap);
+        }
     }
 
     /// Forwards the card's watched pages to the plugin, then reports to the card whether stores are
@@ -200,7 +221,11 @@ impl CardFunction {
                 self.tell_of_snooping(bus);
                 break;
             };
+            if let Some(tap) = &self.tap {
+                tap.store(&store);
+            }
             self.with_ports(bus, |card, ports, _| card.store_seen(ports, &store));
+            self.note(Tap::done);
             self.stores_before.iter_mut().flatten().for_each(|before| *before = before.saturating_sub(1));
             taken += 1;
         }
@@ -247,8 +272,13 @@ impl CardFunction {
     }
 
     pub(super) fn transmit(&mut self, bus: &Bus, neighbours: &mut dyn Neighbours) -> Progress {
+        let tap = self.tap.clone();
         let transmit = |card: &mut dyn Card, ports: &Ports<'_>, uplink: &mut Uplink| {
-            card.transmit(ports, &mut SendPaths { uplink, neighbours })
+            let link = &mut SendPaths { uplink, neighbours };
+            match &tap {
+                Some(tap) => card.transmit(ports, &mut TracedLink { link, tap }),
+                None => card.transmit(ports, link),
+            }
         };
         self.with_ports(bus, transmit)
     }
@@ -262,11 +292,18 @@ impl CardFunction {
         if !self.card.takes_packets() {
             return false;
         }
+        let tap = self.tap.clone();
         self.with_ports(bus, |card, ports, uplink| {
             let protocol = uplink.protocol();
             let Some(record) = uplink.peek() else { return false };
             if let Some(source) = source_of(&record, protocol) {
+                if let Some(tap) = &tap {
+                    tap.arrived(source, &[record.payload]);
+                }
                 card.packet_arrived(ports, &Packet { source, bytes: record.payload.into() });
+                if let Some(tap) = &tap {
+                    tap.done();
+                }
             }
             uplink.consume();
             true
@@ -275,11 +312,20 @@ impl CardFunction {
 
     /// Passes a neighbour's packet to the card.
     pub(super) fn packet_arrived(&mut self, bus: &Bus, packet: &Packet<'_>) {
+        if let Some(tap) = &self.tap {
+            let (mut pieces, mut bytes) = (Vec::new(), packet.bytes);
+            while let Some(piece) = bytes.take(usize::MAX) {
+                pieces.push(piece);
+            }
+            tap.arrived(packet.source, &pieces);
+        }
         self.with_ports(bus, |card, ports, _| card.packet_arrived(ports, packet));
+        self.note(Tap::done);
     }
 
     pub(super) fn link_changed(&mut self, bus: &Bus) {
         let place = self.uplink.place();
+        self.note(|tap| tap.link(place));
         self.with_ports(bus, |card, ports, _| card.link_changed(ports, place));
     }
 
@@ -305,7 +351,10 @@ impl CardFunction {
     }
 
     fn read(&mut self, bus: &Bus, bar: usize, offset: u64, width: usize) -> Reading {
-        self.with_ports(bus, |card, ports, _| card.register_read(ports, bar as u8, offset, width as u8))
+        let (bar, width) = (bar as u8, width as u8);
+        let reading = self.with_ports(bus, |card, ports, _| card.register_read(ports, bar, offset, width));
+        self.note(|tap| tap.read(bar, offset, width, reading));
+        reading
     }
 
     /// Returns the complement of the value that the driver last wrote to the scratch register,
@@ -319,13 +368,17 @@ impl CardFunction {
         let mut value = [0; 8];
         value[..data.len()].copy_from_slice(data);
         let (value, width) = (u64::from_le_bytes(value), data.len() as u8);
-        self.with_ports(bus, |card, ports, _| card.register_write(ports, bar as u8, offset, width, value));
+        let bar = bar as u8;
+        self.note(|tap| tap.begin_write(bar, offset, width, value));
+        self.with_ports(bus, |card, ports, _| card.register_write(ports, bar, offset, width, value));
+        self.note(Tap::done);
     }
 
     /// Returns the next answer to a deferred read, if there is one.
     pub(super) fn late_answer(&mut self) -> Option<LateAnswer> {
         while !self.late.is_empty() {
             let (number, value) = self.card.late_reading()?;
+            self.note(|tap| tap.note(record(Kind::LateRead, number, value)));
             let place = self.late.iter().position(|read| read.number == number);
             if let Some(LateRead { token, width, .. }) = place.and_then(|place| self.late.remove(place)) {
                 return Some(LateAnswer { token, value: value.to_le_bytes(), width });
@@ -340,6 +393,15 @@ impl CardFunction {
 
     pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
         self.card.counters()
+    }
+
+    pub(super) fn regions(&self) -> Vec<Region> {
+        self.card.regions()
+    }
+
+    /// Returns the name of the card's model.
+    pub(super) fn model(&self) -> &'static str {
+        catalogue::model_of(&self.card.identity()).map_or("", |model| model.name)
     }
 }
 
@@ -373,6 +435,7 @@ impl Function for CardFunction {
 
     fn reset(&mut self, bus: &Bus, cause: ResetCause) {
         tracing::debug!("reset ({cause:?})");
+        self.note(|tap| tap.text(record(Kind::Reset, 0, 0), &format!("{cause:?}")));
         // The bus has answered these reads.
         self.late.clear();
         self.stores_before[FIRST] = None;

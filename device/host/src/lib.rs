@@ -14,6 +14,7 @@
 //! | `ports` | the card's ports, on top of the bus and the link |
 //! | `uplink` | the link to the switch, which reconnects when the switch comes back |
 //! | [`stat`] | counters of running processes |
+//! | [`trace`] | what a card and its machine do, for readers |
 //! | [`rundir`] | the directory with the sockets of running processes |
 //! | `signals`, `wait`, `limits` | shutdown by signals, event loop time-outs, process limits |
 //!
@@ -35,6 +36,7 @@ mod snooping;
 pub mod stat;
 mod station;
 pub mod switch;
+pub mod trace;
 mod uplink;
 mod wait;
 

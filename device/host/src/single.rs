@@ -4,7 +4,7 @@
 //! - a message of the machine, which may be a doorbell
 //! - a snooped store
 //! - the link's bell, or the switch hanging up
-//! - a reader of the counters
+//! - a reader of the counters or of a trace
 //! - a signal
 //!
 //! While awake it takes received packets before it sends (section 2.8). It works in bounded
@@ -29,14 +29,16 @@ use crate::limits;
 use crate::signals::stop_on_signals;
 use crate::stat::StatServer;
 use crate::station::{CardOptions, Carried, Socket, Station};
+use crate::trace::TraceServer;
 use crate::uplink::{Alone, Packets, RETRY, Uplink};
 use crate::wait::sooner;
 
 const BELL: u32 = 0;
 const STAT: u32 = 1;
 const STOP: u32 = 2;
+const TRACE: u32 = 3;
 /// The first of the machine's sockets.
-const SOCKETS: u32 = 3;
+const SOCKETS: u32 = 4;
 
 /// Start options of a card process.
 #[derive(Debug, Clone)]
@@ -111,6 +113,8 @@ fn watch(link: &Link) -> Option<Events> {
 struct CardProcess {
     station: Station,
     stat: StatServer,
+    trace: TraceServer,
+    name: String,
     stop: UnixStream,
     stopped: bool,
     spin: Duration,
@@ -129,9 +133,10 @@ impl CardProcess {
         let mut station = Station::start(card, &options.socket, memory, uplink)?;
         station.link_changed();
         let stop = stop_on_signals()?;
-        let stat = StatServer::bind("card", &options.name())?;
+        let (name, trace) = (options.name(), TraceServer::bind("card")?);
+        let stat = StatServer::bind("card", &name)?;
         let (stopped, busy, spin) = (false, Instant::now(), options.spin);
-        Ok((Self { station, stat, stop, stopped, spin, busy }, host))
+        Ok((Self { station, stat, trace, name, stop, stopped, spin, busy }, host))
     }
 
     /// Ticks if it is due, after the machine's messages, because one of them may be what the card
@@ -174,7 +179,8 @@ impl CardProcess {
 
 impl MutEventSubscriber for CardProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
-        let fixed = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP)];
+        let fixed =
+            [(self.stat.as_raw_fd(), STAT), (self.trace.as_raw_fd(), TRACE), (self.stop.as_raw_fd(), STOP)];
         let sockets = self.station.sockets().map(|(socket, fd)| (fd, SOCKETS + socket.number()));
         let fixed = sockets.chain(fixed).map(|(fd, data)| Events::with_data_raw(fd, data, EventSet::IN));
         for events in fixed.chain(self.station.function.uplink.link().and_then(watch)) {
@@ -189,6 +195,7 @@ impl MutEventSubscriber for CardProcess {
         match events.data() {
             BELL => self.station.function.uplink.hear(),
             STAT => self.stat.answer(|| self.station.counters()),
+            TRACE => self.trace.serve(vec![(&self.name, &mut self.station)]),
             STOP => self.stopped = true,
             socket => self.serve(Socket::of(socket - SOCKETS)),
         }

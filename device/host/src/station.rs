@@ -30,6 +30,8 @@ use hamlyn_card::card::{Card, Progress};
 use hamlyn_card::model::Choice;
 use hamlyn_card::ports::Packet;
 use hamlyn_fabric::express::MOST_HOSTS;
+use hamlyn_fabric::one_way::Writer;
+use hamlyn_trace::hello::{CardName, RegionName};
 use serde_json::{Map, Value, json};
 
 use super::express::{self, ExpressServers};
@@ -328,6 +330,19 @@ impl Station {
 
     pub(crate) fn link_changed(&mut self) {
         self.function.link_changed(self.server.bus());
+    }
+
+    /// Begins to record what the card does into a ring, or ends it.
+    pub(crate) fn set_tap(&mut self, ring: Option<Writer>) {
+        self.function.record_into(ring);
+    }
+
+    /// Returns what a trace says of the card.
+    pub(crate) fn card_name(&self, name: &str) -> CardName {
+        let counters = self.function.counters().into_iter().map(|(name, _)| name.to_owned()).collect();
+        let (model, host) = (self.function.model().to_owned(), self.function.uplink.host());
+        let regions = self.function.regions().iter().map(RegionName::from).collect();
+        CardName { name: name.to_owned(), model, host, counters, regions }
     }
 
     pub(crate) fn counters(&self) -> Value {

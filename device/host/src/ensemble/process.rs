@@ -21,12 +21,14 @@ use crate::limits;
 use crate::signals::stop_on_signals;
 use crate::stat::StatServer;
 use crate::station::{Socket, Station};
+use crate::trace::TraceServer;
 
 const STAT: u32 = 0;
 const STOP: u32 = 1;
 const BELL: u32 = 2;
+const TRACE: u32 = 3;
 /// The first of the stations' sockets. Each station has a range of [`Socket::MOST`] numbers.
-const STATION: u32 = 3;
+const STATION: u32 = 4;
 
 /// Runs cards and switch until a signal ends them.
 pub fn run(options: &Options) -> anyhow::Result<()> {
@@ -46,9 +48,9 @@ fn run_loop(shared: &Arc<Shared>, sockets: Vec<(RawFd, u32)>, cores: &[u16]) -> 
     if !cores.is_empty() {
         pollers::listen(shared, cores)?;
     }
-    let stat = StatServer::bind("fabric", "fabric")?;
+    let (stat, trace) = (StatServer::bind("fabric", "fabric")?, TraceServer::bind("fabric")?);
     let mut manager = EventManager::new().context("cannot make an event manager")?;
-    let process = EnsembleProcess { shared: shared.clone(), sockets, stat, stop, end: None };
+    let process = EnsembleProcess { shared: shared.clone(), sockets, stat, trace, stop, end: None };
     let id = manager.add_subscriber(process);
     loop {
         let process = manager.subscriber_mut(id).context("the fabric has left its event manager")?;
@@ -76,6 +78,7 @@ struct EnsembleProcess {
     /// The machines' sockets, except for those that have threads.
     sockets: Vec<(RawFd, u32)>,
     stat: StatServer,
+    trace: TraceServer,
     stop: UnixStream,
     /// The result of the process, once it ends.
     end: Option<anyhow::Result<()>>,
@@ -87,6 +90,10 @@ impl EnsembleProcess {
             STAT => {
                 let counters = self.shared.with(|ensemble| ensemble.counters())?;
                 self.stat.answer(|| &counters);
+            }
+            TRACE => {
+                let trace = &mut self.trace;
+                self.shared.with(|ensemble| trace.serve(ensemble.named()))?;
             }
             STOP => self.end = Some(Ok(())),
             BELL => _ = self.shared.waker.hear(),
@@ -103,7 +110,8 @@ impl EnsembleProcess {
 impl MutEventSubscriber for EnsembleProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
         let bell = self.shared.waker.as_fd().as_raw_fd();
-        let fixed = [(self.stat.as_raw_fd(), STAT), (self.stop.as_raw_fd(), STOP), (bell, BELL)];
+        let (stat, trace) = (self.stat.as_raw_fd(), self.trace.as_raw_fd());
+        let fixed = [(stat, STAT), (trace, TRACE), (self.stop.as_raw_fd(), STOP), (bell, BELL)];
         for (fd, data) in fixed.into_iter().chain(self.sockets.iter().copied()) {
             if let Err(error) = ops.add(Events::with_data_raw(fd, data, EventSet::IN)) {
                 self.end = Some(Err(anyhow!("cannot watch a descriptor: {error}")));

@@ -239,6 +239,11 @@ impl Ensemble {
         self.looks + self.crossbar.looks()
     }
 
+    /// Returns the stations with their names.
+    pub(super) fn named(&mut self) -> Vec<(&str, &mut Station)> {
+        self.names.iter().map(String::as_str).zip(&mut self.stations).collect()
+    }
+
     pub(super) fn counters(&self) -> Value {
         let cards: Map<String, Value> =
             self.names.iter().cloned().zip(self.stations.iter().map(Station::counters)).collect();

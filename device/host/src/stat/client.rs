@@ -38,14 +38,13 @@ pub fn read(socket: &Path) -> anyhow::Result<Report> {
 }
 
 /// Removes a socket on which no process listens: the process was killed before it could remove it.
-/// The kernel then refuses the connection, in whatever PID namespace the process was.
-fn remove_if_orphaned(socket: &Path) {
+/// The kernel then refuses the connection, in whatever PID namespace the process was. Returns
+/// whether the socket was removed.
+pub(crate) fn remove_if_orphaned(socket: &Path) -> bool {
     let modified = fs::symlink_metadata(socket).and_then(|found| found.modified());
     let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STARTING));
     let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
-    if is_old && UnixStream::connect(socket).is_err_and(refused) {
-        let _ = fs::remove_file(socket);
-    }
+    is_old && UnixStream::connect(socket).is_err_and(refused) && fs::remove_file(socket).is_ok()
 }
 
 /// Reads the reports of this user's cards and switches, switches first. Sockets without a process

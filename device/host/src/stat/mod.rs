@@ -7,6 +7,7 @@
 mod client;
 mod server;
 
+pub(crate) use client::remove_if_orphaned;
 pub use client::{all, read};
 pub use server::StatServer;
 
@@ -36,8 +37,13 @@ const ENDING: &str = ".stat";
 /// Returns the socket path of the process with this id in this PID namespace. Containers that share
 /// the run directory have separate process ids, so the namespace is part of the name.
 pub fn socket(dir: &Path, kind: &str, pid: u32) -> PathBuf {
+    process_socket(dir, kind, pid, ENDING)
+}
+
+/// Like [`socket`], for any of a process's sockets. No ending is longer than [`ENDING`].
+pub(crate) fn process_socket(dir: &Path, kind: &str, pid: u32, ending: &str) -> PathBuf {
     let namespace = *NAMESPACE;
-    dir.join(format!("{kind}-{namespace}-{pid}{ENDING}"))
+    dir.join(format!("{kind}-{namespace}-{pid}{ending}"))
 }
 
 /// Number of this process's PID namespace; 0 without `/proc`.
