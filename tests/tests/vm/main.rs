@@ -69,6 +69,7 @@ mod snoop;
 mod sockets;
 mod tool;
 mod tools;
+mod trace;
 mod turn;
 mod unmodified;
 mod windows;

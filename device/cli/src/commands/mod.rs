@@ -15,6 +15,7 @@ mod qemu_args;
 mod sim;
 mod stat;
 mod switch;
+mod trace;
 mod up;
 
 use std::ffi::OsString;
@@ -34,6 +35,7 @@ Examples:
   hamlyn exec vm0 -- hamlyn-info runs a program there; hamlyn cp FILE vm0: brings it
   hamlyn console vm0             a shell in the first of them (in another terminal)
   hamlyn stat --watch            what cards and switch are doing
+  hamlyn trace card0             each access, command, packet and interrupt of a card
   hamlyn models                  which cards there are; --model NAME takes another than the first
 
   # by hand, with your own machine:
@@ -64,6 +66,8 @@ enum Command {
     Exec(exec::ExecArgs),
     Cp(cp::CpArgs),
     Stat(stat::StatArgs),
+    Trace(trace::TraceArgs),
+    Capture(trace::CaptureArgs),
     QemuArgs(qemu_args::QemuArgs),
     Models(models::ModelsArgs),
     Card(card::CardArgs),
@@ -109,6 +113,8 @@ impl Cli {
             Command::Up(args) => up::run(args),
             Command::Console(args) => console::run(args),
             Command::Stat(args) => stat::run(args),
+            Command::Trace(args) => trace::run(args),
+            Command::Capture(args) => trace::run_capture(args),
             Command::QemuArgs(args) => qemu_args::run(args),
             Command::Models(args) => models::run(&args),
             Command::Card(args) => card::run(args),

@@ -1,0 +1,158 @@
+//! The traces of all running cards, or of some.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail, ensure};
+use hamlyn_host::catalogue;
+use hamlyn_host::trace::{self, Source};
+use hamlyn_trace::event::Event;
+use hamlyn_trace::hello::CardName;
+use hamlyn_trace::record::{Kind, Wish};
+use hamlyn_trace::timeline::Timeline;
+
+/// How often the rings are looked at. In this time a busy card writes less than a ring holds.
+const LOOK: Duration = Duration::from_millis(2);
+/// An event is shown once it is this old: one that came before it on another card has been read
+/// then.
+const SETTLED: Duration = Duration::from_millis(50);
+/// Number of records that are taken from a ring before the next one's turn.
+const BATCH: usize = 4096;
+
+/// The cards that are traced.
+pub(super) struct Session {
+    sources: Vec<Source>,
+    /// For each source, the number of each of its cards in the trace.
+    numbers: Vec<Vec<Option<usize>>>,
+    /// The cards, by their numbers in the trace.
+    pub(super) cards: Vec<CardName>,
+    timeline: Timeline,
+    stop: Arc<AtomicBool>,
+    end: Option<Instant>,
+    /// Number of records that the cards had no room for.
+    pub(super) lost: u64,
+}
+
+impl Session {
+    /// Begins to trace the cards with these names, or all if there are none, until Ctrl-C or for
+    /// `seconds`.
+    pub(super) fn start(names: &[String], wish: Wish, seconds: Option<f64>) -> anyhow::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in signal_hook::consts::TERM_SIGNALS {
+            signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
+        }
+        let (mut sources, mut failures) = (Vec::new(), Vec::new());
+        for socket in trace::sources()? {
+            match Source::open(&socket, wish) {
+                Ok(source) => sources.push(source),
+                Err(error) => failures.push(format!("{error:#}")),
+            }
+        }
+        let mut session = Session {
+            sources: Vec::new(),
+            numbers: Vec::new(),
+            cards: Vec::new(),
+            timeline: Timeline::default(),
+            stop,
+            end: seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds)),
+            lost: 0,
+        };
+        let known: Vec<String> = sources.iter().flat_map(|source| &source.hello.cards).map(name).collect();
+        if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
+            bail!("card {unknown} is not running; running cards: {}", list(&known));
+        }
+        for source in sources {
+            session.add(source, names);
+        }
+        if session.cards.is_empty() {
+            ensure!(failures.is_empty(), "{}", failures.join("; "));
+            bail!("no card is running: start a lab, with hamlyn up for example");
+        }
+        failures.iter().for_each(|failure| super::super::tell(&format!("not traced: {failure}")));
+        Ok(session)
+    }
+
+    fn add(&mut self, source: Source, names: &[String]) {
+        let mut numbers = Vec::new();
+        for (card, reader) in source.hello.cards.iter().zip(&source.readers) {
+            let is_wanted = names.is_empty() || names.contains(&card.name);
+            numbers.push(is_wanted.then(|| {
+                self.cards.push(card.clone());
+                let packets = catalogue::find(&card.model).ok().and_then(catalogue::packets);
+                self.timeline.add(card, packets.map_or(&[], |(_, fields)| fields))
+            }));
+            if !is_wanted {
+                reader.set_wish(Wish { kinds: 0, bytes: 0 }.to_word());
+            }
+        }
+        if numbers.iter().any(Option::is_some) {
+            self.sources.push(source);
+            self.numbers.push(numbers);
+        }
+    }
+
+    /// Passes events on, in order, until the trace ends.
+    pub(super) fn run(&mut self, mut sink: impl FnMut(&Event) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        loop {
+            let is_over = self.stop.load(Ordering::Relaxed)
+                || self.end.is_some_and(|end| end <= Instant::now())
+                || self.sources.iter().all(Source::has_ended);
+            let read = self.read()?;
+            let end = if is_over { u64::MAX } else { monotonic().saturating_sub(nanoseconds(SETTLED)) };
+            while let Some(event) = self.timeline.next_before(end) {
+                if event.kind == Kind::Lost {
+                    self.lost += event.number;
+                }
+                sink(&event)?;
+            }
+            if is_over {
+                return Ok(());
+            }
+            if !read {
+                sleep(LOOK);
+            }
+        }
+    }
+
+    /// Takes what is in the rings. Returns whether there may be more.
+    fn read(&mut self) -> anyhow::Result<bool> {
+        let mut more = false;
+        for (source, numbers) in self.sources.iter_mut().zip(&self.numbers) {
+            for (reader, number) in source.readers.iter_mut().zip(numbers) {
+                let Some(number) = *number else { continue };
+                for count in 1..=BATCH {
+                    let Some(record) = reader.take().context("a ring cannot be read")? else { break };
+                    self.timeline.push(number, record);
+                    more |= count == BATCH;
+                }
+            }
+        }
+        Ok(more)
+    }
+}
+
+fn name(card: &CardName) -> String {
+    card.name.clone()
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+/// Returns the time of events.
+pub(super) fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Returns what is added to an event's time to get the time of day, in nanoseconds.
+pub(super) fn epoch() -> u64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    nanoseconds(wall).wrapping_sub(monotonic())
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}

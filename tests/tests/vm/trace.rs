@@ -1,0 +1,128 @@
+//! Traces and captures of running cards, by the program's own commands.
+
+use std::fs::{File, read, read_to_string};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_host::catalogue::{self, MODELS};
+use hamlyn_lab::Kit;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::tools::server;
+use crate::{Turn, shared_of};
+
+/// A command that traces the lab's cards until it is stopped.
+struct Reader(Child);
+
+impl Reader {
+    /// Starts it, and waits until it traces.
+    fn start(lab: &Turn, words: &[&str], file: &Path) -> Result<Self> {
+        let mut command = Command::new(Kit::find()?.program("hamlyn")?);
+        command.args(words).arg(file).env("HAMLYN_RUN", lab.directory()).stderr(Stdio::piped());
+        let mut reader = Self(command.spawn()?);
+        let told = reader.0.stderr.as_mut().context("no standard error")?;
+        let mut line = String::new();
+        BufReader::new(told).read_line(&mut line)?;
+        ensure!(line.contains("until Ctrl-C"), "{words:?}: {line}");
+        Ok(reader)
+    }
+
+    /// Stops it as Ctrl-C does.
+    fn stop(mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.0), Signal::INT)?;
+        let status = self.0.wait()?;
+        ensure!(status.success(), "{status}");
+        Ok(())
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Exchanges messages between the machines while a command traces their cards.
+fn traced(lab: &Turn, words: &[&str], file: &Path) -> Result<()> {
+    let reader = Reader::start(lab, words, file)?;
+    let (_server, host) = server(lab, 1, "hamlyn-ping")?;
+    lab.vm(0).run(["hamlyn-ping", &host, "--count", "3", "--interval", "0"])?.finish_text()?;
+    reader.stop()
+}
+
+fn objects(file: &Path) -> Result<Vec<Value>> {
+    let lines = BufReader::new(File::open(file)?).lines();
+    lines.map(|line| Ok(serde_json::from_str(&line?)?)).collect()
+}
+
+#[test]
+fn trace_names_what_each_card_does() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for model in MODELS {
+        let (lab, file) = (shared_of(model.name)?, folder.path().join(model.name));
+        traced(&lab, &["trace", "--json", "--output"], &file)?;
+        let objects = objects(&file)?;
+        let of = |event: &str| objects.iter().filter(|object| object["event"] == event).collect::<Vec<_>>();
+        let prefix = format!("{}_COMMAND_", model.name.to_uppercase());
+        let name = |object: &Value| object["of"].as_str().unwrap_or_default().to_owned();
+        ensure!(of("command").iter().any(|command| name(command).starts_with(&prefix)), "{}", model.name);
+        ensure!(of("result").iter().any(|result| name(result) == "ULN_STATUS_OK"), "{}", model.name);
+        ensure!(!of("body").is_empty() && !of("count").is_empty(), "{}", model.name);
+        // Each register and each place of a window that was used has a name.
+        let unnamed = objects.iter().find(|object| name(object).starts_with("BAR"));
+        ensure!(unnamed.is_none(), "{}: {unnamed:?}", model.name);
+        let (_, fields) = catalogue::packets(model).context("no packets")?;
+        for event in ["send", "arrive"] {
+            let packets = of(event);
+            ensure!(packets.len() >= 6, "{}: {} packets", model.name, packets.len());
+            let whole = |packet: &&&Value| fields.iter().all(|field| packet["fields"][field.name].is_u64());
+            ensure!(packets.iter().filter(whole).count() == packets.len(), "{}: {event}", model.name);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn trace_follows_messages_for_perfetto() -> Result<()> {
+    let (lab, folder) = (shared_of(catalogue::default().name)?, tempfile::tempdir()?);
+    let file = folder.path().join("trace.json");
+    traced(&lab, &["trace", "--perfetto"], &file)?;
+    let trace: Value = serde_json::from_slice(&read(&file)?)?;
+    let events = trace["traceEvents"].as_array().context("no events")?;
+    let flows = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    ensure!(flows("s") >= 6 && flows("s") == flows("f"), "{} and {}", flows("s"), flows("f"));
+    traced(&lab, &["trace", "--messages", "--output"], &file)?;
+    let table = read_to_string(&file)?;
+    for step in ["doorbell", "request", "send", "arrive", "deposit", "interrupt"] {
+        ensure!(table.contains(&format!(" {step} ")), "no {step}: {table}");
+    }
+    Ok(())
+}
+
+#[test]
+fn capture_has_each_packet_at_both_cards() -> Result<()> {
+    let (lab, folder) = (shared_of(catalogue::default().name)?, tempfile::tempdir()?);
+    let file = folder.path().join("capture.pcapng");
+    traced(&lab, &["capture", "--write"], &file)?;
+    let (bytes, mut at, mut packets) = (read(&file)?, 0, [Vec::new(), Vec::new()]);
+    let word =
+        |at: usize| bytes.get(at..at + 4).map_or(0, |word| u32::from_le_bytes(word.try_into().unwrap()));
+    while at < bytes.len() {
+        let length = word(at + 4) as usize;
+        ensure!(length >= 12 && word(at + length - 4) as usize == length, "the block at {at} is broken");
+        if word(at) == 6 {
+            let packet = bytes[at + 28..][..word(at + 20) as usize].to_vec();
+            packets[word(at + 8) as usize].push(packet);
+        }
+        at += length;
+    }
+    let [mut first, mut second] = packets;
+    ensure!(first.len() >= 12, "{} packets", first.len());
+    (first.sort(), second.sort());
+    ensure!(first == second, "{} packets at one card, {} at the other", first.len(), second.len());
+    Ok(())
+}
