@@ -299,6 +299,11 @@ pub trait Card {
     /// Returns the card to its power-on state, counters included.
     fn reset(&mut self, ports: &Ports<'_>);
 
+    /// Returns the values of [`Card::counters`], in the same order, for traces.
+    fn counts(&self) -> &[u64] {
+        &[]
+    }
+
     /// Returns the fields of the header that the card's packets begin with, for traces.
     fn packet_fields(&self) -> &'static [PacketField] {
         &[]

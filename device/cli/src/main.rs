@@ -26,8 +26,12 @@ fn main() -> ExitCode {
 fn run(cli: Cli, level: LevelFilter) -> anyhow::Result<ExitCode> {
     let log = tracing_subscriber::fmt().with_max_level(level).with_target(false);
     // A log that cannot be written must not block: see `hamlyn_lab`'s `log.rs`.
-    let log = log.log_internal_errors(false);
-    log.with_ansi(io::stderr().is_terminal()).with_writer(io::stderr).init();
+    let log = log.log_internal_errors(false).with_writer(io::stderr);
+    if logs_json()? {
+        log.json().flatten_event(true).with_ansi(false).init();
+    } else {
+        log.with_ansi(io::stderr().is_terminal()).init();
+    }
     // Logs, images and memory files can each exceed the limit.
     hamlyn_host::survive_file_size_limit();
     cli.run()
@@ -39,6 +43,16 @@ fn log_level() -> anyhow::Result<LevelFilter> {
     level.parse().map_err(|_| {
         anyhow::anyhow!("HAMLYN_LOG is '{level}', and may be off, error, warn, info, debug or trace")
     })
+}
+
+/// Returns whether the log is JSON: an object for each line, with `timestamp`, `level`, `message`.
+fn logs_json() -> anyhow::Result<bool> {
+    let Some(format) = env::var_os("HAMLYN_LOG_FORMAT") else { return Ok(false) };
+    match &*format.to_string_lossy() {
+        "json" => Ok(true),
+        "text" => Ok(false),
+        format => Err(anyhow::anyhow!("HAMLYN_LOG_FORMAT is '{format}', and may be text or json")),
+    }
 }
 
 /// Returns the error and its causes, except causes that the previous message already contains.

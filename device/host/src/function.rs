@@ -145,6 +145,15 @@ impl CardFunction {
         bus: &Bus,
         verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink) -> T,
     ) -> T {
+        self.with_tap(bus, |card, ports, uplink, _| verb(card, ports, uplink))
+    }
+
+    /// Does the same with a method that the recorder is told of.
+    fn with_tap<T>(
+        &mut self,
+        bus: &Bus,
+        verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink, Option<&Tap>) -> T,
+    ) -> T {
         let result = self.call(bus, verb);
         if self.snooping.is_some() {
             self.tell_of_snooping(bus);
@@ -152,19 +161,24 @@ impl CardFunction {
         result
     }
 
-    fn call<T>(&mut self, bus: &Bus, verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink) -> T) -> T {
+    fn call<T>(
+        &mut self,
+        bus: &Bus,
+        verb: impl FnOnce(&mut dyn Card, &Ports<'_>, &mut Uplink, Option<&Tap>) -> T,
+    ) -> T {
         let services = BusPorts(bus);
         let ports =
             Ports { dma: &services, windows: &self.windows, interrupt: &services, clock: &self.clock };
-        let Some(tap) = &self.tap else { return verb(self.card.as_mut(), &ports, &mut self.uplink) };
-        let result = verb(self.card.as_mut(), &TracedPorts { ports, tap }.ports(), &mut self.uplink);
-        tap.count(|| self.card.counters());
+        let (card, uplink) = (self.card.as_mut(), &mut self.uplink);
+        let Some(tap) = &self.tap else { return verb(card, &ports, uplink, None) };
+        let result = verb(card, &TracedPorts { ports, tap }.ports(), uplink, Some(tap));
+        tap.end_call(self.card.counts());
         result
     }
 
     /// Begins to record what the card does into a ring, or ends it.
     pub(super) fn record_into(&mut self, ring: Option<Writer>) {
-        self.tap = ring.map(|ring| Tap::new(ring, &self.card.counters()));
+        self.tap = ring.map(|ring| Tap::new(ring, self.card.counts()));
     }
 
     fn note(&self, note: impl FnOnce(&Tap)) {
@@ -178,7 +192,7 @@ impl CardFunction {
     fn tell_of_snooping(&mut self, bus: &Bus) {
         self.tell_what_is_watched();
         if let Some(snoops) = self.snooping.as_mut().and_then(Snooping::news) {
-            self.call(bus, |card, ports, _| card.snooping_changed(ports, snoops));
+            self.call(bus, |card, ports, _, _| card.snooping_changed(ports, snoops));
             self.tell_what_is_watched();
         }
     }
@@ -272,15 +286,13 @@ impl CardFunction {
     }
 
     pub(super) fn transmit(&mut self, bus: &Bus, neighbours: &mut dyn Neighbours) -> Progress {
-        let tap = self.tap.clone();
-        let transmit = |card: &mut dyn Card, ports: &Ports<'_>, uplink: &mut Uplink| {
+        self.with_tap(bus, |card, ports, uplink, tap| {
             let link = &mut SendPaths { uplink, neighbours };
-            match &tap {
+            match tap {
                 Some(tap) => card.transmit(ports, &mut TracedLink { link, tap }),
                 None => card.transmit(ports, link),
             }
-        };
-        self.with_ports(bus, transmit)
+        })
     }
 
     pub(super) fn sleep(&mut self, bus: &Bus) -> bool {
@@ -292,16 +304,15 @@ impl CardFunction {
         if !self.card.takes_packets() {
             return false;
         }
-        let tap = self.tap.clone();
-        self.with_ports(bus, |card, ports, uplink| {
+        self.with_tap(bus, |card, ports, uplink, tap| {
             let protocol = uplink.protocol();
             let Some(record) = uplink.peek() else { return false };
             if let Some(source) = source_of(&record, protocol) {
-                if let Some(tap) = &tap {
+                if let Some(tap) = tap {
                     tap.arrived(source, &[record.payload]);
                 }
                 card.packet_arrived(ports, &Packet { source, bytes: record.payload.into() });
-                if let Some(tap) = &tap {
+                if let Some(tap) = tap {
                     tap.done();
                 }
             }

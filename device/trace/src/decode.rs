@@ -1,7 +1,6 @@
 //! From a card's records to events.
 
 use hamlyn_card::packet::PacketField;
-use zerocopy::FromBytes;
 
 use crate::contract::{Constant, Contract, structure, value_of};
 use crate::event::{Event, Field};
@@ -46,9 +45,8 @@ impl Decoder {
         Decoder { card, contract, counters, regions, packet, busy: false, command: Command::None }
     }
 
-    /// Decodes a record. Returns `None` for a record of an unknown kind, or one that is too short.
-    pub fn decode(&mut self, bytes: &[u8]) -> Option<Event> {
-        let (record, bytes) = Record::read_from_prefix(bytes).ok()?;
+    /// Decodes a record. Returns `None` for a record of an unknown kind.
+    pub fn decode(&mut self, record: &Record, bytes: Vec<u8>) -> Option<Event> {
         let kind = Kind::of(record.kind)?;
         let outer = matches!(
             kind,
@@ -60,11 +58,11 @@ impl Decoder {
             Kind::Done => (self.busy, self.command) = (false, Command::None),
             _ => {}
         }
-        let (what, subject, mut fields) = self.name(kind, &record, bytes);
+        let (what, subject, mut fields) = self.name(kind, record, &bytes);
         if record.failed != 0 && !matches!(kind, Kind::RegisterRead | Kind::Link) {
             fields.push(Field { name: "fault".into(), value: 1, meaning: None });
         }
-        let (time, card, bytes) = (record.time, self.card, bytes.to_vec());
+        let (time, card) = (record.time, self.card);
         Some(Event { time, card, kind, inner, what, subject, number: record.a, fields, bytes })
     }
 

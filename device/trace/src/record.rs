@@ -7,7 +7,9 @@ pub const GEOMETRY: hamlyn_fabric::Geometry =
     hamlyn_fabric::Geometry { capacity: 16 << 20, max_packet: 128 << 10 };
 
 /// The fixed part of a record. Bytes may follow it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Record {
     /// When it happened: nanoseconds of the host's monotonic clock.
@@ -24,8 +26,18 @@ pub struct Record {
     pub width: u8,
     /// 1 if it failed, or was put off.
     pub failed: u8,
-    /// Zero.
-    pub reserved: u32,
+    /// Number of bytes that follow, and then zeros up to a multiple of 8.
+    pub length: u32,
+}
+
+/// Splits what a card wrote at once into its records, each with its bytes.
+pub fn split(mut batch: &[u8]) -> impl Iterator<Item = (Record, &[u8])> {
+    std::iter::from_fn(move || {
+        let (record, behind) = Record::read_from_prefix(batch).ok()?;
+        let bytes = behind.get(..record.length as usize)?;
+        batch = behind.get(bytes.len().next_multiple_of(8)..).unwrap_or_default();
+        Some((record, bytes))
+    })
 }
 
 /// Declares the kinds of records with their numbers.
@@ -103,21 +115,30 @@ kinds! {
 pub struct Wish {
     /// A bit for each [`Kind`], by its number.
     pub kinds: u32,
+    /// Whether each record has its own time. Otherwise all records of one call of the card have the
+    /// time of the first, because reading the clock costs more than the rest.
+    pub exact: bool,
     /// Maximum number of a packet's or an access's bytes in a record.
     pub bytes: u32,
 }
+
+/// Bit of [`Wish::exact`] beside those of the kinds.
+const EXACT: u32 = 1 << 31;
 
 impl Wish {
     /// Bytes of a packet that are always recorded if packets are: its headers.
     pub const HEADS: u32 = 96;
 
     /// Everything, without data.
-    pub const ALL: Wish = Wish { kinds: u32::MAX, bytes: 0 };
+    pub const ALL: Wish = Wish { kinds: !EXACT, exact: true, bytes: 0 };
+
+    /// Nothing.
+    pub const NONE: Wish = Wish { kinds: 0, exact: false, bytes: 0 };
 
     /// Wants only these kinds.
     #[must_use]
     pub fn of(kinds: &[Kind], bytes: u32) -> Wish {
-        Wish { kinds: kinds.iter().fold(0, |bits, kind| bits | 1 << *kind as u32), bytes }
+        Wish { kinds: kinds.iter().fold(0, |bits, kind| bits | 1 << *kind as u32), bytes, ..Wish::NONE }
     }
 
     /// Whether records of this kind are wanted. Missing records are always reported.
@@ -130,14 +151,16 @@ impl Wish {
     /// Returns the word.
     #[must_use]
     pub fn to_word(self) -> u64 {
-        u64::from(self.kinds) << 32 | u64::from(self.bytes)
+        let exact = if self.exact { EXACT } else { 0 };
+        u64::from(self.kinds | exact) << 32 | u64::from(self.bytes)
     }
 
     /// Returns what a word means.
     #[must_use]
     #[inline]
     pub fn of_word(word: u64) -> Wish {
-        Wish { kinds: (word >> 32) as u32, bytes: word as u32 }
+        let kinds = (word >> 32) as u32;
+        Wish { kinds: kinds & !EXACT, exact: kinds & EXACT != 0, bytes: word as u32 }
     }
 }
 
@@ -154,8 +177,19 @@ mod tests {
     }
 
     #[test]
+    fn batch_is_split_into_its_records() {
+        let of = |length, bytes: &[u8]| {
+            let record = Record { a: 1, length, ..Record::default() };
+            [record.as_bytes(), bytes].concat()
+        };
+        let batch = [of(3, &[1, 2, 3, 0, 0, 0, 0, 0]), of(0, &[]), of(8, &[9; 8]), of(9, &[7; 8])].concat();
+        let bytes: Vec<&[u8]> = split(&batch).map(|(_, bytes)| bytes).collect();
+        assert_eq!(bytes, [&[1, 2, 3][..], &[], &[9; 8]], "the last one is cut off");
+    }
+
+    #[test]
     fn wish_survives_as_a_word() {
-        let wish = Wish::of(&[Kind::Send, Kind::Arrive], 65_536);
+        let wish = Wish { exact: true, ..Wish::of(&[Kind::Send, Kind::Arrive], 65_536) };
         assert_eq!(Wish::of_word(wish.to_word()), wish);
         assert!(wish.has(Kind::Send) && wish.has(Kind::Lost) && !wish.has(Kind::Interrupt));
     }

@@ -8,8 +8,7 @@ use hamlyn_card::packet::PacketField;
 use crate::decode::Decoder;
 use crate::event::Event;
 use crate::hello::CardName;
-use crate::record::Record;
-use zerocopy::FromBytes;
+use crate::record::{Record, split};
 
 /// Merges the records of several cards.
 #[derive(Debug, Default)]
@@ -25,6 +24,7 @@ struct Waiting {
     time: u64,
     number: u64,
     card: usize,
+    record: Record,
     bytes: Vec<u8>,
 }
 
@@ -36,18 +36,22 @@ impl Timeline {
         card
     }
 
-    /// Adds a record of a card.
-    pub fn push(&mut self, card: usize, bytes: Vec<u8>) {
-        let Ok((Record { time, .. }, _)) = Record::read_from_prefix(&bytes) else { return };
-        self.pushed += 1;
-        self.waiting.push(Reverse(Waiting { time, number: self.pushed, card, bytes }));
+    /// Adds what a card wrote at once.
+    pub fn push(&mut self, card: usize, batch: &[u8]) {
+        for (record, bytes) in split(batch) {
+            self.pushed += 1;
+            let (time, number) = (record.time, self.pushed);
+            self.waiting.push(Reverse(Waiting { time, number, card, record, bytes: bytes.to_vec() }));
+        }
     }
 
     /// Takes the next event if it happened before `end`, in nanoseconds.
     pub fn next_before(&mut self, end: u64) -> Option<Event> {
         while self.waiting.peek().is_some_and(|Reverse(next)| next.time < end) {
-            let Reverse(Waiting { card, bytes, .. }) = self.waiting.pop()?;
-            if let Some(event) = self.decoders.get_mut(card).and_then(|decoder| decoder.decode(&bytes)) {
+            let Reverse(Waiting { card, record, bytes, .. }) = self.waiting.pop()?;
+            if let Some(event) =
+                self.decoders.get_mut(card).and_then(|decoder| decoder.decode(&record, bytes))
+            {
                 return Some(event);
             }
         }

@@ -45,8 +45,8 @@ impl Trace {
     }
 
     fn put_at(&mut self, micros: u64, card: usize, record: Record, bytes: &[u8]) -> &mut Self {
-        let record = Record { time: micros * 1000, ..record };
-        self.0.push(card, [record.as_bytes(), bytes].concat());
+        let record = Record { time: micros * 1000, length: bytes.len() as u32, ..record };
+        self.0.push(card, &[record.as_bytes(), bytes].concat());
         self
     }
 
@@ -131,9 +131,9 @@ fn registers_windows_and_packets_have_names() {
 #[test]
 fn short_and_unknown_records_are_skipped() {
     let mut trace = Trace::new();
-    trace.0.push(0, vec![1; 8]);
+    trace.0.push(0, &[1; 8]);
     trace.put_at(1, 0, Record { kind: 99, ..Record::default() }, &[]);
-    trace.0.push(7, Record { kind: 1, ..Record::default() }.as_bytes().to_vec());
+    trace.0.push(7, Record { kind: 1, ..Record::default() }.as_bytes());
     assert_eq!(trace.events(), []);
 }
 

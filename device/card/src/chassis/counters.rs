@@ -25,6 +25,12 @@ impl<const N: usize> Counters<N> {
         self.0
     }
 
+    /// Returns all counters, in order, in place.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u64] {
+        &self.0
+    }
+
     /// Returns all counters with their names, which are in the same order.
     pub fn named(&self, names: impl IntoIterator<Item = &'static str>) -> Vec<(&'static str, u64)> {
         names.into_iter().zip(self.0).collect()

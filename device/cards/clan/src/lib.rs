@@ -262,6 +262,10 @@ impl Card for ClanCard {
         self.join = self.options.join;
     }
 
+    fn counts(&self) -> &[u64] {
+        self.telling.counters().as_slice()
+    }
+
     fn packet_fields(&self) -> &'static [PacketField] {
         packet::FIELDS
     }

@@ -202,6 +202,10 @@ impl Card for DartCard {
         self.chassis.reset();
     }
 
+    fn counts(&self) -> &[u64] {
+        self.telling.counters().as_slice()
+    }
+
     fn packet_fields(&self) -> &'static [PacketField] {
         packet::FIELDS
     }

@@ -155,6 +155,10 @@ impl Card for EchoCard {
         ports.window(OUTBOXES).clear(0, self.window_bytes());
     }
 
+    fn counts(&self) -> &[u64] {
+        self.counters.as_slice()
+    }
+
     fn packet_fields(&self) -> &'static [PacketField] {
         packet::FIELDS
     }

@@ -176,6 +176,10 @@ impl Card for HamlynCard {
         ports.window(WINDOWS).clear(0, self.control.end());
     }
 
+    fn counts(&self) -> &[u64] {
+        self.counters.as_slice()
+    }
+
     fn packet_fields(&self) -> &'static [PacketField] {
         packet::FIELDS
     }

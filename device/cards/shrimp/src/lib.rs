@@ -326,6 +326,10 @@ impl Card for ShrimpCard {
         self.counters = Counters::default();
     }
 
+    fn counts(&self) -> &[u64] {
+        self.counters.as_slice()
+    }
+
     fn packet_fields(&self) -> &'static [PacketField] {
         packet::FIELDS
     }

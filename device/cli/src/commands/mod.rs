@@ -9,6 +9,7 @@ mod exec;
 mod fabric;
 mod layout;
 mod machines;
+mod metrics;
 mod models;
 mod options;
 mod qemu_args;
@@ -44,7 +45,8 @@ Examples:
   hamlyn card --socket $dir/c0.sock --switch $dir/s.sock &
   hamlyn qemu-args --socket $dir/c0.sock --memory 1G     add these to your QEMU's arguments
 
-HAMLYN_LOG sets how much is logged: error, warn, info, debug, trace.";
+HAMLYN_LOG sets how much is logged: error, warn, info, debug, trace. HAMLYN_LOG_FORMAT=json logs
+JSON objects.";
 
 /// A virtual user-level network card: stock QEMU loads it over vfio-user.
 ///
@@ -66,6 +68,7 @@ enum Command {
     Exec(exec::ExecArgs),
     Cp(cp::CpArgs),
     Stat(stat::StatArgs),
+    Metrics(metrics::MetricsArgs),
     Trace(trace::TraceArgs),
     Capture(trace::CaptureArgs),
     QemuArgs(qemu_args::QemuArgs),
@@ -113,6 +116,7 @@ impl Cli {
             Command::Up(args) => up::run(args),
             Command::Console(args) => console::run(args),
             Command::Stat(args) => stat::run(args),
+            Command::Metrics(args) => metrics::run(&args),
             Command::Trace(args) => trace::run(args),
             Command::Capture(args) => trace::run_capture(args),
             Command::QemuArgs(args) => qemu_args::run(args),

@@ -7,7 +7,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `recorder` | a card's recorder, and its handle |
+//! | `recorder` | a card's recorder |
 //! | `ports` | ports that record what the card does with them |
 //! | `server` | the socket for readers |
 //! | `client` | the reader's side of it |

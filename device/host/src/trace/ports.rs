@@ -112,10 +112,10 @@ impl Link for TracedLink<'_> {
     fn send(&mut self, destination: u16, packet: &[VolatileSlice<'_>]) -> bool {
         let length: usize = packet.iter().map(VolatileSlice::len).sum();
         // The receiver may have the packet before this returns.
-        let begun = record(Kind::Send, destination.into(), length as u64);
+        let time = self.tap.time();
         let sent = self.link.send(destination, packet);
         if sent {
-            self.tap.packet(begun, packet);
+            self.tap.packet(Record { time, ..record(Kind::Send, destination.into(), length as u64) }, packet);
         }
         sent
     }

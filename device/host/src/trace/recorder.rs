@@ -1,6 +1,6 @@
 //! A card's recorder.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::cell::{RefCell, RefMut};
 
 use hamlyn_abi::family::command::ULN_REG_COMMAND_GO;
 use hamlyn_card::card::{Place, Reading, Store};
@@ -16,15 +16,25 @@ const COMMAND_BYTES: u32 = 512;
 /// Number of window words whose last value is remembered.
 const WORDS: usize = 64;
 
-/// The handle of a card's recorder.
-#[derive(Debug, Clone)]
-pub(crate) struct Tap(Arc<Mutex<Recorder>>);
+/// Bytes of records after which they are written to the ring, though the card's call goes on.
+const FULL: usize = 64 << 10;
+
+/// A card's recorder. What happens in one call of the card is written to the ring at once.
+#[derive(Debug)]
+pub(crate) struct Tap(RefCell<Recorder>);
 
 #[derive(Debug)]
 struct Recorder {
     writer: Writer,
+    /// Records that are not in the ring yet, and their number.
+    pending: Vec<u8>,
+    count: u64,
+    /// Time of the last record.
+    last: u64,
     /// Records that found no room since the last that did.
     lost: u64,
+    /// The card handles a write, a store or a packet, and then reports that it has.
+    busy: bool,
     /// The card carries out a command.
     in_command: bool,
     /// Something has happened since the counters were compared.
@@ -35,9 +45,9 @@ struct Recorder {
     words: [(u64, u32); WORDS],
 }
 
-/// Returns a record of now.
+/// Returns a record whose time is that of [`Recorder::put`].
 pub(crate) fn record(kind: Kind, a: u64, b: u64) -> Record {
-    Record { time: now(), a, b, kind: kind as u8, ..Record::default() }
+    Record { a, b, kind: kind as u8, ..Record::default() }
 }
 
 /// Returns the time of a record.
@@ -47,20 +57,29 @@ fn now() -> u64 {
 
 impl Tap {
     /// Records into a ring. `counters` are the card's, now.
-    pub(crate) fn new(writer: Writer, counters: &[(&'static str, u64)]) -> Self {
-        let counters = counters.iter().map(|(_, count)| *count).collect();
-        let words = [(u64::MAX, 0); WORDS];
-        let recorder = Recorder { writer, lost: 0, in_command: false, news: false, counters, words };
-        Tap(Arc::new(Mutex::new(recorder)))
+    pub(crate) fn new(writer: Writer, counters: &[u64]) -> Self {
+        Tap(RefCell::new(Recorder {
+            writer,
+            pending: Vec::new(),
+            count: 0,
+            last: 0,
+            lost: 0,
+            busy: false,
+            in_command: false,
+            news: false,
+            counters: counters.to_vec(),
+            words: [(u64::MAX, 0); WORDS],
+        }))
     }
 
-    fn recorder(&self) -> MutexGuard<'_, Recorder> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorder(&self) -> RefMut<'_, Recorder> {
+        self.0.borrow_mut()
     }
 
     /// Notes that the machine writes a register, and whether that begins a command.
     pub(crate) fn begin_write(&self, bar: u8, offset: u64, width: u8, value: u64) {
         let mut recorder = self.recorder();
+        recorder.busy = true;
         recorder.in_command = bar == 0 && offset == u64::from(ULN_REG_COMMAND_GO);
         recorder.put(Record { bar, width, ..record(Kind::RegisterWrite, offset, value) }, &[], 0);
     }
@@ -68,8 +87,9 @@ impl Tap {
     /// Notes that the card has handled a write, a store or a packet.
     pub(crate) fn done(&self) {
         let mut recorder = self.recorder();
-        recorder.in_command = false;
+        (recorder.in_command, recorder.busy) = (false, false);
         recorder.put(record(Kind::Done, 0, 0), &[], 0);
+        recorder.flush();
     }
 
     /// Notes a read and its value, or that the card puts its answer off.
@@ -79,6 +99,7 @@ impl Tap {
             Reading::Later(number) => (1, number),
         };
         self.note(Record { bar, width, failed, ..record(Kind::RegisterRead, offset, value) });
+        self.recorder().flush();
     }
 
     /// Notes a store to ordinary memory that the card sees.
@@ -86,12 +107,15 @@ impl Tap {
         let mut bytes = store.bytes().to_vec();
         let length = bytes.len() as u64;
         let bytes = VolatileSlice::from(&mut bytes[..]);
-        self.recorder().put(record(Kind::Store, store.address, length), &[bytes], u32::MAX);
+        let mut recorder = self.recorder();
+        recorder.busy = true;
+        recorder.put(record(Kind::Store, store.address, length), &[bytes], u32::MAX);
     }
 
     /// Notes a packet that arrives.
     pub(crate) fn arrived(&self, source: u16, packet: &[VolatileSlice<'_>]) {
         let length: usize = packet.iter().map(VolatileSlice::len).sum();
+        self.recorder().busy = true;
         self.packet(record(Kind::Arrive, source.into(), length as u64), packet);
     }
 
@@ -100,6 +124,13 @@ impl Tap {
         let failed = place.is_none().into();
         let (host, ports) = place.map_or((0, 0), |place| (place.host, place.ports));
         self.note(Record { failed, ..record(Kind::Link, host.into(), ports.into()) });
+    }
+
+    /// Returns the time of an event that is recorded later, or 0 for the time of the record before
+    /// it.
+    pub(crate) fn time(&self) -> u64 {
+        let recorder = self.recorder();
+        if recorder.reads_clock() { now() } else { 0 }
     }
 
     /// Records an event without bytes.
@@ -136,20 +167,17 @@ impl Tap {
         }
     }
 
-    /// Records which counters have changed, after a call of the card.
-    pub(crate) fn count(&self, counters: impl FnOnce() -> Vec<(&'static str, u64)>) {
+    /// Records which counters have changed, after a call of the card, and writes its records to the
+    /// ring.
+    pub(crate) fn end_call(&self, counters: &[u64]) {
         let mut recorder = self.recorder();
-        if !std::mem::take(&mut recorder.news) || !recorder.wish().has(Kind::Counter) {
-            return;
+        if std::mem::take(&mut recorder.news) {
+            recorder.compare(counters);
+            recorder.news = false;
         }
-        for (index, (_, count)) in counters().into_iter().enumerate() {
-            let Some(known) = recorder.counters.get_mut(index) else { continue };
-            let more = count.wrapping_sub(std::mem::replace(known, count));
-            if more != 0 {
-                recorder.put(record(Kind::Counter, index as u64, more), &[], 0);
-            }
+        if !recorder.busy {
+            recorder.flush();
         }
-        recorder.news = false;
     }
 }
 
@@ -158,41 +186,72 @@ impl Recorder {
         Wish::of_word(self.writer.wish())
     }
 
-    /// Appends a record with at most as many bytes as the reader wants, or `most` if that is more.
-    fn put(&mut self, record: Record, bytes: &[VolatileSlice<'_>], most: u32) {
+    /// Whether the next record gets its own time.
+    fn reads_clock(&self) -> bool {
+        self.pending.is_empty() || self.wish().exact
+    }
+
+    fn compare(&mut self, counters: &[u64]) {
+        if self.counters == counters {
+            return;
+        }
+        for (index, count) in counters.iter().enumerate() {
+            let Some(known) = self.counters.get_mut(index) else { break };
+            let more = count.wrapping_sub(std::mem::replace(known, *count));
+            if more != 0 {
+                self.put(record(Kind::Counter, index as u64, more), &[], 0);
+            }
+        }
+    }
+
+    /// Adds a record with at most as many bytes as the reader wants, or `most` if that is more.
+    fn put(&mut self, mut record: Record, bytes: &[VolatileSlice<'_>], most: u32) {
         self.news = true;
         let wish = self.wish();
         if !Kind::of(record.kind).is_some_and(|kind| wish.has(kind)) {
             return;
         }
-        if self.lost > 0 {
-            let gap = Record { a: self.lost, kind: Kind::Lost as u8, ..record };
-            if !self.append(gap, &[], 0) {
-                self.lost += 1;
-                return;
-            }
-            self.lost = 0;
+        if record.time == 0 && self.reads_clock() {
+            record.time = now();
         }
-        if !self.append(record, bytes, wish.bytes.max(most) as usize) {
-            self.lost += 1;
+        // A packet's time is that before it was sent, and the receiver has it meanwhile.
+        self.last = self.last.max(record.time);
+        if record.time == 0 {
+            record.time = self.last;
+        }
+        let start = self.pending.len();
+        self.pending.extend_from_slice(record.as_bytes());
+        let mut left = wish.bytes.max(most) as usize;
+        for piece in bytes {
+            let length = piece.len().min(left);
+            let place = self.pending.len();
+            self.pending.resize(place + length, 0);
+            piece.copy_to(&mut self.pending[place..]);
+            left -= length;
+        }
+        let length = self.pending.len() - start - size_of::<Record>();
+        record.length = length as u32;
+        self.pending[start..start + size_of::<Record>()].copy_from_slice(record.as_bytes());
+        self.pending.resize(self.pending.len().next_multiple_of(8), 0);
+        self.count += 1;
+        if self.pending.len() > FULL {
+            self.flush();
         }
     }
 
-    fn append(&mut self, mut record: Record, bytes: &[VolatileSlice<'_>], most: usize) -> bool {
-        let head = VolatileSlice::from(record.as_mut_bytes());
-        let most = most.min(self.writer.longest().saturating_sub(head.len()));
+    /// Writes the records to the ring.
+    fn flush(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut gap = Record { a: self.lost, time: self.last, kind: Kind::Lost as u8, ..Record::default() };
+        let gap = VolatileSlice::from(gap.as_mut_bytes());
+        let pending = VolatileSlice::from(&mut self.pending[..]);
+        let pieces = [gap, pending];
         // The reader's own writes can only break its own ring.
-        if most == 0 || bytes.is_empty() {
-            return self.writer.append(&[head]).unwrap_or(false);
-        }
-        let mut pieces = Vec::with_capacity(1 + bytes.len());
-        pieces.push(head);
-        let mut left = most;
-        for piece in bytes {
-            let length = piece.len().min(left);
-            pieces.extend(piece.subslice(0, length).ok());
-            left -= length;
-        }
-        self.writer.append(&pieces).unwrap_or(false)
+        let written = self.writer.append(if self.lost > 0 { &pieces } else { &pieces[1..] });
+        self.lost = if written.unwrap_or(false) { 0 } else { self.lost + self.count };
+        self.pending.clear();
+        self.count = 0;
     }
 }

@@ -66,7 +66,7 @@ fn events(source: &mut Source) -> Vec<Event> {
     let mut timeline = Timeline::default();
     timeline.add(&source.hello.cards[0], &[]);
     while let Some(record) = source.readers[0].take().unwrap() {
-        timeline.push(0, record);
+        timeline.push(0, &record);
     }
     std::iter::from_fn(|| timeline.next_before(u64::MAX)).collect()
 }

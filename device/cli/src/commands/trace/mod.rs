@@ -131,7 +131,9 @@ pub(super) fn run(args: TraceArgs) -> anyhow::Result<()> {
     // Opened first: a file that cannot be written ends the command before a trace begins.
     let file = args.perfetto.as_ref().or(args.output.as_ref());
     let out = output(file.map(PathBuf::as_path))?;
-    let mut session = Session::start(&args.cards, Wish::of(&kinds, args.data), args.seconds)?;
+    let exact = args.perfetto.is_some() || args.messages;
+    let wish = Wish { exact, ..Wish::of(&kinds, args.data) };
+    let mut session = Session::start(&args.cards, wish, args.seconds)?;
     let cards: Vec<String> = session.cards.iter().map(|card| card.name.clone()).collect();
     if file.is_some() {
         tell(&format!("tracing {} until Ctrl-C", cards.join(", ")));

@@ -13,8 +13,8 @@ use hamlyn_trace::hello::CardName;
 use hamlyn_trace::record::{Kind, Wish};
 use hamlyn_trace::timeline::Timeline;
 
-/// How often the rings are looked at. In this time a busy card writes less than a ring holds.
-const LOOK: Duration = Duration::from_millis(2);
+/// How often the rings are looked at. In this time a busy card fills less than a tenth of a ring.
+const LOOK: Duration = Duration::from_millis(20);
 /// An event is shown once it is this old: one that came before it on another card has been read
 /// then.
 const SETTLED: Duration = Duration::from_millis(50);
@@ -84,7 +84,7 @@ impl Session {
                 self.timeline.add(card, packets.map_or(&[], |(_, fields)| fields))
             }));
             if !is_wanted {
-                reader.set_wish(Wish { kinds: 0, bytes: 0 }.to_word());
+                reader.set_wish(Wish::NONE.to_word());
             }
         }
         if numbers.iter().any(Option::is_some) {
@@ -124,7 +124,7 @@ impl Session {
                 let Some(number) = *number else { continue };
                 for count in 1..=BATCH {
                     let Some(record) = reader.take().context("a ring cannot be read")? else { break };
-                    self.timeline.push(number, record);
+                    self.timeline.push(number, &record);
                     more |= count == BATCH;
                 }
             }
