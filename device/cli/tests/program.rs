@@ -59,6 +59,8 @@ fn help_teaches_with_examples() {
     for (arguments, words) in [
         (&["--help"][..], "hamlyn up -n 3"),
         (&["up", "--help"], "hamlyn console vm0"),
+        (&["lab", "--help"], "hamlyn lab down pair"),
+        (&["lab", "up", "--help"], "--keep"),
         (&["stat", "--help"], "--watch"),
         (&["qemu-args", "--help"], "qemu-system-x86_64"),
         (&["completions", "bash"], "_hamlyn()"),
@@ -431,6 +433,20 @@ fn keeper_removes_only_a_labs_directory() {
     fs::create_dir(&other).unwrap();
     assert!(!keep(&other).wait().unwrap().success());
     assert!(other.exists());
+    // Logs are kept, in place of what was there before.
+    let ended = run.path().join("ended-x");
+    fs::create_dir(&lab).unwrap();
+    fs::create_dir(&ended).unwrap();
+    fs::write(ended.join("old.log"), "").unwrap();
+    fs::write(lab.join("vm0.log"), "said").unwrap();
+    fs::write(lab.join("door"), "").unwrap();
+    let keep =
+        |logs: &Path| command(run.path()).arg("keeper").args([&lab, logs]).stdin(Stdio::null()).status();
+    assert!(!keep(&other).unwrap().success() && lab.exists());
+    assert!(keep(&ended).unwrap().success() && !lab.exists());
+    let kept: Vec<_> = fs::read_dir(&ended).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(kept, ["vm0.log"]);
+    assert_eq!(fs::read_to_string(ended.join("vm0.log")).unwrap(), "said");
 }
 
 /// Returns the program under a separate name, with `neighbour` beside it, if there is one.

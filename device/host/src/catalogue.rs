@@ -90,9 +90,9 @@ pub fn each<T: Clone>(all: &[T], cards: usize) -> Result<Vec<T>, NotEach> {
     Ok(all.iter().cycle().take(cards).cloned().collect())
 }
 
-/// The number of models matches neither 1 nor the number of cards.
+/// The number of values matches neither 1 nor the number of cards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{named} models are named for {cards} cards (must be 1 or {cards})")]
+#[error("{named} values are given for {cards} cards (must be 1 or {cards})")]
 pub struct NotEach {
     named: usize,
     cards: usize,
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(each(&['a'], 3), Ok(vec!['a'; 3]));
         assert_eq!(each(&['a', 'b'], 2), Ok(vec!['a', 'b']));
         let refused = each(&['a', 'b'], 3).unwrap_err().to_string();
-        assert_eq!(refused, "2 models are named for 3 cards (must be 1 or 3)");
+        assert_eq!(refused, "2 values are given for 3 cards (must be 1 or 3)");
     }
 
     #[test]

@@ -169,6 +169,19 @@ pub fn all() -> anyhow::Result<Vec<PathBuf>> {
 /// Prefix of the names of labs' directories.
 pub const LAB: &str = "lab-";
 
+/// Prefix of the names of folders with the logs of ended labs.
+pub const ENDED: &str = "ended-";
+
+/// Returns the directory of the lab of this name in the run directory.
+pub fn of_lab(top: &Path, name: &str) -> PathBuf {
+    top.join(format!("{LAB}{name}"))
+}
+
+/// Returns the folder for the logs of an ended lab of this name.
+pub fn ended(top: &Path, name: &str) -> PathBuf {
+    top.join(format!("{ENDED}{name}"))
+}
+
 /// Locks a lab's directory while the file is open, to show that the lab still runs.
 pub fn claim(dir: &Path) -> anyhow::Result<File> {
     let file = File::open(dir).with_context(|| format!("cannot open {}", dir.display()))?;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Error, ensure};
 use hamlyn_host::catalogue::{self, Choice, Model};
 
+use super::name::Name;
+use super::own::{Own, settings_of_all};
 use super::processes::Directory;
 use super::qemu::{CARD_SLOT, Functions, Machine};
 use super::service::{Recipe, Service};
@@ -27,6 +29,8 @@ const MOST_PAGES: u32 = 1 << 24;
 pub struct Builder {
     models: Vec<&'static Model>,
     vms: usize,
+    name: Option<Name>,
+    own: Vec<Own>,
     spare_cards: usize,
     accel: Accel,
     snoop: Snoop,
@@ -55,6 +59,8 @@ impl Default for Builder {
         Builder {
             models: vec![catalogue::default()],
             vms: 2,
+            name: None,
+            own: Vec::new(),
             spare_cards: 0,
             accel: Accel::Auto,
             snoop: Snoop::Auto,
@@ -96,6 +102,19 @@ impl Builder {
     /// Returns the number of virtual machines.
     pub fn machines(&self) -> usize {
         self.vms
+    }
+
+    /// Names the lab. Its logs then stay when it ends, until the next lab of this name.
+    pub fn name(mut self, name: Name) -> Builder {
+        self.name = Some(name);
+        self
+    }
+
+    /// Sets what each machine has of its own, and with it the number of machines.
+    pub fn each(mut self, own: Vec<Own>) -> Builder {
+        self.vms = own.len();
+        self.own = own;
+        self
     }
 
     /// Sets the number of additional cards without a machine, for processes of the host.
@@ -246,7 +265,6 @@ impl Builder {
             Some(kit) => kit.clone(),
             None => Kit::find()?,
         };
-        self.memory = self.memory.with(kit.extra_memory);
         self.adapt(&kit.host);
         let accelerator = self.accel.decide()?;
         ensure!(!self.network || self.vms == 2, "the network links two machines, not {}", self.vms);
@@ -261,20 +279,24 @@ impl Builder {
         }
         self.models = catalogue::each(&self.models, cards)?;
         catalogue::check_together(&self.models)?;
-        self.cover_memory();
+        self.cover_memory(&kit);
         let snooped = self.models[..self.vms].iter().any(|model| catalogue::is_snooped(model));
         let stores = self.snoop.decide(snooped, accelerator, stores::plugin())?;
-        let directory = Directory::make()?;
-        let run = directory.path();
-        if !self.added.is_empty() {
-            let extended = run.join("image");
-            image::extend(&kit.initrd, &self.added, &extended)?;
-            kit.initrd = extended;
+        self.own.resize(self.vms, Own::default());
+        for (index, own) in self.own.iter_mut().enumerate() {
+            own.name.get_or_insert_with(|| Name::of_machine(index));
         }
-        if self.vms > 0 {
-            let image =
-                fs::metadata(&kit.initrd).with_context(|| format!("no image {}", kit.initrd.display()))?;
-            self.memory.check_image(image.len()).map_err(Error::msg)?;
+        let directory = Directory::make(self.name.as_ref())?;
+        let run = directory.path();
+        self.extend_images(&mut kit, run)?;
+        for index in 0..self.vms {
+            let initrd = self.own[index].initrd.as_ref().unwrap_or(&kit.initrd);
+            let image = fs::metadata(initrd).with_context(|| format!("no image {}", initrd.display()))?;
+            let memory = self.memory_of(&self.own[index], &kit);
+            memory
+                .check_image(image.len())
+                .map_err(Error::msg)
+                .context(self.machine_name(index).to_owned())?;
         }
         let sockets: Vec<PathBuf> = (0..cards).map(|index| run.join(format!("card{index}.sock"))).collect();
         let services =
@@ -299,9 +321,11 @@ impl Builder {
             (self.progress)(vm.name());
             vm.launch()?;
         }
-        for vm in vms.iter().filter(|_| self.wait_for_guests) {
-            (self.progress)(&format!("{} boots", vm.name()));
-            vm.wait_until_ready()?;
+        for (vm, own) in vms.iter().zip(&self.own) {
+            if self.wait_for_guests && own.initrd.is_none() {
+                (self.progress)(&format!("{} boots", vm.name()));
+                vm.wait_until_ready()?;
+            }
         }
         Ok(Lab { door: None, vms, cards, services, stores, directory })
     }
@@ -313,21 +337,61 @@ impl Builder {
             self.append = format!("{} {}", host.kernel_args, self.append);
         }
         self.patience = self.patience.max(Duration::from_secs(host.patience_s));
-        let flag = "--handshake";
-        if let Some(period) = host.handshake_ms.filter(|_| !self.card_args.iter().any(|word| word == flag)) {
-            self.card_args.extend([flag.to_owned(), period.to_string()]);
+        if let Some(period) = host.handshake_ms {
+            self.suggest("handshake", period);
         }
     }
 
-    /// Gives cards with a page table an entry for each page of their machines' memory, unless their
-    /// arguments set a number.
-    fn cover_memory(&mut self) {
-        const PAGES: &str = "--pages";
-        let is_said = |word: &String| word.split('=').next() == Some(PAGES);
+    /// Sets a setting of the cards that have none of their own, unless the arguments of all cards
+    /// set it.
+    fn suggest(&mut self, setting: &'static str, value: u32) {
+        let flag = format!("--{setting}");
+        let is_said = |word: &String| word.split('=').next() == Some(&flag);
+        if self.card_args.iter().any(is_said) {
+            return;
+        }
+        if !self.own.iter().any(|own| own.settings.contains_key(setting)) {
+            self.card_args.push(format!("{flag}={value}"));
+            return;
+        }
+        for own in &mut self.own {
+            own.settings.entry(setting).or_insert(value);
+        }
+    }
+
+    /// Adds the programs to the images that machines boot.
+    fn extend_images(&mut self, kit: &mut Kit, run: &Path) -> anyhow::Result<()> {
+        if self.added.is_empty() {
+            return Ok(());
+        }
+        let own = self.own.iter_mut().filter_map(|own| own.initrd.as_mut());
+        for (index, image) in [&mut kit.initrd].into_iter().chain(own).enumerate() {
+            let extended = run.join(format!("image{index}"));
+            image::extend(image, &self.added, &extended)?;
+            *image = extended;
+        }
+        Ok(())
+    }
+
+    /// Returns a machine's memory, with what the kit's kernel needs in addition.
+    fn memory_of(&self, own: &Own, kit: &Kit) -> Memory {
+        own.memory.unwrap_or(self.memory).with(kit.extra_memory)
+    }
+
+    /// Returns a machine's name. All have one once the lab starts.
+    fn machine_name(&self, index: usize) -> &str {
+        self.own[index].name.as_ref().map_or("", Name::as_str)
+    }
+
+    /// Gives cards with a page table an entry for each page of the largest machine's memory, unless
+    /// their arguments set a number.
+    fn cover_memory(&mut self, kit: &Kit) {
         let have = |model: &&'static Model| Choice::of(model).get("pages").is_ok();
-        let (pages, default) = (self.memory.end() * PAGES_OF_MIB, Memory::DEFAULT.end() * PAGES_OF_MIB);
-        if pages > default && self.models.iter().all(have) && !self.card_args.iter().any(is_said) {
-            self.card_args.push(format!("{PAGES}={}", pages.min(MOST_PAGES)));
+        let memories = self.own.iter().map(|own| self.memory_of(own, kit));
+        let largest = memories.chain([self.memory_of(&Own::default(), kit)]).map(Memory::end).max();
+        let (pages, default) = (largest.unwrap_or(0) * PAGES_OF_MIB, Memory::DEFAULT.end() * PAGES_OF_MIB);
+        if pages > default && self.models.iter().all(have) {
+            self.suggest("pages", pages.min(MOST_PAGES));
         }
     }
 
@@ -342,7 +406,9 @@ impl Builder {
             let other = self.card_program.as_ref().filter(|(card, ..)| *card == index);
             let program = other.map(|(_, program, _)| program.clone());
             let more = other.map_or(&[][..], |(.., arguments)| arguments);
-            let more = [&self.card_args[..], more].concat();
+            let own = self.own.get(index).map(|own| &own.settings).into_iter().flatten();
+            let own: Vec<String> = own.map(|(name, value)| format!("--{name}={value}")).collect();
+            let more = [&self.card_args[..], &own, more].concat();
             services.push(self.service(run, "card", &format!("card{index}"), program, &fixed, &more)?);
         }
         Ok(services)
@@ -355,7 +421,8 @@ impl Builder {
         let fixed = sockets.iter().flat_map(|socket| ["--socket", socket]);
         let fixed: Vec<&str> = fixed.chain(["--model", &models]).collect();
         let cores = self.cores.iter().map(|core| format!("--cores={core}")).collect::<Vec<_>>();
-        let more = [&self.card_args[..], &self.switch_args[..], &cores].concat();
+        let own = settings_of_all(&self.own, &self.models);
+        let more = [&self.card_args[..], &own, &self.switch_args[..], &cores].concat();
         Ok(vec![self.service(run, "fabric", "fabric", None, &fixed, &more)?])
     }
 
@@ -388,16 +455,25 @@ impl Builder {
 
     /// Returns the words for a machine's kernel command line.
     fn words(&self, index: usize) -> String {
+        let own = &self.own[index];
+        let names: Vec<&str> = (0..self.vms).map(|index| self.machine_name(index)).collect();
         let network = self.network.then(|| format!("hamlyn.net={}", network::address(index)));
-        let ip = self.ip.map(|range| range.words(index, self.vms));
-        let image = self.system.as_ref().map(|_| system::WORD.to_owned());
-        network.into_iter().chain(ip).chain(image).chain([self.append.clone()]).collect::<Vec<_>>().join(" ")
+        let ip = self.ip.map(|range| range.words(index, &names));
+        let image = self.drive(own).map(|_| system::WORD.to_owned());
+        let append = [&self.append, &own.append].into_iter().filter(|words| !words.is_empty()).cloned();
+        network.into_iter().chain(ip).chain(image).chain(append).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the drive of a machine's disk image, if it has one.
+    fn drive(&self, own: &Own) -> Option<String> {
+        own.system.as_ref().or(self.system.as_ref()).map(System::drive)
     }
 
     /// Returns the arguments for a machine's other devices.
     fn devices(&self, index: usize, run: &Path) -> Vec<String> {
         let mut arguments = if self.network { network::device(index, run) } else { Vec::new() };
         arguments.extend((self.qemu_args)(index, run));
+        arguments.extend(self.own[index].qemu_args.iter().cloned());
         arguments
     }
 
@@ -410,18 +486,18 @@ impl Builder {
         index: usize,
         card: &Card,
     ) -> anyhow::Result<Machine> {
-        let name = format!("vm{index}");
+        let (name, own) = (self.machine_name(index).to_owned(), &self.own[index]);
         let file = |ending: &str| run.join(format!("{name}.{ending}"));
         let stores = stores.filter(|_| catalogue::is_snooped(self.models[index]));
         Ok(Machine {
             accelerator,
             reboots: self.reboots,
-            memory: self.memory,
+            memory: self.memory_of(own, kit),
             core: self.cores.get(index % self.cores.len().max(1)).copied(),
-            kernel: kit.kernel.clone(),
-            initrd: kit.initrd.clone(),
-            disk: kit.disk.clone(),
-            system: self.system.as_ref().map(System::drive),
+            kernel: own.kernel.as_ref().unwrap_or(&kit.kernel).clone(),
+            initrd: own.initrd.as_ref().unwrap_or(&kit.initrd).clone(),
+            disk: kit.disk.clone().filter(|_| own.initrd.is_none()),
+            system: self.drive(own),
             append: self.words(index),
             card: card.socket.clone(),
             functions: self.functions(index, card)?,

@@ -18,6 +18,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use hamlyn_agent::lines::next_line;
 use hamlyn_agent::protocol::{Event, MAX_REQUEST, Request, Verb, What};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::agent::{Agent, Answers};
@@ -75,6 +77,17 @@ impl Doorway {
 /// Returns the door's socket in a lab's directory.
 pub(super) fn path(lab: &Path) -> PathBuf {
     lab.join("door")
+}
+
+/// Returns the process that runs the lab in this directory. It has a door once all has started.
+pub fn owner(lab: &Path) -> anyhow::Result<Pid> {
+    let path = path(lab);
+    let stream = UnixStream::connect(&path).with_context(|| {
+        format!("cannot connect to {}: the lab may be starting or ending", path.display())
+    })?;
+    // The listener's: those of the process that has called listen(2).
+    let peer = socket_peercred(&stream).context("cannot ask for the lab's process")?;
+    Ok(peer.pid)
 }
 
 impl Door {

@@ -19,6 +19,13 @@ pub struct Added {
     name: String,
 }
 
+impl Added {
+    /// Makes the path on the host absolute. It is relative to `folder`.
+    pub fn resolve(&mut self, folder: &Path) {
+        self.file = folder.join(&self.file);
+    }
+}
+
 impl FromStr for Added {
     type Err = String;
 

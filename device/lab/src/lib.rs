@@ -24,7 +24,9 @@ mod image;
 mod kit;
 mod log;
 mod monitor;
+mod name;
 mod network;
+mod own;
 pub mod plain;
 mod processes;
 mod qemu;
@@ -38,11 +40,13 @@ mod vm;
 
 pub use accel::{Accel, Accelerator};
 pub use builder::Builder;
-pub use door::Doorway;
+pub use door::{Doorway, owner};
 pub use hamlyn_agent::loader::Needs;
 pub use hamlyn_agent::protocol::{Exit, Program, What};
 pub use image::Added;
 pub use kit::{Host, Kit};
+pub use name::Name;
+pub use own::Own;
 pub use processes::{Held, cores, hamlyn, keep, tether};
 pub use qemu::{CARD_SLOT, Functions, Memory, card_arguments, snoop_arguments};
 pub use remote::{Input, Remote};
@@ -50,7 +54,7 @@ pub use run::Run;
 pub use stores::{Snoop, Stores, plugin};
 pub use subnet::Subnet;
 pub use system::{Packages, System};
-pub use vm::{MODULE, SELDOM_PROBES, SWAP, Vm};
+pub use vm::{COMPLAINTS, MODULE, SELDOM_PROBES, SWAP, Vm};
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,10 @@
 //! Child processes that never outlive their parent.
 
 use std::ffi::OsString;
-use std::fs::{File, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -15,14 +15,18 @@ use std::{env, fs, thread};
 
 use anyhow::{Context, bail};
 use hamlyn_host::rundir;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getppid, getpriority_process, kill_process,
     set_parent_process_death_signal, setpriority_process, waitid,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tempfile::TempDir;
 
 use super::kit::Kit;
 use super::log::{Haste, Log};
+use super::name::Name;
 
 /// How long a process may take from closing its sockets to its end.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -240,8 +244,9 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Creates a directory in the run directory.
-    pub(super) fn make() -> anyhow::Result<Directory> {
+    /// Creates a directory in the run directory. A named lab's directory has its name, and its logs
+    /// are kept when the lab ends.
+    pub(super) fn make(name: Option<&Name>) -> anyhow::Result<Directory> {
         let program = hamlyn()?;
         let top = rundir::open()?;
         let directory = tempfile::Builder::new()
@@ -251,18 +256,40 @@ impl Directory {
             .with_context(|| format!("cannot make a directory in {}", top.display()))?;
         rundir::has_room(directory.path())?;
         let _claim = rundir::claim(directory.path())?;
+        let path = match name {
+            None => directory.keep(),
+            Some(name) => named(directory, &rundir::of_lab(&top, name.as_str()))?,
+        };
         let mut command = Command::new(program);
-        command.arg("keeper").arg(directory.path()).process_group(0);
+        command.arg("keeper").arg(&path).process_group(0);
+        command.args(name.map(|name| rundir::ended(&top, name.as_str())));
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut keeper = command.spawn().context("cannot start the directory's keeper")?;
+        let keeper = command.spawn().context("cannot start the directory's keeper");
+        let mut keeper = keeper.inspect_err(|_| drop(fs::remove_dir(&path)))?;
         let pipe = keeper.stdin.take();
-        // From here on the keeper removes it.
-        Ok(Directory { path: directory.keep(), _claim, keeper, pipe })
+        Ok(Directory { path, _claim, keeper, pipe })
     }
 
     /// Returns its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Gives a directory the name of its lab. It is claimed already, so that it never looks left over.
+fn named(directory: TempDir, path: &Path) -> anyhow::Result<PathBuf> {
+    rundir::has_room(path)?;
+    match renameat_with(CWD, directory.path(), CWD, path, RenameFlags::NOREPLACE) {
+        Ok(()) => {
+            // The temporary name is free again.
+            let _ = directory.keep();
+            Ok(path.to_owned())
+        }
+        Err(Errno::EXIST) if rundir::is_left_over(path) => {
+            bail!("{} is left over from a lab that was killed: hamlyn lab down removes it", path.display())
+        }
+        Err(Errno::EXIST) => bail!("a lab with the directory {} runs already", path.display()),
+        Err(error) => Err(error).with_context(|| format!("cannot make {}", path.display())),
     }
 }
 
@@ -273,11 +300,14 @@ impl Drop for Directory {
     }
 }
 
-/// Implements `hamlyn keeper rundir::LAB`: removes a lab's directory at the end of standard input.
-pub fn keep(directory: &Path) -> anyhow::Result<()> {
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    if !name.starts_with(rundir::LAB) {
-        bail!("{} is not a lab's directory", directory.display());
+/// Implements `hamlyn keeper DIRECTORY [LOGS]`: removes a lab's directory at the end of standard
+/// input. Its logs become the only contents of the folder `logs`, if that is given.
+pub fn keep(directory: &Path, logs: Option<&Path>) -> anyhow::Result<()> {
+    for (folder, prefix) in [(Some(directory), rundir::LAB), (logs, rundir::ENDED)] {
+        let Some(folder) = folder else { continue };
+        if !folder.file_name().unwrap_or_default().to_string_lossy().starts_with(prefix) {
+            bail!("{} is not a lab's directory", folder.display());
+        }
     }
     // A signal to the whole group or session must not leave the directory behind. Only the pipe
     // ends this process.
@@ -285,6 +315,10 @@ pub fn keep(directory: &Path) -> anyhow::Result<()> {
         signal_hook::flag::register(*signal, Default::default()).context("cannot catch signals")?;
     }
     io::stdin().read_to_end(&mut Vec::new()).context("cannot wait for the parent's end")?;
+    if let Some(logs) = logs {
+        // If they cannot be kept, the directory is removed nevertheless.
+        let _ = move_logs(directory, logs);
+    }
     // The parent's other children die at the same moment: one may still be creating a file.
     for _ in 0..20 {
         if fs::remove_dir_all(directory).is_ok() || !directory.exists() {
@@ -293,6 +327,21 @@ pub fn keep(directory: &Path) -> anyhow::Result<()> {
         thread::sleep(Duration::from_millis(50));
     }
     fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))
+}
+
+/// Moves the logs of a lab's directory to a folder, and removes what was there.
+fn move_logs(directory: &Path, logs: &Path) -> io::Result<()> {
+    // An error means that it is not there.
+    let _ = fs::remove_dir_all(logs);
+    DirBuilder::new().mode(0o700).create(logs)?;
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if let (true, Some(name)) = (path.extension().is_some_and(|ending| ending == "log"), path.file_name())
+        {
+            fs::rename(&path, logs.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the `hamlyn` program: this one, or the kit's for tests. `$HAMLYN_BIN` overrides it.

@@ -1,5 +1,6 @@
 //! Addresses for the machines' network over the cards.
 
+use std::fmt::{self, Display, Formatter};
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
@@ -15,7 +16,7 @@ impl Subnet {
     const PREFIX: std::ops::RangeInclusive<u8> = 16..=30;
 
     /// Returns how many machines can have an address.
-    pub(super) fn machines(self) -> usize {
+    pub fn machines(self) -> usize {
         (1 << (32 - self.prefix)) - 2
     }
 
@@ -26,9 +27,16 @@ impl Subnet {
 
     /// Returns the words for a machine's kernel command line: its own address, and all machines'
     /// names.
-    pub(super) fn words(self, index: usize, machines: usize) -> String {
-        let names: Vec<_> = (0..machines).map(|index| format!("vm{index}={}", self.address(index))).collect();
+    pub(super) fn words(self, index: usize, names: &[&str]) -> String {
+        let with_address = |(index, name): (usize, &&str)| format!("{name}={}", self.address(index));
+        let names: Vec<_> = names.iter().enumerate().map(with_address).collect();
         format!("hamlyn.ip={}/{} hamlyn.hosts={}", self.address(index), self.prefix, names.join(","))
+    }
+}
+
+impl Display for Subnet {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.first, self.prefix)
     }
 }
 
@@ -62,7 +70,7 @@ mod tests {
     fn machines_have_addresses_of_the_range() {
         let subnet: Subnet = "10.7.0.0/24".parse().unwrap();
         assert_eq!(subnet.machines(), 254);
-        assert_eq!(subnet.words(1, 2), "hamlyn.ip=10.7.0.2/24 hamlyn.hosts=vm0=10.7.0.1,vm1=10.7.0.2");
+        assert_eq!(subnet.words(1, &["a", "b"]), "hamlyn.ip=10.7.0.2/24 hamlyn.hosts=a=10.7.0.1,b=10.7.0.2");
         assert_eq!("192.168.255.252/30".parse::<Subnet>().unwrap().machines(), 2);
     }
 

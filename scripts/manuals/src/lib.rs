@@ -48,8 +48,8 @@ pub fn reference() -> io::Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// A page for the command and one for each of its subcommands that are not hidden: file names and
-/// texts.
+/// A page for the command and one for each of its subcommands that are not hidden, and of theirs:
+/// file names and texts.
 ///
 /// # Errors
 /// None in practice: a page is written to memory.
@@ -57,10 +57,15 @@ pub fn of_command(command: Command) -> io::Result<Vec<Page>> {
     let mut command = command.disable_help_subcommand(true);
     // Gives the subcommands their whole names, and each its --help.
     command.build();
-    let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
-    let all: Vec<&Command> = std::iter::once(&command).chain(shown).collect();
+    let all = family(&command);
     let names: Vec<String> = all.iter().map(|command| name(command)).collect();
     all.iter().map(|command| page(command, &names)).collect()
+}
+
+/// Returns the command and all its subcommands that are not hidden.
+fn family(command: &Command) -> Vec<&Command> {
+    let shown = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+    std::iter::once(command).chain(shown.flat_map(family)).collect()
 }
 
 fn name(command: &Command) -> String {
@@ -104,6 +109,14 @@ fn statuses(name: &str) -> &'static [(&'static str, &'static str)] {
             ("0 to 254", "That of the program in the machine; 128 and its number if a signal ended it."),
             ("255", "It could not be run, or its machine is gone: standard error says why."),
             ("2", "Also a wrong command line."),
+        ],
+        "hamlyn-lab-up" => &[
+            (
+                "0",
+                "Every run and every expectation is as the file says; or the lab stayed, and no machine failed.",
+            ),
+            ("1", "One is not, the file has mistakes, or the lab could not start: standard error says why."),
+            ("2", "The command line is wrong."),
         ],
         "hamlyn-ping" => &[
             ("0", "A message was answered."),

@@ -2,14 +2,11 @@
 //! without complaints.
 
 use anyhow::{Result, ensure};
-use hamlyn_lab::Lab;
+use hamlyn_lab::{COMPLAINTS, Lab};
 
 use crate::eventually;
 use crate::turn::KERNEL_LOG;
 
-/// Words of a kernel that has found an error, or has lost a task.
-const COMPLAINTS: [&str; 9] =
-    ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "blocked for more", "lockup", "Bad page", "stall"];
 /// Words of a driver that has not got what it needs for itself, or cannot take it back.
 const OF_DRIVERS: [&str; 3] = ["is not closed", "cannot be had", "no connections"];
 

@@ -33,6 +33,9 @@ exec >"$to" || exit
 if [ "$new" ]; then chmod "$new" /proc/self/fd/1 || exit; fi
 exec cat"#;
 
+/// Script in the machine: copies standard input to a file with a mode.
+const PLACE: &str = r#"mkdir -p "$(dirname "$1")" && cat >"$1" && chmod "$2" "$1""#;
+
 /// Script in the machine: writes a line with the mode of a file, and then its contents. There is no
 /// line if the file cannot be opened.
 const GIVE: &str = r#"
@@ -100,7 +103,7 @@ fn there(name: &OsStr) -> Option<(&str, &OsStr)> {
 }
 
 fn put(from: &Path, machine: &str, to: &OsStr, uid: u32) -> anyhow::Result<()> {
-    let mut file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
+    let file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
     let found = file.metadata().with_context(|| format!("cannot look at {}", from.display()))?;
     if found.is_dir() {
         bail!("{} is a directory: tar -c {0} | hamlyn exec {machine} -- tar -x", from.display());
@@ -112,6 +115,34 @@ fn put(from: &Path, machine: &str, to: &OsStr, uid: u32) -> anyhow::Result<()> {
     let loader = needs.as_ref().map_or(OsStr::new(""), |needs| needs.path().as_os_str());
     let words = [TAKE.as_ref(), "sh".as_ref(), to, name, mode.as_ref(), loader];
     let mut remote = start(machine, &words, true, uid)?;
+    let said = pour(file, from, &mut remote, machine)?;
+    if let Some(needs) = needs.filter(|_| !said.is_empty()) {
+        tell(&plain(&format!("{} is copied, but will not start in {machine}: {needs}", from.display())));
+    }
+    Ok(())
+}
+
+/// Copies a file of this host to a path in a machine of the lab in this directory, as root. Makes
+/// missing folders. The copy has the mode of the file unless another is given.
+pub(super) fn place(
+    from: &Path,
+    lab: &Path,
+    machine: &str,
+    to: &str,
+    mode: Option<u32>,
+) -> anyhow::Result<()> {
+    let file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
+    let own = file.metadata().with_context(|| format!("cannot look at {}", from.display()))?.mode();
+    let mode = format!("{:o}", mode.unwrap_or(own & 0o777));
+    let argv = ["sh", "-c", PLACE, "sh", to, &mode].map(OsString::from).to_vec();
+    let program = Program { argv, uid: Some(0), stdin: true, ..Program::default() };
+    let mut remote = Remote::start(lab, machine, program)?;
+    pour(file, from, &mut remote, machine).map(drop)
+}
+
+/// Sends a file to a program's standard input, and waits for the program's end, which must be a
+/// success. Returns what it wrote to standard error.
+fn pour(mut file: File, from: &Path, remote: &mut Remote, machine: &str) -> anyhow::Result<Vec<u8>> {
     let input = remote.input();
     let (failing, failed) = channel();
     // This thread ends with the process: a thread that reads a pipe or a terminal cannot be woken.
@@ -122,14 +153,10 @@ fn put(from: &Path, machine: &str, to: &OsStr, uid: u32) -> anyhow::Result<()> {
             input.hang_up();
         }
     });
-    let said = hear(&mut remote, |_| Ok(())).map_err(|error| match failed.try_recv() {
+    hear(remote, |_| Ok(())).map_err(|error| match failed.try_recv() {
         Ok(unread) => anyhow!(unread).context(format!("cannot read {}", from.display())),
         Err(_) => error.context(format!("cannot copy {} to {machine}", from.display())),
-    })?;
-    if let Some(needs) = needs.filter(|_| !said.is_empty()) {
-        tell(&plain(&format!("{} is copied, but will not start in {machine}: {needs}", from.display())));
-    }
-    Ok(())
+    })
 }
 
 /// Returns what a program needs to start.

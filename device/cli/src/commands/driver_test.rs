@@ -30,7 +30,7 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     let program = SHOWS.of(model)?.self_test;
     let layout = args.machine.layout.choose(1);
     let kit = Kit::find()?;
-    let lab = args.machine.lab(1, &layout, &[]).kit(kit.clone()).start()?;
+    let lab = args.machine.lab(1, &layout)?.kit(kit.clone()).start()?;
     test(&lab, &kit.module, program).map_err(|error| {
         // The reader of standard output has closed it. The test has not failed.
         if error.is::<io::Error>() { error } else { anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()) }

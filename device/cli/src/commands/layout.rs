@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::fabric::MOST_CORES;
 use hamlyn_lab::{Builder, cores};
@@ -22,6 +22,18 @@ pub(super) struct LayoutArgs {
     cores: Vec<u16>,
 }
 
+/// How cards, switch and machines are spread over processes and cores, as a lab file names it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum LayoutName {
+    /// One process, pinned if there is a core for each machine.
+    #[default]
+    Auto,
+    /// A process for each card.
+    Isolated,
+    /// One process, with machines on the cores of a list.
+    Cores,
+}
+
 /// A layout of processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Layout {
@@ -34,15 +46,23 @@ pub(super) enum Layout {
 }
 
 impl LayoutArgs {
+    /// Returns the layout's name in a lab file.
+    pub(super) fn name(&self) -> LayoutName {
+        match (self.isolate, self.cores.is_empty()) {
+            (true, _) => LayoutName::Isolated,
+            (false, false) => LayoutName::Cores,
+            (false, true) => LayoutName::Auto,
+        }
+    }
+
+    /// Returns the cores that the user names.
+    pub(super) fn cores(&self) -> &[u16] {
+        &self.cores
+    }
+
     /// Chooses the fastest layout for this host, unless the user sets one.
     pub(super) fn choose(&self, machines: usize) -> Layout {
-        if self.isolate {
-            Layout::Isolated
-        } else if !self.cores.is_empty() {
-            Layout::Pinned(self.cores.clone())
-        } else {
-            fastest(machines, cores(machines))
-        }
+        Layout::choose(self.name(), &self.cores, machines)
     }
 }
 
@@ -53,6 +73,15 @@ fn fastest(machines: usize, cores: Vec<u16>) -> Layout {
 }
 
 impl Layout {
+    /// Returns the layout of this name, for `auto` the fastest on this host.
+    pub(super) fn choose(name: LayoutName, listed: &[u16], machines: usize) -> Layout {
+        match name {
+            LayoutName::Isolated => Layout::Isolated,
+            LayoutName::Cores => Layout::Pinned(listed.to_vec()),
+            LayoutName::Auto => fastest(machines, cores(machines)),
+        }
+    }
+
     /// Applies the layout to a lab.
     pub(super) fn apply(&self, lab: Builder) -> Builder {
         match self {

@@ -21,6 +21,12 @@ impl Found {
     fn whole_name(&self) -> String {
         format!("{}/{}", self.lab.file_name().unwrap_or_default().to_string_lossy(), self.name)
     }
+
+    /// Returns whether a user calls it so: `vm0`, `NAME/vm0`, or with the name of the directory.
+    fn is_called(&self, name: &str) -> bool {
+        let whole = self.whole_name();
+        name == self.name || name == whole || whole.strip_prefix(rundir::LAB) == Some(name)
+    }
 }
 
 /// Finds the machine of this name: `vm0`, or `DIRECTORY/vm0` if there are several labs.
@@ -36,10 +42,12 @@ pub(super) fn find(name: &str) -> anyhow::Result<Found> {
         }
     }
     all.sort();
-    let mut found = all.iter().filter(|machine| name == machine.name || name == machine.whole_name());
+    let mut found = all.iter().filter(|machine| machine.is_called(name));
     match (found.next(), found.next()) {
         (Some(machine), None) => Ok(machine.clone()),
-        (None, _) if all.is_empty() => bail!("no machine is running: start some with hamlyn up"),
+        (None, _) if all.is_empty() => {
+            bail!("no machine is running: start some with hamlyn up or hamlyn lab up")
+        }
         (first, _) => {
             let names: Vec<String> = all.iter().map(Found::whole_name).collect();
             let why = if first.is_some() { "several machines have the name" } else { "there is no machine" };

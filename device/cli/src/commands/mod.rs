@@ -7,6 +7,7 @@ mod demo;
 mod driver_test;
 mod exec;
 mod fabric;
+mod lab;
 mod layout;
 mod machines;
 mod metrics;
@@ -26,7 +27,10 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use hamlyn_lab::{Accel, Lab, Memory, Snoop};
+use hamlyn_host::catalogue;
+use hamlyn_lab::{Accel, Memory, Snoop};
+use lab::file::{Description, Fabric, Machine};
+use lab::value::{AccelWord, ExpressWord, LayoutWord, ModelName, SnoopWord};
 use layout::Layout;
 
 const EXAMPLES: &str = "\
@@ -64,6 +68,7 @@ pub struct Cli {
 enum Command {
     Demo(demo::DemoArgs),
     Up(up::UpArgs),
+    Lab(lab::LabArgs),
     Console(console::ConsoleArgs),
     Exec(exec::ExecArgs),
     Cp(cp::CpArgs),
@@ -99,6 +104,7 @@ Example:
     #[command(hide = true)]
     Keeper {
         directory: PathBuf,
+        logs: Option<PathBuf>,
     },
 }
 
@@ -111,6 +117,7 @@ impl Cli {
         let done = match self.command {
             // Its exit status is that of the program in the machine.
             Command::Exec(args) => return Ok(exec::run(args)),
+            Command::Lab(args) => return lab::run(args),
             Command::Cp(args) => cp::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Up(args) => up::run(args),
@@ -132,7 +139,7 @@ impl Cli {
                 Ok(io::stdout().write_all(&script)?)
             }
             Command::Tether { parent, core, program } => hamlyn_lab::tether(parent, core, &program),
-            Command::Keeper { directory } => hamlyn_lab::keep(&directory),
+            Command::Keeper { directory, logs } => hamlyn_lab::keep(&directory, logs.as_deref()),
         };
         done.map(|()| ExitCode::SUCCESS)
     }
@@ -178,25 +185,39 @@ impl MachineArgs {
         Self { express: self.express.with_some(), ..self.clone() }
     }
 
-    /// Returns a lab with this number of machines and this layout. Its cards get the arguments
-    /// `card`.
-    fn lab(&self, machines: usize, layout: &Layout, card: &[String]) -> hamlyn_lab::Builder {
-        let lab =
-            Lab::builder().models(&self.model.models).vms(machines).accel(self.accel).memory(self.memory);
-        let card = self.routing.columns(&self.model.models, card).into_iter().chain(card.iter().cloned());
-        // Limits the ports: a machine would have a function for each unused port. One process has
-        // as many ports as cards.
-        let ports = (self.express.is_isolated() && *layout == Layout::Isolated)
-            .then(|| format!("--ports={machines}"));
-        let switch = self.routing.args().into_iter().chain(self.express.args()).chain(ports);
-        layout.apply(lab.snoop(self.snoop).card_args(card).switch_args(switch))
+    /// Returns a lab with this number of machines.
+    fn description(&self, machines: usize) -> anyhow::Result<Description> {
+        let models = catalogue::each(&self.model.models, machines)?;
+        let machine = |model| Machine { memory: self.memory, model: ModelName(model), ..Machine::default() };
+        let switch::RoutingArgs { paths, mesh, quantum } = self.routing;
+        let switch::ExpressArgs { express, express_part } = self.express;
+        let fabric = Fabric {
+            layout: LayoutWord(self.layout.name()),
+            cores: self.layout.cores().to_vec(),
+            paths,
+            mesh,
+            cutting: quantum,
+            express: ExpressWord(express),
+            express_part,
+            card_arguments: Vec::new(),
+        };
+        Ok(Description {
+            accel: AccelWord(self.accel),
+            snoop: SnoopWord(self.snoop),
+            fabric,
+            machines: models.into_iter().map(machine).collect(),
+            ..Description::default()
+        })
+    }
+
+    /// Returns a lab with this number of machines and this layout.
+    fn lab(&self, machines: usize, layout: &Layout) -> anyhow::Result<hamlyn_lab::Builder> {
+        self.description(machines)?.builder(layout, |_| {})
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use hamlyn_host::catalogue;
-
     use super::*;
 
     #[test]

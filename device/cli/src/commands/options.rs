@@ -82,7 +82,8 @@ impl CardsFlags {
 #[derive(Debug, Clone)]
 struct ChoiceFlags(Choice);
 
-/// Several models, and a flag for each setting that any model has.
+/// Several models, and a flag for each setting that any model has. A flag has one value for all
+/// cards, or one for each.
 #[derive(Debug, Clone)]
 struct ChoicesFlags(Vec<Choice>);
 
@@ -111,7 +112,8 @@ impl FromArgMatches for ChoiceFlags {
 
 impl Args for ChoicesFlags {
     fn augment_args(command: Command) -> Command {
-        ModelsFlag::augment_args(command).args(catalogue::settings(MODELS).iter().map(flag))
+        let list = |offered| flag(offered).value_delimiter(',');
+        ModelsFlag::augment_args(command).args(catalogue::settings(MODELS).iter().map(list))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -121,8 +123,14 @@ impl Args for ChoicesFlags {
 
 impl FromArgMatches for ChoicesFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let models = ModelsFlag::from_arg_matches(matches)?.models;
-        choices(&models, &catalogue::settings(MODELS), matches).map(Self)
+        let mut models = ModelsFlag::from_arg_matches(matches)?.models;
+        let offered = catalogue::settings(MODELS);
+        let values =
+            |offered: &Offered| matches.get_many::<u32>(offered.setting.name).map_or(1, |all| all.len());
+        if let ([model], Some(most)) = (&models[..], offered.iter().map(values).max()) {
+            models = vec![*model; most];
+        }
+        choices(&models, &offered, matches).map(Self)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -153,8 +161,13 @@ fn choices(
 ) -> Result<Vec<Choice>, clap::Error> {
     let mut choices: Vec<Choice> = models.iter().copied().map(Choice::of).collect();
     for Offered { setting, defaults } in offered {
-        let Some(value) = matches.get_one::<u32>(setting.name) else { continue };
-        let taken = choices.iter_mut().filter_map(|choice| choice.set(setting.name, *value).ok()).count();
+        let Some(values) = matches.get_many::<u32>(setting.name) else { continue };
+        let values: Vec<u32> = values.copied().collect();
+        let values = catalogue::each(&values, choices.len()).map_err(|error| {
+            clap::Error::raw(ErrorKind::WrongNumberOfValues, format!("--{}: {error}\n", setting.name))
+        })?;
+        let set = |(choice, value): (&mut Choice, u32)| choice.set(setting.name, value).ok();
+        let taken = choices.iter_mut().zip(values).filter_map(set).count();
         if taken == 0 {
             let owners: Vec<&str> = defaults.iter().map(|(model, _)| *model).collect();
             let models: Vec<&str> = models.iter().map(|model| model.name).collect();
@@ -201,6 +214,29 @@ mod tests {
         assert!(error.contains("invalid value 'x' for '--model <NAME>'"), "{error}");
         assert!(MODELS.iter().all(|model| error.contains(model.name)), "{error}");
         assert!(parse(&["--packet-size", "much"]).unwrap_err().contains("invalid value 'much'"));
+    }
+
+    #[derive(Debug, Parser)]
+    struct Several {
+        #[command(flatten)]
+        cards: CardsFlags,
+    }
+
+    #[test]
+    fn setting_has_one_value_or_one_per_card() {
+        let parse = |flags: &[&str], cards| {
+            let parsed = Several::try_parse_from(["cards"].iter().chain(flags));
+            let options = parsed.map_err(|error| error.to_string())?.cards.options(cards);
+            let options = options.map_err(|error| error.to_string())?;
+            let get = |name| options.iter().map(|card| card.choice.get(name).unwrap()).collect::<Vec<_>>();
+            Ok::<_, String>((get("packet-size"), get("termini")))
+        };
+        let (sizes, termini) = parse(&["--packet-size=1024,2048", "--termini=16"], 2).unwrap();
+        assert_eq!((sizes, termini), (vec![1024, 2048], vec![16, 16]));
+        assert_eq!(parse(&["--packet-size=1024"], 3).unwrap().0, [1024; 3]);
+        let error = parse(&["--packet-size=1024,2048", "--termini=1,2,3"], 3).unwrap_err();
+        assert!(error.contains("--packet-size: 2 values are given for 3 cards"), "{error}");
+        assert!(parse(&["--termini=1,2"], 3).unwrap_err().contains("2 values are given for 3 cards"));
     }
 
     static OTHER: Model = Model {

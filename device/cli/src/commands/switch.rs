@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use hamlyn_host::catalogue::{Choice, Model};
 use hamlyn_host::{rundir, switch};
 use hamlyn_switch::bursts;
 use hamlyn_switch::crossbar::MAX_PORTS;
@@ -87,31 +86,13 @@ pub(super) struct RoutingArgs {
     /// Cut longer packets into parts of this many bytes while packets of several cards wait for
     /// one, if their protocol allows it; parts that wait alone are joined again. 0: never
     #[arg(long, value_name = "BYTES", default_value_t = bursts::QUANTUM)]
-    quantum: u32,
+    pub(super) quantum: u32,
 }
 
 impl RoutingArgs {
-    /// Returns the same arguments for another process.
-    pub(super) fn args(self) -> Vec<String> {
-        let (name, value) = match self.mesh {
-            Some(shape) => ("--mesh", shape.to_string()),
-            None => ("--paths", self.paths.to_string()),
-        };
-        vec![name.into(), value, "--quantum".into(), self.quantum.to_string()]
-    }
-
     /// Returns when packets are cut and joined.
     pub(super) fn cutting(self) -> bursts::Policy {
         bursts::Policy::Quantum(self.quantum as usize)
-    }
-
-    /// Returns the mesh's column count as an argument for cards that need it for their coordinates,
-    /// unless the card arguments already set it.
-    pub(super) fn columns(self, models: &[&'static Model], card: &[String]) -> Vec<String> {
-        let have = |model: &&'static Model| Choice::of(model).get("columns").is_ok();
-        let is_said = card.iter().any(|word| word == "--columns" || word.starts_with("--columns="));
-        let wanted = self.mesh.filter(|_| !is_said && models.iter().all(have));
-        wanted.map(|shape| format!("--columns={}", shape.columns)).into_iter().collect()
     }
 }
 
@@ -121,43 +102,32 @@ pub(super) struct ExpressArgs {
     /// Provide memory that each pair of hosts shares with no other host: two programs communicate
     /// through it by loads and stores alone. For at most 64 ports
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Express::None)]
-    express: Express,
+    pub(super) express: Express,
     /// Size of each pair's part: 64K to 256M, a power of two
     #[arg(long, value_name = "SIZE", default_value_t)]
-    express_part: Part,
+    pub(super) express_part: Part,
 }
 
 /// How express memory is provided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Express {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Express {
     /// One file, which each machine's QEMU holds; a machine can access only its own parts
     Shared,
     /// A file for each pair, which only the QEMUs of these two machines hold. A machine has a PCI
     /// function for each other port, so configure no more ports than needed
     Isolated,
     /// There is none
+    #[default]
     None,
 }
 
 impl ExpressArgs {
-    /// Returns the same arguments for another process.
-    pub(super) fn args(self) -> Vec<String> {
-        let how = self.express.to_possible_value();
-        let how = how.map(|how| format!("--express={}", how.get_name()));
-        how.into_iter().chain([format!("--express-part={}", self.express_part)]).collect()
-    }
-
     /// Returns the same arguments, but with shared memory if there was none.
     pub(super) fn with_some(self) -> Self {
         match self.express {
             Express::None => Self { express: Express::Shared, ..self },
             Express::Shared | Express::Isolated => self,
         }
-    }
-
-    /// Returns whether each part has its own file.
-    pub(super) fn is_isolated(self) -> bool {
-        self.express == Express::Isolated
     }
 
     /// Returns the part of each pair and the form of the files.
@@ -195,7 +165,6 @@ pub(super) fn run(args: &SwitchArgs) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use hamlyn_host::catalogue;
 
     use super::*;
 
@@ -219,29 +188,9 @@ mod tests {
         for wrong in [["--express", "all"], ["--express-part", "3M"], ["--express-part", "1G"]] {
             assert!(parse(&wrong).is_err(), "{wrong:?}");
         }
-        let passed = |words: &[&str]| parse(words).unwrap().args();
-        assert_eq!(passed(&["--express", "shared"]), ["--express=shared", "--express-part=1M"]);
-        assert_eq!(passed(&["--express", "isolated"]), ["--express=isolated", "--express-part=1M"]);
         // A demo of express memory always has some.
         for (words, form) in [(&[][..], Form::Shared), (&["--express=isolated"], Form::Isolated)] {
             assert_eq!(parse(words).unwrap().with_some().wanted(), Some((form, Part::default())));
-        }
-    }
-
-    #[test]
-    fn cards_get_mesh_columns_unless_given() {
-        let routing = |mesh: Option<&str>| RoutingArgs {
-            paths: 1,
-            mesh: mesh.map(|text| text.parse().unwrap()),
-            quantum: 0,
-        };
-        let [shrimp, hamlyn] = ["shrimp", "hamlyn"].map(|name| catalogue::find(name).unwrap());
-        let meshed = routing(Some("2x3"));
-        assert_eq!(meshed.columns(&[shrimp], &[]), ["--columns=2"]);
-        assert_eq!(routing(None).columns(&[shrimp], &[]), Vec::<String>::new());
-        assert_eq!(meshed.columns(&[hamlyn], &[]), Vec::<String>::new());
-        for said in [vec!["--columns".into(), "8".into()], vec!["--columns=8".into()]] {
-            assert_eq!(meshed.columns(&[shrimp], &said), Vec::<String>::new());
         }
     }
 }

@@ -1,24 +1,18 @@
 //! `hamlyn up`
 
-use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::Args;
 
+use super::MachineArgs;
 use super::demo::SHOWS;
 use super::demo::show::{Hints, Show};
 use super::demo::stage::Stage;
-use super::layout::Layout;
-use super::{MachineArgs, tell};
-use hamlyn_lab::plain::plain;
-use hamlyn_lab::{Added, Kit, Lab, Packages, Subnet, System, Vm};
+use super::lab::file::Description;
+use super::lab::stay;
+use hamlyn_lab::{Added, Lab, Packages, Subnet};
 
 /// Start virtual machines with cards, to use by hand, until Ctrl-C or until all have powered off
 #[derive(Debug, Args)]
@@ -84,103 +78,45 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
     let (count, accelerator) = (args.count, args.machine.accel.decide()?);
     let s = if count == 1 { "" } else { "s" };
-    let layout = args.machine.layout.choose(count.into());
+    let description = args.description()?;
+    let layout = description.layout();
     let title = format!("start a switch, {count} card{s} and {count} machine{s} ({accelerator})");
-    let mut lab = stage.step(&title, |tell| start(&args, &layout, tell))?;
+    let mut lab = stage.step(&title, |tell| {
+        let builder = description.builder(&layout, &tell)?;
+        builder.reboots(true).progress(tell).start()
+    })?;
     stage.note(&layout.to_string());
     stage.note_each(lab.stores());
     lab.open_door()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in signal_hook::consts::TERM_SIGNALS {
-        signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
-    }
+    let stop = stay::stop_by_signals()?;
     explain(&lab, show)?;
-    let failed = watch(&lab, &layout, &stop)?;
+    let failed = stay::watch(&lab, &layout, &stop)?;
     writeln!(stdout(), "\nending")?;
     ensure!(failed == 0, "of {count} machine{s}, {failed} failed");
     Ok(())
 }
 
-/// `up` does not restart a switch that ends within this time of its last restart.
-const SOON: Duration = Duration::from_secs(10);
-
-/// Waits until all machines are off or `stop` is set. Returns the number of machines that failed,
-/// or whose card did; the others continue. Restarts a switch that has its own process. Fails if any
-/// other switch fails.
-fn watch(lab: &Lab, layout: &Layout, stop: &AtomicBool) -> anyhow::Result<usize> {
-    let mut started: Option<Instant> = None;
-    let mut failed = BTreeSet::new();
-    let mut fail = |index: usize, name: &str, error: anyhow::Error| {
-        if failed.insert(index) {
-            tell(&plain(&format!("{name} has failed, the other machines go on: {error:#}")));
+impl UpArgs {
+    /// Returns what a lab file would say.
+    fn description(self) -> anyhow::Result<Description> {
+        let mut lab = self.machine.description(self.count.into())?;
+        (lab.programs, lab.ip, lab.net) = (self.add, self.ip, self.net);
+        lab.fabric.card_arguments = self.card;
+        for machine in &mut lab.machines {
+            machine.kernel.clone_from(&self.kernel);
+            machine.initrd.clone_from(&self.initrd);
+            machine.append.clone_from(&self.append);
+            machine.image.clone_from(&self.image);
+            machine.packages.clone_from(&self.packages);
+            machine.qemu.clone_from(&self.qemu_args);
         }
-    };
-    let mut machines: Vec<(usize, &Vm)> = lab.vms().iter().enumerate().collect();
-    while !stop.load(Ordering::Relaxed) && !machines.is_empty() {
-        if let Err(error) = lab.check_switch() {
-            if *layout != Layout::Isolated || started.is_some_and(|started| started.elapsed() < SOON) {
-                return Err(error);
-            }
-            tell(&plain(&format!("the switch has failed and is restarted: {error:#}")));
-            lab.restart_switch()?;
-            started = Some(Instant::now());
-        }
-        machines.retain(|&(index, vm)| {
-            let goes_on = lab.check_card(index).and_then(|()| vm.check());
-            match goes_on {
-                Ok(true) => return true,
-                Ok(false) => tell(&format!("{} is off", vm.name())),
-                Err(error) => fail(index, vm.name(), error),
-            }
-            false
-        });
-        sleep(Duration::from_millis(200));
+        Ok(lab)
     }
-    Ok(failed.len())
-}
-
-fn start(args: &UpArgs, layout: &Layout, tell: impl Fn(&str) + 'static) -> anyhow::Result<Lab> {
-    let mut kit = Kit::find()?;
-    for (part, other) in [(&mut kit.kernel, &args.kernel), (&mut kit.initrd, &args.initrd)] {
-        if let Some(other) = other {
-            File::open(other).with_context(|| format!("cannot read {}", other.display()))?;
-            part.clone_from(other);
-        }
-    }
-    if args.initrd.is_some() {
-        kit.disk = None;
-    }
-    let system = match (&args.packages, &args.image) {
-        (Some(packages), _) => {
-            tell("the image of packages");
-            Some(System::of_packages(&kit, packages)?)
-        }
-        (None, image) => image.as_deref().map(System::open).transpose()?,
-    };
-    let lab = args
-        .machine
-        .lab(args.count.into(), layout, &args.card)
-        .reboots(true)
-        .kit(kit)
-        .kernel_args(&args.append);
-    let words = args.qemu_args.clone();
-    let lab = lab
-        .programs(args.add.iter().cloned())
-        .network(args.net)
-        .ip(args.ip)
-        .system(system)
-        .qemu_args(move |_, _| words.clone());
-    lab.wait_for_guests(args.initrd.is_none()).progress(tell).start()
 }
 
 fn explain(lab: &Lab, show: &Show) -> anyhow::Result<()> {
     let mut out = stdout().lock();
-    writeln!(out, "\nIn other terminals:")?;
-    for vm in lab.vms() {
-        writeln!(out, "  hamlyn console {:6}  a shell in {} (Ctrl-] leaves it)", vm.name(), vm.name())?;
-    }
-    writeln!(out, "  hamlyn exec vm0 -- COMMAND  runs a program there; hamlyn cp FILE vm0: brings it")?;
-    writeln!(out, "  hamlyn stat --watch    what cards and switch are doing")?;
+    stay::write_ways_in(&mut out, lab)?;
     writeln!(out, "\nTo see messages pass, in the machines:")?;
     let Hints { first, does, second, asks, more } = &show.hints;
     writeln!(out, "  vm0:~# {first:26}  {does}")?;
@@ -190,8 +126,7 @@ fn explain(lab: &Lab, show: &Show) -> anyhow::Result<()> {
     }
     writeln!(out, "{} as root;", show.self_test)?;
     writeln!(out, "su - user1 for an ordinary user; reboot; poweroff.")?;
-    writeln!(out, "\nSockets and logs: {}", lab.directory().display())?;
-    writeln!(out, "Ctrl-C here ends everything; so does poweroff in every machine.")?;
+    stay::write_ways_out(&mut out, lab)?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `hamlyn stat`
 
-mod table;
+pub(super) mod table;
 
 use std::io::{Write, stdout};
 use std::thread::sleep;

@@ -41,7 +41,7 @@ pub(super) fn print(
 
 /// Returns the leaves of nested objects and arrays, named by their path: `card.refused_key`,
 /// `ports.0.packets`.
-fn flatten(value: &Value) -> Vec<(String, Value)> {
+pub(in crate::commands) fn flatten(value: &Value) -> Vec<(String, Value)> {
     let mut leaves = Vec::new();
     walk("", value, &mut leaves);
     leaves

@@ -1,0 +1,104 @@
+//! Running labs, and their end.
+
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use hamlyn_host::rundir;
+use rustix::process::{Signal, kill_process};
+
+/// How long a lab may take to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// End a running lab
+///
+/// The same as Ctrl-C in its terminal. Removes the directory of a lab that was killed together with
+/// all its processes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hamlyn lab down          the only lab
+  hamlyn lab down pair")]
+pub(super) struct DownArgs {
+    /// The lab's name, if several are running
+    name: Option<String>,
+}
+
+/// A lab's directory, or the folder with the logs of an ended lab.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) directory: PathBuf,
+}
+
+/// Returns what has names with this prefix in the run directory.
+pub(super) fn all(prefix: &str) -> anyhow::Result<Vec<Found>> {
+    let found = rundir::all()?.into_iter().filter_map(|directory| {
+        let name = directory.file_name()?.to_str()?.strip_prefix(prefix)?.to_owned();
+        Some(Found { name, directory })
+    });
+    Ok(found.collect())
+}
+
+/// Returns the one of this name, or the only one. `what` names them in errors.
+pub(super) fn one(what: &str, found: Vec<Found>, name: Option<&str>) -> anyhow::Result<Found> {
+    let names = found.iter().map(|lab| lab.name.clone()).collect::<Vec<_>>().join(", ");
+    match (name, &found[..]) {
+        (None, []) => bail!("no {what}"),
+        (None, [only]) => Ok(only.clone()),
+        (None, _) => bail!("several labs have this state ({what}); name one of: {names}"),
+        (Some(name), _) => match found.iter().find(|lab| lab.name == name) {
+            Some(lab) => Ok(lab.clone()),
+            None if found.is_empty() => bail!("no {what}"),
+            None => bail!("no {what} has the name {name:?}; there are: {names}"),
+        },
+    }
+}
+
+pub(super) fn down(args: &DownArgs) -> anyhow::Result<()> {
+    let lab = one("lab is running", all(rundir::LAB)?, args.name.as_deref())?;
+    if rundir::is_left_over(&lab.directory) {
+        fs::remove_dir_all(&lab.directory)
+            .with_context(|| format!("cannot remove {}", lab.directory.display()))?;
+        writeln!(stdout(), "{} was killed: its directory is removed", lab.name)?;
+        return Ok(());
+    }
+    let process = hamlyn_lab::owner(&lab.directory)?;
+    kill_process(process, Signal::TERM).with_context(|| {
+        format!("cannot end process {}, which runs {}", process.as_raw_nonzero(), lab.name)
+    })?;
+    let deadline = Instant::now() + PATIENCE;
+    while lab.directory.exists() {
+        if Instant::now() > deadline {
+            bail!("{} has not ended after {PATIENCE:?}: process {}", lab.name, process.as_raw_nonzero());
+        }
+        sleep(Duration::from_millis(50));
+    }
+    writeln!(stdout(), "{} has ended", lab.name)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lab_needs_no_name() {
+        let lab = |name: &str| Found { name: name.into(), directory: name.into() };
+        let find = |names: &[&str], name: Option<&str>| {
+            let found = names.iter().map(|name| lab(name)).collect();
+            one("lab is running", found, name).map(|lab| lab.name).map_err(|error| error.to_string())
+        };
+        assert_eq!(find(&["a"], None), Ok("a".into()));
+        assert_eq!(find(&["a", "b"], Some("b")), Ok("b".into()));
+        assert_eq!(find(&[], Some("b")), Err("no lab is running".into()));
+        let several = "several labs have this state (lab is running); name one of: a, b";
+        assert_eq!(find(&["a", "b"], None), Err(several.into()));
+        let other = "no lab is running has the name \"c\"; there are: a, b";
+        assert_eq!(find(&["a", "b"], Some("c")), Err(other.into()));
+    }
+}
