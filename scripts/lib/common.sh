@@ -69,6 +69,36 @@ seconds_since() {
     printf '%d.%d' $((tenths / 10)) $((tenths % 10))
 }
 
+# What the scripts need, in MiB: in the cache, and in target/. Measured with du after a run in a new tree.
+PREPARE_ROOM=(2560 2048)
+TEST_ROOM=(4096 14336)
+
+# need_room WHAT CACHE_MIB TARGET_MIB: end unless there is room for what the cache and target/ still lack.
+need_room() {
+    local target=$REPO/target
+    if [[ ! -d $target ]]; then target=$REPO; fi
+    if [[ $(stat -Lc %d "$CACHE") == "$(stat -Lc %d "$target")" ]]; then
+        room_in "$CACHE" $(($2 + $3)) "$1" "$CACHE" "$REPO/target"
+    else
+        room_in "$CACHE" "$2" "$1" "$CACHE"
+        room_in "$target" "$3" "$1" "$REPO/target"
+    fi
+}
+
+# room_in FOLDER MIB WHAT MADE...: end if the folder's file system has too little room. What is in MADE is there already.
+room_in() {
+    local folder=$1 need=$2 what=$3 free made
+    free=$(df -Pm "$folder" | awk 'NR == 2 { print $4 }')
+    if ((free >= need)); then return; fi
+    for made in "${@:4}"; do
+        if [[ -d $made ]]; then need=$((need - $(du -Dsm "$made" | cut -f 1))); fi
+    done
+    if ((free < need)); then
+        die "$folder has $free MiB free, and $what needs $need MiB more" \
+            "remove files on this file system, or set HAMLYN_CACHE to a folder on another for what is fetched"
+    fi
+}
+
 # step NAME TEXT COMMAND...: run COMMAND (a function, too) with its output in log/NAME.log; one line for a person.
 step() {
     timed "$@"

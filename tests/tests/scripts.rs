@@ -1,6 +1,7 @@
 //! The scripts in a tree with another name or in another place. Fetches and builds nothing.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -83,4 +84,46 @@ fn copied_tree_uses_its_own_files() {
         assert!(said.contains(tree.to_str().unwrap()) && said.ends_with("-version"), "{said}");
         assert!(!said.contains(other.to_str().unwrap()), "{said}");
     }
+}
+
+/// Puts a `df` first in the path that reports this number of free MiB.
+fn with_room(tree: &Path, mib: u64, script: &[&str]) -> Output {
+    let bin = tree.join("fake");
+    fs::create_dir_all(&bin).unwrap();
+    let df = format!("#!/bin/sh\necho 'Filesystem blocks used free'\necho 'disk 9999999 9999 {mib} 1% /'\n");
+    fs::write(bin.join("df"), df).unwrap();
+    fs::set_permissions(bin.join("df"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("bash");
+    command.args(script).current_dir(tree).env("PATH", path).env_remove("HAMLYN_CACHE");
+    command.output().unwrap()
+}
+
+#[test]
+fn too_little_room_ends_scripts_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = tree(&folder, "full");
+    let cache = tree.join(".hamlyn");
+    for (script, whole) in [("prepare", 2560 + 2048), ("test", 4096 + 14336)] {
+        let output = with_room(&tree, 100, &[&format!("scripts/{script}")]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let begin = format!("error: {} has 100 MiB free, and scripts/{script} needs ", cache.display());
+        let need = said.strip_prefix(&begin).and_then(|rest| rest.split(' ').next()).unwrap_or("");
+        let need: u64 = need.parse().unwrap_or_else(|_| panic!("{said}"));
+        // The cache's folders are there already.
+        assert!((whole - 5..=whole).contains(&need), "{said}");
+        assert!(!cache.join("apt").exists() && !cache.join("root").exists(), "it fetched something");
+    }
+    let room = |mib: u64| {
+        let line = "source scripts/lib/all.sh; need_room it 10 20; echo well";
+        with_room(&tree, mib, &["-c", line, "scripts/driver"])
+    };
+    assert_eq!(text(&room(30)), "well");
+    assert!(!room(20).status.success());
+    // What is there needs no room.
+    fs::create_dir_all(tree.join("target")).unwrap();
+    fs::write(tree.join("target/made"), vec![1; 15 << 20]).unwrap();
+    assert_eq!(text(&room(20)), "well");
+    assert!(!room(5).status.success());
 }

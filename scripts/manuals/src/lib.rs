@@ -110,6 +110,11 @@ fn statuses(name: &str) -> &'static [(&'static str, &'static str)] {
             ("255", "It could not be run, or its machine is gone: standard error says why."),
             ("2", "Also a wrong command line."),
         ],
+        "hamlyn-doctor" => &[
+            ("0", "Labs can start; there may be warnings."),
+            ("1", "Something is missing: its line says what, and the next step."),
+            ("2", "The command line is wrong."),
+        ],
         "hamlyn-lab-up" => &[
             (
                 "0",

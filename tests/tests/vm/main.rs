@@ -38,6 +38,7 @@ mod fetch;
 mod flow;
 mod groups;
 mod handshake;
+mod lab_files;
 mod left;
 mod lies;
 mod loopback;

@@ -4,6 +4,7 @@ mod card;
 mod console;
 mod cp;
 mod demo;
+mod doctor;
 mod driver_test;
 mod exec;
 mod fabric;
@@ -37,10 +38,12 @@ const EXAMPLES: &str = "\
 Examples:
   hamlyn demo                    two machines exchange messages; ends with a table
   hamlyn up -n 3                 three machines to play with, until Ctrl-C
+  hamlyn lab up docs/labs/pair.toml   the same from a file, with programs to run
   hamlyn exec vm0 -- hamlyn-info runs a program there; hamlyn cp FILE vm0: brings it
   hamlyn console vm0             a shell in the first of them (in another terminal)
   hamlyn stat --watch            what cards and switch are doing
   hamlyn trace card0             each access, command, packet and interrupt of a card
+  hamlyn doctor                  what is missing on this host
   hamlyn models                  which cards there are; --model NAME takes another than the first
 
   # by hand, with your own machine:
@@ -78,6 +81,7 @@ enum Command {
     Capture(trace::CaptureArgs),
     QemuArgs(qemu_args::QemuArgs),
     Models(models::ModelsArgs),
+    Doctor(doctor::DoctorArgs),
     Card(card::CardArgs),
     Switch(switch::SwitchArgs),
     Fabric(fabric::FabricArgs),
@@ -117,6 +121,7 @@ impl Cli {
         let done = match self.command {
             // Its exit status is that of the program in the machine.
             Command::Exec(args) => return Ok(exec::run(args)),
+            Command::Doctor(args) => return doctor::run(&args),
             Command::Lab(args) => return lab::run(args),
             Command::Cp(args) => cp::run(args),
             Command::Demo(args) => demo::run(args),

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use hamlyn_host::catalogue::{self, Model, NoModel};
+use hamlyn_host::catalogue::{self, MODELS, Model, NoModel};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -174,7 +174,7 @@ impl Display for ModelName {
 
 /// Returns the names of all models, for the schema.
 pub(super) fn models() -> Vec<&'static str> {
-    catalogue::MODELS.iter().map(|model| model.name).collect()
+    MODELS.iter().map(|model| model.name).collect()
 }
 
 /// A command: a list of words, or a text for the machine's shell.
