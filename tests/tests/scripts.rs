@@ -104,7 +104,7 @@ fn too_little_room_ends_scripts_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let tree = tree(&folder, "full");
     let cache = tree.join(".hamlyn");
-    for (script, whole) in [("prepare", 2560 + 2048), ("test", 4096 + 14336)] {
+    for (script, whole) in [("prepare", 2560 + 2048), ("test", 4096 + 12288)] {
         let output = with_room(&tree, 100, &[&format!("scripts/{script}")]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -18,7 +18,6 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use hamlyn_agent::lines::next_line;
 use hamlyn_agent::protocol::{Event, MAX_REQUEST, Request, Verb, What};
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -85,9 +84,10 @@ pub fn owner(lab: &Path) -> anyhow::Result<Pid> {
     let stream = UnixStream::connect(&path).with_context(|| {
         format!("cannot connect to {}: the lab may be starting or ending", path.display())
     })?;
-    // The listener's: those of the process that has called listen(2).
-    let peer = socket_peercred(&stream).context("cannot ask for the lab's process")?;
-    Ok(peer.pid)
+    let peer = hamlyn_door::credentials(&stream).context("cannot ask for the lab's process")?;
+    let process = peer.process.and_then(Pid::from_raw);
+    process
+        .with_context(|| format!("the lab of {} runs in another PID namespace: end it there", lab.display()))
 }
 
 impl Door {

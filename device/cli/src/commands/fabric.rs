@@ -18,7 +18,8 @@ Examples:
   hamlyn fabric --socket $XDG_RUNTIME_DIR/c0.sock --socket $XDG_RUNTIME_DIR/c1.sock --cores 0,1 &
   taskset -c 0 nice -n 10 qemu-system-x86_64 ...    the first card's machine, on the core of its thread
 
-The first socket's card has host id 0, the next 1, and so on.";
+The first socket's card has host id 0, the next 1, and so on. A setting of the cards has one value
+for all, or one for each: --packet-size 1024,4096.";
 
 /// Core numbers are below this.
 pub(super) const MOST_CORES: i64 = CpuSet::MAX_CPU as i64;

@@ -18,7 +18,7 @@ const MEMORY_OF_TESTS: u64 = 4096;
 /// Room that `./scripts/prepare` and `./scripts/test` need in all, in MiB. scripts/lib/common.sh
 /// has the parts.
 pub(super) const ROOM_OF_PREPARE: u64 = 2560 + 2048;
-pub(super) const ROOM_OF_TESTS: u64 = 4096 + 14336;
+pub(super) const ROOM_OF_TESTS: u64 = 4096 + 12288;
 
 /// Room in the run directory for the logs of a lab of several machines, in MiB.
 const ROOM_OF_LOGS: u64 = 64;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use hamlyn_host::rundir;
-use rustix::process::{Signal, kill_process};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// How long a lab may take to end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -68,9 +68,11 @@ pub(super) fn down(args: &DownArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let process = hamlyn_lab::owner(&lab.directory)?;
-    kill_process(process, Signal::TERM).with_context(|| {
-        format!("cannot end process {}, which runs {}", process.as_raw_nonzero(), lab.name)
-    })?;
+    let gone = || format!("process {}, which runs {}, is gone", process.as_raw_nonzero(), lab.name);
+    let handle = pidfd_open(process, PidfdFlags::empty()).with_context(gone)?;
+    // The handle is that of the lab's process, and not of a later one with its number.
+    ensure!(hamlyn_lab::owner(&lab.directory)? == process, "{} has just been started again", lab.name);
+    pidfd_send_signal(&handle, Signal::TERM).with_context(gone)?;
     let deadline = Instant::now() + PATIENCE;
     while lab.directory.exists() {
         if Instant::now() > deadline {

@@ -15,7 +15,7 @@ use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -188,8 +188,8 @@ fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
     stage.note(&layout.to_string());
     stage.note_each(lab.stores());
     lab.open_door()?;
-    let stop = stay::stop_by_signals()?;
     copy_files(&description, &lab)?;
+    let stop = stay::stop_by_signals()?;
     let is_tried = !description.runs.is_empty() || !description.expectations.is_empty();
     // Programs in the background run as long as the lab.
     let mut background = Vec::new();
@@ -229,7 +229,7 @@ fn tries<'d>(
         result.is_ok()
     };
     for (number, run) in description.runs.iter().enumerate() {
-        let title = format!("{}: {}", run.machine, run.command);
+        let title = format!("{}: {}", run.machine, run.command.shortened());
         let is_done = step(&title, &mut || {
             let started = Started::start(lab.directory(), number, run)?;
             if !run.background {
@@ -248,6 +248,9 @@ fn tries<'d>(
             }
             break;
         }
+    }
+    if stop.load(Ordering::Relaxed) {
+        return failures;
     }
     for (title, started) in background.iter() {
         step(&format!("end of {title}"), &mut || started.finish_in_background(&watched));

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use hamlyn_host::catalogue::{self, MODELS, Model, NoModel};
+use hamlyn_lab::plain::plain;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
@@ -181,18 +182,22 @@ pub(super) fn models() -> Vec<&'static str> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Command(pub(super) Vec<String>);
 
-impl Display for Command {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match &self.0[..] {
-            [shell, flag, script] if shell == "sh" && flag == "-c" => f.write_str(script),
-            words => f.write_str(&words.join(" ")),
-        }
-    }
-}
+impl Command {
+    /// Largest length of a title, in characters.
+    const TITLE: usize = 50;
 
-impl Serialize for Command {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+    /// Returns its first line, or the start of it, for a title.
+    pub(super) fn shortened(&self) -> String {
+        let text = match &self.0[..] {
+            [shell, flag, script] if shell == "sh" && flag == "-c" => script.clone(),
+            words => words.join(" "),
+        };
+        let text = text.trim();
+        let mut title: String = text.lines().next().unwrap_or_default().chars().take(Self::TITLE).collect();
+        if title.len() < text.len() {
+            title.push_str("...");
+        }
+        plain(&title)
     }
 }
 
@@ -270,6 +275,15 @@ impl Display for Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn titles_of_commands_are_short() {
+        let title = |words: &[&str]| Command(words.iter().map(ToString::to_string).collect()).shortened();
+        assert_eq!(title(&["ping", "-c", "1"]), "ping -c 1");
+        assert_eq!(title(&["sh", "-c", "\nexit 3\ntrue\n"]), "exit 3...");
+        assert_eq!(title(&[&"x".repeat(51)]), "x".repeat(50) + "...");
+        assert_eq!(title(&["\x1b[2J"]), "\\x1b[2J");
+    }
 
     #[test]
     fn modes_are_octal() {
