@@ -89,7 +89,7 @@ impl Drop for Kept {
 
 #[test]
 fn labs_run_side_by_side() -> Result<()> {
-    let _turn = crate::turn(2);
+    let _turn = crate::turn(3);
     let labs = Labs::new()?;
     let stays =
         labs.file("stays.toml", "name = \"one\"\n[[machine]]\nmemory = \"256M\"\nname = \"sole\"\n")?;
@@ -97,7 +97,11 @@ fn labs_run_side_by_side() -> Result<()> {
         Kept(labs.command(&["lab", "up", &stays])?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     let asked = ["exec", "one/sole", "--", "hostname"];
     eventually(|| Ok(labs.output(&asked)?.stdout == b"sole\n"), "the first lab runs")?;
-    let fails = "name = \"two\"\n[[machine]]\nname = \"sole\"\nmemory = \"256M\"\n\
+    // The driver keeps one terminus for itself.
+    let fails = "name = \"two\"\n[[machine]]\nname = \"sole\"\nmemory = \"256M\"\nsettings = { termini = 16 }\n\
+        [[machine]]\nname = \"other\"\nmemory = \"256M\"\n\
+        [[run]]\nmachine = \"sole\"\ncommand = \"hamlyn-info --json\"\noutput = '\"termini\":15'\n\
+        [[run]]\nmachine = \"other\"\ncommand = \"hamlyn-info --json\"\noutput = '\"termini\":63'\n\
         [[run]]\nmachine = \"sole\"\ncommand = \"echo working; sleep 1000\"\nbackground = true\nready = \"working\"\n\
         [[run]]\nmachine = \"sole\"\ncommand = \"echo bad; exit 4\"\n\
         [[run]]\nmachine = \"sole\"\ncommand = \"echo never\"\n\
