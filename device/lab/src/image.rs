@@ -20,6 +20,11 @@ pub struct Added {
 }
 
 impl Added {
+    /// Returns the path on the host.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// Makes the path on the host absolute. It is relative to `folder`.
     pub fn resolve(&mut self, folder: &Path) {
         self.file = folder.join(&self.file);

@@ -178,7 +178,7 @@ pub(super) fn leftovers(labs: &[String], sockets: &[String], processes: &[String
     if there.is_empty() {
         return Finding::ok(PART, "nothing");
     }
-    let what = there.iter().map(|(what, all, _)| format!("{} {what} ({})", all.len(), all.join(", ")));
+    let what = there.iter().map(|(what, all, _)| format!("{what}: {}", all.join(", ")));
     let next = there.iter().map(|(.., next)| *next).collect::<Vec<_>>();
     Finding::warning(PART, what.collect::<Vec<_>>().join("; "), next.join("; "))
 }
@@ -244,7 +244,7 @@ mod tests {
     fn leftovers_name_what_removes_them() {
         assert_eq!(leftovers(&[], &[], &[]).state, State::Ok);
         let found = leftovers(&["x".into()], &[], &["7 hamlyn".into()]);
-        assert_eq!(found.what, "1 directories of dead labs (x); 1 processes of dead labs (7 hamlyn)");
+        assert_eq!(found.what, "directories of dead labs: x; processes of dead labs: 7 hamlyn");
         assert_eq!(found.next.as_deref(), Some("hamlyn lab down NAME removes one; kill them"));
     }
 

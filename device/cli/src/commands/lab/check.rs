@@ -55,6 +55,9 @@ pub(super) fn check(lab: &Description, source: &Source<'_>) -> Vec<Wrong> {
     if lab.net && count != 2 {
         errors.add(&way!["net"], format!("the network links two machines, not {count}"));
     }
+    for program in lab.programs.iter().filter(|program| !program.file().is_file()) {
+        errors.add(&way!["programs"], format!("{} is not a file", program.file().display()));
+    }
     check_fabric(lab, &mut errors);
     let mut names = BTreeSet::new();
     for (index, machine) in lab.machines.iter().enumerate() {
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn relations_that_do_not_hold_are_refused() {
-        let text = "ip = \"10.7.0.0/30\"\nnet = true\n\
+        let text = "ip = \"10.7.0.0/30\"\nnet = true\nprograms = [\"/no:x\"]\n\
             [fabric]\nlayout = \"cores\"\npaths = 2\nmesh = \"1x2\"\nexpress-part = \"2M\"\ncard-arguments = [\"--termini=16\"]\n\
             [[machine]]\nsettings = { termini = 16 }\n\
             [[machine]]\nname = \"vm0\"\nmodel = \"dart\"\nimage = \"/no\"\npackages = [\"fio\"]\n\
@@ -251,27 +254,28 @@ mod tests {
             "1: ip: the range is for 2 machines, not 4",
             "1: name: is missing",
             "2: net: the network links two machines, not 4",
-            "4: fabric.layout: the layout cores needs a list",
-            "5: fabric.paths: a mesh has one path",
-            "6: fabric.mesh: 2 nodes are too few for 4 cards",
-            "7: fabric.express-part: express memory is off",
-            "10: machine.settings.termini: fabric.card-arguments sets --termini",
-            "12: machine.name: two machines have the name vm0",
-            "13: machine.model: cards of the models hamlyn and dart speak different protocols",
-            "14: machine.image: /no is not a file",
-            "15: machine.packages: a machine has either image or packages",
-            "17: machine.settings: packet size 1 is out of range",
-            "18: machine.files.destination: \"a\" is not the path of a file",
-            "18: machine.files.source: /no is not a file",
-            "20: machine.settings.wheels: model hamlyn has no setting wheels; it has: ",
-            "22: run.machine: there is no machine \"x\"; there are: vm0, vm0, vm2, vm3",
-            "24: run.ready: a text of 0 bytes is out of range (limits 1 and",
-            "24: run.ready: only a run with background = true",
-            "25: expect: a counter needs equals",
-            "26: expect.of: \"x\" is neither switch nor a machine",
-            "28: expect: only a counter has",
-            "33: expect.at-least: 2 is more than at-most, 1",
-            "35: expect: needs counter",
+            "3: programs: /no is not a file",
+            "5: fabric.layout: the layout cores needs a list",
+            "6: fabric.paths: a mesh has one path",
+            "7: fabric.mesh: 2 nodes are too few for 4 cards",
+            "8: fabric.express-part: express memory is off",
+            "11: machine.settings.termini: fabric.card-arguments sets --termini",
+            "13: machine.name: two machines have the name vm0",
+            "14: machine.model: cards of the models hamlyn and dart speak different protocols",
+            "15: machine.image: /no is not a file",
+            "16: machine.packages: a machine has either image or packages",
+            "18: machine.settings: packet size 1 is out of range",
+            "19: machine.files.destination: \"a\" is not the path of a file",
+            "19: machine.files.source: /no is not a file",
+            "21: machine.settings.wheels: model hamlyn has no setting wheels; it has: ",
+            "23: run.machine: there is no machine \"x\"; there are: vm0, vm0, vm2, vm3",
+            "25: run.ready: a text of 0 bytes is out of range (limits 1 and",
+            "25: run.ready: only a run with background = true",
+            "26: expect: a counter needs equals",
+            "27: expect.of: \"x\" is neither switch nor a machine",
+            "29: expect: only a counter has",
+            "34: expect.at-least: 2 is more than at-most, 1",
+            "36: expect: needs counter",
         ];
         assert_eq!(errors.len(), lines.len(), "{errors:#?}");
         for (error, line) in errors.iter().zip(lines) {

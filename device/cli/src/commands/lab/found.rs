@@ -44,23 +44,24 @@ pub(super) fn all(prefix: &str) -> anyhow::Result<Vec<Found>> {
     Ok(found.collect())
 }
 
-/// Returns the one of this name, or the only one. `what` names them in errors.
-pub(super) fn one(what: &str, found: Vec<Found>, name: Option<&str>) -> anyhow::Result<Found> {
+/// Returns the one of this name, or the only one. `state` says what they do: "is running" or "has
+/// ended".
+pub(super) fn one(state: &str, found: Vec<Found>, name: Option<&str>) -> anyhow::Result<Found> {
     let names = found.iter().map(|lab| lab.name.clone()).collect::<Vec<_>>().join(", ");
-    match (name, &found[..]) {
-        (None, []) => bail!("no {what}"),
-        (None, [only]) => Ok(only.clone()),
-        (None, _) => bail!("several labs have this state ({what}); name one of: {names}"),
-        (Some(name), _) => match found.iter().find(|lab| lab.name == name) {
-            Some(lab) => Ok(lab.clone()),
-            None if found.is_empty() => bail!("no {what}"),
-            None => bail!("no {what} has the name {name:?}; there are: {names}"),
-        },
+    let wanted = |lab: &&Found| name.is_none_or(|name| name == lab.name);
+    let mut all = found.iter().filter(wanted);
+    match (all.next(), all.next(), name) {
+        (Some(lab), None, _) => Ok(lab.clone()),
+        (Some(_), ..) => bail!("name one of these labs: {names}"),
+        (None, _, Some(name)) if !found.is_empty() => {
+            bail!("no lab of the name {name:?} {state}; the names are: {names}")
+        }
+        (None, ..) => bail!("no lab {state}"),
     }
 }
 
 pub(super) fn down(args: &DownArgs) -> anyhow::Result<()> {
-    let lab = one("lab is running", all(rundir::LAB)?, args.name.as_deref())?;
+    let lab = one("is running", all(rundir::LAB)?, args.name.as_deref())?;
     if rundir::is_left_over(&lab.directory) {
         fs::remove_dir_all(&lab.directory)
             .with_context(|| format!("cannot remove {}", lab.directory.display()))?;
@@ -93,14 +94,13 @@ mod tests {
         let lab = |name: &str| Found { name: name.into(), directory: name.into() };
         let find = |names: &[&str], name: Option<&str>| {
             let found = names.iter().map(|name| lab(name)).collect();
-            one("lab is running", found, name).map(|lab| lab.name).map_err(|error| error.to_string())
+            one("is running", found, name).map(|lab| lab.name).map_err(|error| error.to_string())
         };
         assert_eq!(find(&["a"], None), Ok("a".into()));
         assert_eq!(find(&["a", "b"], Some("b")), Ok("b".into()));
         assert_eq!(find(&[], Some("b")), Err("no lab is running".into()));
-        let several = "several labs have this state (lab is running); name one of: a, b";
-        assert_eq!(find(&["a", "b"], None), Err(several.into()));
-        let other = "no lab is running has the name \"c\"; there are: a, b";
+        assert_eq!(find(&["a", "b"], None), Err("name one of these labs: a, b".into()));
+        let other = "no lab of the name \"c\" is running; the names are: a, b";
         assert_eq!(find(&["a", "b"], Some("c")), Err(other.into()));
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn collect(args: &LogsArgs) -> anyhow::Result<()> {
         fs::create_dir(&args.archive).with_context(|| format!("cannot make the folder {target}"))?;
         copy(&lab, &args.archive)?
     };
-    writeln!(stdout(), "{count} logs of {} are in {target}", lab.name)?;
+    writeln!(stdout(), "the logs of {} are in {target}: {count}", lab.name)?;
     Ok(())
 }
 
@@ -56,9 +56,9 @@ fn choose(name: Option<&str>) -> anyhow::Result<Found> {
         None => !running.is_empty(),
     };
     if is_running {
-        return found::one("lab is running", running, name);
+        return found::one("is running", running, name);
     }
-    found::one("lab has ended", ended, name)
+    found::one("has ended", ended, name)
 }
 
 /// Copies the logs of a lab to a folder. Returns how many there are.
