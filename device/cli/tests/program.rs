@@ -419,6 +419,31 @@ fn tether_to_a_dead_parent_is_refused() {
 }
 
 #[test]
+fn doctor_fails_if_the_kit_is_missing() {
+    let run = run_directory();
+    let left = run.path().join("lab-dead");
+    fs::create_dir(&left).unwrap();
+    let nowhere = run.path().join("nowhere");
+    let doctor = |words: &[&str]| {
+        let mut command = command(run.path());
+        command.arg("doctor").args(words).env("HAMLYN_CACHE", &nowhere).output().unwrap()
+    };
+    let output = doctor(&["--json"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let found: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |part: &str| found.iter().find(|found| found["part"] == part).unwrap();
+    assert_eq!(
+        (&of("kit")["state"], &of("kit")["next"]),
+        (&json!("missing"), &json!("run ./scripts/prepare"))
+    );
+    assert_eq!(of("run directory")["state"], "ok");
+    assert_eq!(of("left over")["what"], "directories of dead labs: dead");
+    let lines = doctor(&[]);
+    assert_eq!(stdout(&lines).lines().count(), found.len());
+    assert!(left.exists(), "it only looks");
+}
+
+#[test]
 fn keeper_removes_only_a_labs_directory() {
     let run = run_directory();
     let lab = run.path().join("lab-x");
