@@ -36,10 +36,8 @@ const MAY: &[(&str, &[&str])] = &[
         ],
     ),
     ("hamlyn-trace", &["hamlyn-card", "hamlyn-fabric", "hamlyn-headers"]),
-    ("hamlyn-lab", &["hamlyn-agent", "hamlyn-host"]),
-    ("hamlyn-cli", &["hamlyn-host", "hamlyn-lab", "hamlyn-switch", "hamlyn-trace"]),
     ("hamlyn-lab", &["hamlyn-agent", "hamlyn-door", "hamlyn-host"]),
-    ("hamlyn-cli", &["hamlyn-host", "hamlyn-lab", "hamlyn-switch"]),
+    ("hamlyn-cli", &["hamlyn-host", "hamlyn-lab", "hamlyn-switch", "hamlyn-trace"]),
     ("hamlyn-card", &["hamlyn-abi"]),
     (CARDS, &["hamlyn-abi", "hamlyn-card"]),
     (
