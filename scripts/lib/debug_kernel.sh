@@ -50,6 +50,9 @@ build_debug_kernel() {
     mkdir -p "$folder"
     cp "$source/arch/x86/boot/bzImage" "$folder/vmlinuz"
     ln -sfn "$source" "$folder/build"
+    # Only the module under test is not built in; images/build wants the lists nevertheless.
+    mkdir -p "$folder/kernel"
+    cp "$source"/modules.{order,builtin,builtin.modinfo} "$folder/"
     echo "$release" >"$ROOT/debug-kernel"
 }
 

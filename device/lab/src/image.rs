@@ -29,6 +29,11 @@ impl Added {
     pub fn resolve(&mut self, folder: &Path) {
         self.file = folder.join(&self.file);
     }
+
+    /// Returns its name in the guest.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl FromStr for Added {

@@ -50,7 +50,7 @@ pub use own::Own;
 pub use processes::{Held, cores, hamlyn, keep, tether};
 pub use qemu::{CARD_SLOT, Functions, Memory, card_arguments, snoop_arguments};
 pub use remote::{Input, Remote};
-pub use run::Run;
+pub use run::{Heard, Run};
 pub use stores::{Snoop, Stores, plugin};
 pub use subnet::Subnet;
 pub use system::{Packages, System};

@@ -19,6 +19,17 @@ const STDERR: usize = 64 << 10;
 /// Largest output of a program whose end is waited for, in bytes.
 const ALL: usize = 16 << 20;
 
+/// The next event of a program, see [`Run::hear`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Heard {
+    /// A line of its standard output.
+    Line(String),
+    /// It printed nothing within the time limit.
+    Nothing,
+    /// Its end.
+    End(Exit),
+}
+
 /// A program in a guest: its input, its output line by line, and its end. Dropping it kills the
 /// program.
 #[derive(Debug)]
@@ -139,29 +150,43 @@ impl Run {
         &self.stderr
     }
 
+    /// Waits for the next line of its standard output, or its end, for `limit` from now and from
+    /// each line of its standard error.
+    pub fn hear(&mut self, limit: Duration) -> anyhow::Result<Heard> {
+        self.hear_within(limit).or_else(|error| self.fail(error))
+    }
+
     /// Returns the next line of output, or `None` after the program's end.
     fn next_line(&mut self) -> anyhow::Result<Option<String>> {
-        if self.exit.is_some() {
-            return Ok(None);
+        match self.hear_within(self.patience)? {
+            Heard::Line(line) => Ok(Some(line)),
+            Heard::End(_) => Ok(None),
+            Heard::Nothing => bail!("no word for {:?}", self.patience),
+        }
+    }
+
+    fn hear_within(&mut self, limit: Duration) -> anyhow::Result<Heard> {
+        if let Some(exit) = self.exit {
+            return Ok(Heard::End(exit));
         }
         loop {
-            let word = self.answers.recv_timeout(self.patience);
+            let word = self.answers.recv_timeout(limit);
             if let Ok(what @ (What::Stdout(_) | What::Stderr(_))) = &word {
                 // If the machine is gone, the next event reports it.
                 let _ = self.agent.taken(self.id, what, &mut self.taken);
             }
             match word {
-                Ok(What::Stdout(line)) => return Ok(Some(line)),
+                Ok(What::Stdout(line)) => return Ok(Heard::Line(line)),
                 Ok(What::Stderr(line)) => self.complain(&[&line, "\n"]),
                 Ok(What::Exit(exit)) => {
                     self.exit = Some(exit);
-                    return Ok(None);
+                    return Ok(Heard::End(exit));
                 }
                 Ok(What::Refused(reason)) => self.complain(&["(agent: ", &reason, ")\n"]),
                 Ok(What::Error(reason)) => bail!("{reason}"),
                 Ok(What::Ready { .. } | What::Data(_) | What::Took(_)) => {}
                 Ok(What::OutBytes(_) | What::ErrBytes(_)) => bail!("said bytes where lines were asked for"),
-                Err(RecvTimeoutError::Timeout) => bail!("no word for {:?}", self.patience),
+                Err(RecvTimeoutError::Timeout) => return Ok(Heard::Nothing),
                 Err(RecvTimeoutError::Disconnected) => bail!("its machine ended or rebooted"),
             }
         }

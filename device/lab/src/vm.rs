@@ -25,6 +25,20 @@ const USER: u32 = 1001;
 
 /// The card's module in the guest's kernel.
 pub const MODULE: &str = "hamlyn";
+/// Words by which a kernel reports in its log that it has found an error or has lost a task.
+pub const COMPLAINTS: [&str; 11] = [
+    "BUG",
+    "WARNING",
+    "UBSAN",
+    "Oops",
+    "Call Trace",
+    "hung_task",
+    "blocked for more",
+    "lockup",
+    "Bad page",
+    "stall",
+    "suspected memory leaks",
+];
 /// Shell line for root. It makes a machine's driver probe other hosts once a minute instead of once
 /// a second. So interrupts of these probes are not counted.
 pub const SELDOM_PROBES: &str = "echo 600000 >/sys/module/hamlyn/parameters/peer_timeout";
@@ -192,7 +206,11 @@ impl Vm {
     pub fn kernel_log(&self) -> String {
         // "w" makes the kernel print them, each with its stack.
         let script = "echo w >/proc/sysrq-trigger; dmesg";
-        let log = self.run_as(0, ["sh", "-c", script]).and_then(|mut dmesg| dmesg.finish_text());
+        let log = self.run_as(0, ["sh", "-c", script]).and_then(|mut dmesg| {
+            // A stuck kernel does not answer.
+            dmesg.set_patience(self.patience / 4);
+            dmesg.finish_text()
+        });
         let text = match &log {
             Ok(lines) => {
                 let blocked = lines.iter().rposition(|line| line.contains(BLOCKED)).unwrap_or(lines.len());

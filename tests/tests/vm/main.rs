@@ -29,6 +29,7 @@ mod dart_windows;
 mod deaths;
 mod doorbells;
 mod driver;
+mod driver_test;
 mod echo;
 mod express;
 mod express_ends;

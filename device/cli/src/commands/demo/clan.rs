@@ -15,6 +15,7 @@ use hamlyn_lab::{Lab, Run};
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "clan self-test",
+    exercises: &["clan-driver trespass", "clan-driver wakes"],
     hints: Hints {
         first: "clan server serve",
         does: "serves clients from one event queue",

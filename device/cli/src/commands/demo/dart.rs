@@ -16,6 +16,7 @@ use hamlyn_lab::{Lab, SELDOM_PROBES, SWAP};
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "dart self-test",
+    exercises: &["dart-driver trespass", "dart-driver remap"],
     hints: Hints {
         first: "dart keep counter",
         does: "has a counter in a register of its card",

@@ -8,6 +8,9 @@ pub(in crate::commands) struct Show {
     pub(super) scenes: fn(&DemoArgs) -> anyhow::Result<()>,
     /// Self-test of the module with such a card: a program of the image, and its arguments.
     pub(in crate::commands) self_test: &'static str,
+    /// Programs of the image, with their arguments, that use all kinds of the card's objects. They
+    /// need one machine, and leave nothing behind. The image of a demo does not have them.
+    pub(in crate::commands) exercises: &'static [&'static str],
     /// Programs to try by hand.
     pub(in crate::commands) hints: Hints,
 }

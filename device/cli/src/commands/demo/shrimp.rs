@@ -15,6 +15,7 @@ use hamlyn_lab::Lab;
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "shrimp self-test",
+    exercises: &["shrimp trespass"],
     hints: Hints {
         first: "shrimp hello receive",
         does: "waits until a message is stored in its memory",

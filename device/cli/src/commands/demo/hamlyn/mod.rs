@@ -20,6 +20,7 @@ use table::Table;
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "self-test",
+    exercises: &["driver-check calls", "driver-check tables"],
     hints: Hints {
         first: "hamlyn-ping",
         does: "answers the messages of others",

@@ -1,0 +1,170 @@
+//! `hamlyn driver-test`
+
+mod amounts;
+mod guest;
+mod tasks;
+
+use std::io::{self, Write, stdout};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+
+use super::MachineArgs;
+use super::demo::SHOWS;
+use amounts::Amounts;
+use guest::Guest;
+use hamlyn_lab::plain::plain;
+use hamlyn_lab::{Added, COMPLAINTS, Kit, Lab, MODULE};
+
+/// The module's file in the machines' image.
+const FILE: &str = "/lib/hamlyn.ko";
+
+/// Default of `--stuck`, in seconds.
+const STUCK: u64 = 10;
+
+/// How often quantities are read until they are within their limits, and how long is between two
+/// readings. The kernel frees some memory later.
+const READINGS: usize = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Load the kernel module in a fresh machine and test it there
+///
+/// Loads the module. Then runs the card's self-test, and programs that use all kinds of its
+/// objects, two times. After the second time the kernel must have no more in use than before it:
+/// memory, slab, objects, pinned pages, files. Then unloads the module, loads it again, and runs
+/// the self-test once more. Prints the machine's kernel log from the first loading on, and fails
+/// if the kernel reports an error in it.
+///
+/// A program that has printed nothing for some seconds while threads wait in the kernel is stuck.
+/// The test then fails with the stack of each, and ends the machine.
+///
+/// The loaded module must be the one of the kit: both have the same build id. If the test fails, it
+/// prints the end of the machine's kernel log and the blocked tasks.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hamlyn driver-test
+  hamlyn driver-test --model clan    with another card
+  hamlyn driver-test --accel tcg     by emulation, even where KVM works
+  hamlyn driver-test -- dyndbg=+p    with parameters of the module: here it shows its debug messages")]
+pub(super) struct DriverTestArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Time without output of a program after which threads that wait in the kernel are an error.
+    /// 10 by default; a slow kit, such as the debug kernel's, has a longer time
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    stuck: Option<u64>,
+    /// Add a program to the machine, and run it after the others; it must be linked statically
+    /// (docs/your-program.md). May be repeated
+    #[arg(long, value_name = "FILE[:NAME]")]
+    add: Vec<Added>,
+    /// Parameters of the module
+    #[arg(last = true, value_name = "NAME=VALUE")]
+    parameters: Vec<String>,
+}
+
+pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
+    let model = args.machine.model.one()?;
+    let show = SHOWS.of(model)?;
+    let layout = args.machine.layout.choose(1);
+    let kit = Kit::find()?;
+    let stuck = args.stuck.unwrap_or_else(|| STUCK.max(kit.host.patience_s / 10));
+    // A module that hangs while it is loaded must not stop the boot.
+    let lab = args.machine.lab(1, &layout, &[]).kernel_args("hamlyn.noload").programs(args.add.clone());
+    let lab = lab.kit(kit.clone()).start()?;
+    let guest = Guest { vm: lab.vm(0), silence: Duration::from_secs(stuck) };
+    let test = Test { lab: &lab, guest, kit: &kit, model: model.name, parameters: &args.parameters };
+    let programs = [show.self_test].into_iter().chain(show.exercises.iter().copied());
+    let programs: Vec<&str> = programs.chain(args.add.iter().map(Added::name)).collect();
+    test.all(&programs).map_err(|error| {
+        // The reader of standard output has closed it. The test has not failed.
+        if error.is::<io::Error>() { error } else { anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()) }
+    })
+}
+
+/// A test of the module.
+struct Test<'a> {
+    lab: &'a Lab,
+    guest: Guest<'a>,
+    kit: &'a Kit,
+    model: &'a str,
+    parameters: &'a [String],
+}
+
+impl Test<'_> {
+    fn all(&self, programs: &[&str]) -> anyhow::Result<()> {
+        // 4 stops the kernel's message about each later use of the file.
+        self.guest.ask("echo 4 >/proc/sys/vm/drop_caches; dmesg -c >/dev/null")?;
+        self.step("load the module", || self.load())?;
+        self.runs(programs, "first time")?;
+        let first = self.amounts()?;
+        self.runs(programs, "second time")?;
+        let second = self.amounts_after(&first, "when its files were closed")?;
+        self.step("unload the module", || self.guest.run(&["rmmod", MODULE]))?;
+        self.step("load it again", || self.load())?;
+        self.runs(programs, "third time")?;
+        self.amounts_after(&second, "when it was unloaded")?;
+        self.lab.check().context("after the self-test")?;
+        writeln!(stdout(), "the module {} is loaded and works", self.kit.module.display())?;
+        Ok(())
+    }
+
+    /// Does a part of the test, and prints its result, and what the kernel has logged meanwhile.
+    fn step(&self, title: &str, act: impl FnOnce() -> anyhow::Result<Vec<String>>) -> anyhow::Result<()> {
+        writeln!(stdout(), "{title}")?;
+        if let Some(line) = act().with_context(|| title.to_owned())?.last() {
+            writeln!(stdout(), "  {}", plain(line))?;
+        }
+        let log = self.guest.ask("dmesg -c")?;
+        for line in &log {
+            writeln!(stdout(), "  kernel: {}", plain(line))?;
+        }
+        match log.iter().find(|line| COMPLAINTS.iter().any(|word| line.contains(word))) {
+            Some(line) => bail!("{title}: the kernel reports an error: {}", plain(line)),
+            None => Ok(()),
+        }
+    }
+
+    fn load(&self) -> anyhow::Result<Vec<String>> {
+        let parameters = self.parameters.iter().map(String::as_str);
+        let said = self.guest.run(&["insmod", FILE].into_iter().chain(parameters).collect::<Vec<_>>())?;
+        self.guest.vm.require_module(MODULE)?;
+        self.guest.vm.require_build(MODULE, &self.kit.module)?;
+        Ok(said)
+    }
+
+    /// Runs those of the programs that the image has.
+    fn runs(&self, programs: &[&str], when: &str) -> anyhow::Result<()> {
+        for program in programs {
+            let words: Vec<&str> = program.split(' ').collect();
+            if self.guest.ask(&format!("command -v {} || true", words[0]))?.is_empty() {
+                writeln!(stdout(), "{program}: the image does not have it (./scripts/prepare makes it)")?;
+                continue;
+            }
+            self.step(&format!("{program}, {when}"), || self.guest.run(&words))?;
+        }
+        Ok(())
+    }
+
+    fn amounts(&self) -> anyhow::Result<Amounts> {
+        let lines = self.guest.run(&["sh", "-c", &amounts::script(self.model)])?;
+        Amounts::of(&lines, MODULE).context("what the kernel has in use")
+    }
+
+    /// Returns what is in use now, which must be within the limits at once or after some seconds.
+    fn amounts_after(&self, before: &Amounts, event: &str) -> anyhow::Result<Amounts> {
+        let mut now = self.amounts()?;
+        for _ in 1..READINGS {
+            if now.are_within_limits(before) {
+                break;
+            }
+            sleep(PAUSE);
+            now = self.amounts()?;
+        }
+        write!(stdout(), "{}", now.table(before))?;
+        now.check(before, event)?;
+        Ok(now)
+    }
+}

@@ -1,0 +1,149 @@
+//! `hamlyn driver-test`: which defects of the module it finds, and what it then prints.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::Kit;
+use tempfile::TempDir;
+
+use crate::{if_long, turn};
+
+/// Runs `hamlyn driver-test` with a kit and additional programs: shell scripts, each with its name.
+fn driver_test(kit: Option<&Path>, options: &[&str], scripts: &[(&str, &str)]) -> Result<Output> {
+    let folder = tempfile::tempdir()?;
+    let program = Kit::find()?.program("hamlyn")?;
+    let mut command = Command::new(program);
+    command.arg("driver-test").args(options);
+    for (name, script) in scripts {
+        let file = folder.path().join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n"))?;
+        command.arg("--add").arg(file);
+    }
+    command.envs(kit.map(|kit| ("HAMLYN_KIT", kit)));
+    let _right = turn(1);
+    Ok(command.output()?)
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Returns the standard error of a test that has failed.
+fn error(output: &Output) -> Result<String> {
+    ensure!(output.status.code() == Some(1), "{output:?}");
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn program_stuck_in_the_kernel_is_shown() -> Result<()> {
+    let output = driver_test(None, &["--stuck", "1"], &[("stuck", "exec c-stuck")])?;
+    let said = error(&output)?;
+    ensure!(said.contains("stuck has printed nothing for 1s") && said.contains("limit: --stuck 1"), "{said}");
+    let first = said.lines().nth(1).unwrap_or_default();
+    ensure!(first.starts_with("  c-stuck (process ") && first.contains("state D, in "), "{said}");
+    ensure!(said.contains("    [<0>] kernel_clone+"), "{said}");
+    // The kernel's own list of blocked tasks.
+    ensure!(said.contains("Show Blocked State") && said.contains("task:c-stuck"), "{said}");
+    Ok(())
+}
+
+/// What runs leave in use, without a defect of the module: a file system in memory, a process that
+/// has the card open. The program leaves nothing when it runs for the first time.
+const LEAVES: &str = "[ -e /tmp/again ] || exec touch /tmp/again
+dd if=/dev/zero of=/tmp/kept bs=1M count=4 2>/dev/null
+sleep 1000 </dev/hamlyn0 >/dev/null 2>&1 &";
+
+#[test]
+fn what_a_second_run_leaves_is_named() -> Result<()> {
+    let log = ("log", "echo '<6>a developer was \x1b[1mhere' >/dev/kmsg");
+    let output = driver_test(None, &[], &[log, ("leaves", LEAVES)])?;
+    let said = error(&output)?;
+    for part in [" KiB more (limit 1024)", "module's use count: 0 before, 1 after", "open files: "] {
+        ensure!(said.contains(part), "{part}: {said}");
+    }
+    let shown = stdout(&output);
+    ensure!(shown.contains("  kernel: ") && shown.contains("hamlyn0: 64 termini"), "{shown}");
+    ensure!(shown.matches(r"a developer was \x1b[1mhere").count() == 2, "{shown}");
+    Ok(())
+}
+
+#[test]
+fn error_in_the_kernels_log_fails() -> Result<()> {
+    let output = driver_test(None, &[], &[("complains", "echo '<4>BUG: a test' >/dev/kmsg")])?;
+    let said = error(&output)?;
+    ensure!(said.contains("complains, first time: the kernel reports an error: "), "{said}");
+    ensure!(said.contains("BUG: a test\n"), "{said}");
+    Ok(())
+}
+
+/// A copy of the driver's sources, and a kit whose machines load the module that is made of them.
+struct Broken {
+    sources: TempDir,
+    /// In the cache: the compiler sees no other folder.
+    folder: TempDir,
+    repository: PathBuf,
+    cache: PathBuf,
+}
+
+impl Broken {
+    fn new() -> Result<Broken> {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+        let cache = std::env::var_os("HAMLYN_CACHE").map_or(repository.join(".hamlyn"), PathBuf::from);
+        let sources = tempfile::tempdir()?;
+        for folder in ["scripts", "images", "guest-driver"] {
+            let copied =
+                Command::new("cp").arg("-a").arg(repository.join(folder)).arg(sources.path()).status()?;
+            ensure!(copied.success(), "cp {folder}: {copied}");
+        }
+        Ok(Broken { sources, folder: tempfile::tempdir_in(&cache)?, repository, cache })
+    }
+
+    /// Builds the module with one change, and tests it.
+    fn test(&self, file: &str, from: &str, to: &str) -> Result<Output> {
+        let path = self.sources.path().join("guest-driver").join(file);
+        let whole = fs::read_to_string(&path)?;
+        ensure!(whole.matches(from).count() == 1, "{file} does not have {from:?} once");
+        fs::write(&path, whole.replacen(from, to, 1))?;
+        let mut build = Command::new("bash");
+        build.arg(self.sources.path().join("scripts/lib/broken_module.sh"));
+        build.arg(self.folder.path()).arg(&self.repository).env("HAMLYN_CACHE", &self.cache);
+        let built = build.output()?;
+        ensure!(built.status.success(), "{built:?}");
+        fs::write(&path, whole)?;
+        driver_test(Some(&self.folder.path().join("kit.json")), &[], &[])
+    }
+}
+
+/// Three modules are built, which takes a minute or two.
+#[test]
+fn planted_defects_of_the_module_are_found() -> Result<()> {
+    if if_long(1, 0) == 0 {
+        return Ok(());
+    }
+    let broken = Broken::new()?;
+
+    let start = "\tfor (i = 0; i < ARRAY_SIZE(patterns); i++) {\n";
+    let print = "\tpr_info(\"a developer was here\\n\");\n";
+    let output = broken.test("core/selftest.c", start, &format!("{print}{start}"))?;
+    ensure!(output.status.success() && stdout(&output).contains("a developer was here\n"), "{output:?}");
+
+    let free = "\tfree_page((unsigned long)pages->lists[list]);\n";
+    let output = broken.test("core/pages.c", free, "")?;
+    let said = error(&output)?;
+    let more = said.split(" KiB more (limit 1024)").next().and_then(|text| text.rsplit(' ').next());
+    let more: u64 = more.context("no amount")?.parse().with_context(|| said.clone())?;
+    ensure!(more > 10_000 && said.contains("when its files were closed: memory: "), "{said}");
+
+    let lock = "\tscoped_guard(mutex, &card->lock) {\n\t\tif (!uln_file_live(file))\n\t\t\treturn -ENODEV;\n\t\tbefore";
+    let no_unlock =
+        "\tmutex_lock(&card->lock);\n\t{\n\t\tif (!uln_file_live(file))\n\t\t\treturn -ENODEV;\n\t\tbefore";
+    let output = broken.test("core/selftest.c", lock, no_unlock)?;
+    let said = error(&output)?;
+    ensure!(said.contains("self-test has printed nothing for 10s"), "{said}");
+    let first = said.lines().nth(1).unwrap_or_default();
+    ensure!(first.starts_with("  self-test (process ") && first.contains("state D"), "{said}");
+    ensure!(said.contains("uln_selftest") && said.contains("[hamlyn]"), "{said}");
+    Ok(())
+}
