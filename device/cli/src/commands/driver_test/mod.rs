@@ -4,6 +4,7 @@ mod amounts;
 mod guest;
 mod tasks;
 
+use std::cell::Cell;
 use std::io::{self, Write, stdout};
 use std::thread::sleep;
 use std::time::Duration;
@@ -74,13 +75,16 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     // A module that hangs while it is loaded must not stop the boot.
     let lab = args.machine.lab(1, &layout, &[]).kernel_args("hamlyn.noload").programs(args.add.clone());
     let lab = lab.kit(kit.clone()).start()?;
-    let guest = Guest { vm: lab.vm(0), silence: Duration::from_secs(stuck) };
+    let guest = Guest { vm: lab.vm(0), silence: Duration::from_secs(stuck), is_lost: Cell::new(false) };
     let test = Test { lab: &lab, guest, kit: &kit, model: model.name, parameters: &args.parameters };
     let programs = [show.self_test].into_iter().chain(show.exercises.iter().copied());
     let programs: Vec<&str> = programs.chain(args.add.iter().map(Added::name)).collect();
     test.all(&programs).map_err(|error| {
-        // The reader of standard output has closed it. The test has not failed.
-        if error.is::<io::Error>() { error } else { anyhow!("{error:#}\n{}", lab.vm(0).kernel_log()) }
+        // If the reader of standard output has closed it, the test has not failed.
+        if error.is::<io::Error>() || test.guest.is_lost.get() {
+            return error;
+        }
+        anyhow!("{error:#}\n{}", lab.vm(0).kernel_log())
     })
 }
 
