@@ -143,7 +143,7 @@ impl Test<'_> {
     fn runs(&self, programs: &[&str], when: &str) -> anyhow::Result<()> {
         for program in programs {
             let words: Vec<&str> = program.split(' ').collect();
-            if self.guest.ask(&format!("command -v {} || true", words[0]))?.is_empty() {
+            if self.guest.run(&["sh", "-c", "command -v \"$1\" || true", "sh", words[0]])?.is_empty() {
                 writeln!(stdout(), "{program}: the image does not have it (./scripts/prepare makes it)")?;
                 continue;
             }
