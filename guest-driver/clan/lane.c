@@ -89,8 +89,8 @@ static int lane_set_tripwire(struct clan_lane *own)
 	const struct lane_address *address = (const struct lane_address *)own->lane->address;
 
 	return clan_tripwire_set(own->lane->file.card, own->endpoint->object.index,
-				 own->endpoint->memory, le32_to_cpu(address->aperture), ULN_LANE_RECORDS_AT,
-				 ULN_LANE_RECORDS_SIZE, CLAN_TRIPWIRE_BIT);
+				 own->endpoint->memory, le32_to_cpu(address->aperture),
+				 ULN_LANE_RECORDS_AT, ULN_LANE_RECORDS_SIZE, CLAN_TRIPWIRE_BIT);
 }
 
 /* Objects belong to the file, with which they end. */

@@ -35,7 +35,7 @@ struct shrimp_lane {
 	/* Deposits sent, and records taken. */
 	u32 sent;
 	u32 taken;
-	/* A report was requested when the export had had this many. */
+	/* A report was requested when this many had arrived at the export. */
 	bool requested;
 	int arrivals;
 };
@@ -142,6 +142,7 @@ static bool lane_send(struct uln_lane *lane, u32 from, u32 to, u32 length)
 	struct shrimp_parts *parts = shrimp_parts(lane->file.card);
 	struct shrimp_lane *own = lane->model;
 
+	/* Pairs with the release of the mapping's other fields, once it is mapped. */
 	switch (smp_load_acquire(&own->mapping->progress)) {
 	case SHRIMP_ASKING:
 		return false;

@@ -110,8 +110,9 @@ struct shrimp_parts {
 	u64 awaited;
 	/* The driver's own memory, and what arrives there. */
 	struct shrimp_own *own;
-	/* For lanes (lane.c): transfers started since the engine was seen free, and their guard. */
+	/* For lanes (lane.c): transfers started since the engine was seen free. */
 	u32 started;
+	/* Guards @started. */
 	spinlock_t engine;
 };
 

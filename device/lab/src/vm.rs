@@ -47,10 +47,6 @@ pub const SELDOM_PROBES: &str = "echo 600000 >/sys/module/hamlyn/parameters/peer
 pub const SWAP: &str = "echo 4 >/proc/sys/vm/drop_caches; while read -r module; do insmod /lib/swap/$module.ko; done </lib/swap/order && \
     echo 64M >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon /dev/zram0";
 
-/// Words of a kernel that has found an error, or has lost a task.
-pub const COMPLAINTS: [&str; 9] =
-    ["BUG", "WARNING", "Oops", "Call Trace", "hung_task", "blocked for more", "lockup", "Bad page", "stall"];
-
 /// Text that the kernel writes before the list of blocked tasks.
 const BLOCKED: &str = "Show Blocked State";
 /// Largest number of lines shown of that list.

@@ -197,6 +197,11 @@ fn perfetto_trace_joins_both_cards() {
     assert_eq!(of("M").len(), 2 * (1 + 3), "names of processes and tracks");
     let ends = [of("s"), of("f")].map(|flow| (flow[0]["pid"].clone(), flow[0]["ts"].as_f64().unwrap()));
     assert_eq!(ends, [(Value::from(1), 10.0), (Value::from(2), 17.0)]);
+    let lasts = |name: &str| {
+        let slice = of("X").into_iter().find(|slice| slice["name"].as_str().unwrap().starts_with(name));
+        slice.unwrap()["dur"].as_f64().unwrap()
+    };
+    assert_eq!((lasts("write"), lasts("arrive")), (1.0, 5.0));
     // Each step of a flow lies in a slice of its track: otherwise Perfetto shows no arrow.
     for step in [of("s"), of("t"), of("f")].concat() {
         let inside = of("X").iter().any(|slice| {

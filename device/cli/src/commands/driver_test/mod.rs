@@ -73,7 +73,7 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     let kit = Kit::find()?;
     let stuck = args.stuck.unwrap_or_else(|| STUCK.max(kit.host.patience_s / 10));
     // A module that hangs while it is loaded must not stop the boot.
-    let lab = args.machine.lab(1, &layout, &[]).kernel_args("hamlyn.noload").programs(args.add.clone());
+    let lab = args.machine.lab(1, &layout)?.kernel_args("hamlyn.noload").programs(args.add.clone());
     let lab = lab.kit(kit.clone()).start()?;
     let guest = Guest { vm: lab.vm(0), silence: Duration::from_secs(stuck), is_lost: Cell::new(false) };
     let test = Test { lab: &lab, guest, kit: &kit, model: model.name, parameters: &args.parameters };
