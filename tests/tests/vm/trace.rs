@@ -122,7 +122,8 @@ fn capture_has_each_packet_at_both_cards() -> Result<()> {
     }
     let [mut first, mut second] = packets;
     ensure!(first.len() >= 12, "{} packets", first.len());
-    (first.sort(), second.sort());
+    first.sort();
+    second.sort();
     ensure!(first == second, "{} packets at one card, {} at the other", first.len(), second.len());
     Ok(())
 }

@@ -160,7 +160,7 @@ impl Tap {
     pub(crate) fn load(&self, bar: u8, offset: u64, value: u32) {
         let mut recorder = self.recorder();
         let place = u64::from(bar) << 56 | offset;
-        let entry = &mut recorder.words[(place / 4 ^ place >> 12) as usize % WORDS];
+        let entry = &mut recorder.words[((place / 4) ^ (place >> 12)) as usize % WORDS];
         if *entry != (place, value) {
             *entry = (place, value);
             recorder.put(Record { bar, ..record(Kind::WindowLoad, offset, value.into()) }, &[], 0);

@@ -189,7 +189,7 @@ fn write(
         Ok(())
     });
     let flushed = out.flush();
-    Ok(result.and_then(|()| Ok(flushed?))?)
+    result.and_then(|()| Ok(flushed?))
 }
 
 /// Opens a file, or standard output.
