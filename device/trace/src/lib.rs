@@ -6,6 +6,7 @@
 //! | `hello` | what a process tells a reader first |
 //! | `contract` | the names of registers, commands and structures, from `device/abi` |
 //! | `decode`, `event` | from records to events with names |
+//! | `guest` | events of a machine's kernel, and its clock |
 //! | `timeline` | the events of several cards in order |
 //! | `message` | the way of each packet through two cards |
 //! | `text` | events as lines, and as JSON |
@@ -16,6 +17,7 @@ pub mod capture;
 pub mod contract;
 pub mod decode;
 pub mod event;
+pub mod guest;
 pub mod hello;
 pub mod message;
 pub mod perfetto;

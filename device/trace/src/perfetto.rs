@@ -110,9 +110,8 @@ impl<W: Write> Perfetto<W> {
 
     fn slice(&mut self, event: &Event, length: f64) -> io::Result<()> {
         let tid = match event.kind {
-            Kind::RegisterRead | Kind::LateRead | Kind::RegisterWrite | Kind::Store | Kind::Reset => {
-                PROCESSOR
-            }
+            Kind::RegisterRead | Kind::LateRead | Kind::RegisterWrite => PROCESSOR,
+            Kind::Store | Kind::Reset | Kind::Guest => PROCESSOR,
             Kind::Send | Kind::Arrive | Kind::Link => WIRE,
             _ => CARD,
         };

@@ -7,9 +7,7 @@ pub const GEOMETRY: hamlyn_fabric::Geometry =
     hamlyn_fabric::Geometry { capacity: 16 << 20, max_packet: 128 << 10 };
 
 /// The fixed part of a record. Bytes may follow it.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Record {
     /// When it happened: nanoseconds of the host's monotonic clock.
@@ -108,6 +106,8 @@ kinds! {
     Counter = 21,
     /// The ring was full: `a` records are missing here.
     Lost = 22,
+    /// An event of the machine's kernel. No card records it.
+    Guest = 23,
 }
 
 /// What the reader wants, in the word that it shares with the writer.
@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn every_number_names_one_kind() {
-        for number in 1..=22 {
+        for number in 1..=23 {
             assert_eq!(Kind::of(number).map(|kind| kind as u8), Some(number));
         }
-        assert_eq!((Kind::of(0), Kind::of(23)), (None, None));
+        assert_eq!((Kind::of(0), Kind::of(24)), (None, None));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The events of several cards, in the order of their times.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use hamlyn_card::packet::PacketField;
@@ -18,14 +18,45 @@ pub struct Timeline {
     pushed: u64,
 }
 
-/// A record that later records of other cards may precede. Of the same time, the first comes first.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What earlier events of other cards may still precede. Of the same time, the first comes first.
+#[derive(Debug)]
 struct Waiting {
     time: u64,
     number: u64,
-    card: usize,
-    record: Record,
-    bytes: Vec<u8>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A record of a card, with its bytes.
+    Record(usize, Record, Vec<u8>),
+    Event(Event),
+}
+
+impl Waiting {
+    fn place(&self) -> (u64, u64) {
+        (self.time, self.number)
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.place().cmp(&other.place())
+    }
 }
 
 impl Timeline {
@@ -39,20 +70,32 @@ impl Timeline {
     /// Adds what a card wrote at once.
     pub fn push(&mut self, card: usize, batch: &[u8]) {
         for (record, bytes) in split(batch) {
-            self.pushed += 1;
-            let (time, number) = (record.time, self.pushed);
-            self.waiting.push(Reverse(Waiting { time, number, card, record, bytes: bytes.to_vec() }));
+            self.put(record.time, What::Record(card, record, bytes.to_vec()));
         }
+    }
+
+    /// Adds an event that is no card's record.
+    pub fn push_event(&mut self, event: Event) {
+        self.put(event.time, What::Event(event));
+    }
+
+    fn put(&mut self, time: u64, what: What) {
+        self.pushed += 1;
+        self.waiting.push(Reverse(Waiting { time, number: self.pushed, what }));
     }
 
     /// Takes the next event if it happened before `end`, in nanoseconds.
     pub fn next_before(&mut self, end: u64) -> Option<Event> {
         while self.waiting.peek().is_some_and(|Reverse(next)| next.time < end) {
-            let Reverse(Waiting { card, record, bytes, .. }) = self.waiting.pop()?;
-            if let Some(event) =
-                self.decoders.get_mut(card).and_then(|decoder| decoder.decode(&record, bytes))
-            {
-                return Some(event);
+            let Reverse(Waiting { what, .. }) = self.waiting.pop()?;
+            let event = match what {
+                What::Event(event) => Some(event),
+                What::Record(card, record, bytes) => {
+                    self.decoders.get_mut(card).and_then(|decoder| decoder.decode(&record, bytes))
+                }
+            };
+            if event.is_some() {
+                return event;
             }
         }
         None

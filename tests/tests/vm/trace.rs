@@ -127,3 +127,31 @@ fn capture_has_each_packet_at_both_cards() -> Result<()> {
     ensure!(first == second, "{} packets at one card, {} at the other", first.len(), second.len());
     Ok(())
 }
+
+#[test]
+fn trace_shows_what_the_driver_sees() -> Result<()> {
+    let (lab, folder) = (shared_of(catalogue::default().name)?, tempfile::tempdir()?);
+    let file = folder.path().join("trace");
+    traced(&lab, &["trace", "--guest", "vm0", "--json", "--output"], &file)?;
+    let objects = objects(&file)?;
+    let is = |object: &&Value, event: &str, of: &str| object["event"] == event && object["of"] == of;
+    let commands = objects.iter().filter(|object| is(object, "guest", "hamlyn_command")).count();
+    ensure!(commands > 0, "{objects:?}");
+    let mut interrupts = 0;
+    for (place, object) in
+        objects.iter().enumerate().filter(|(_, object)| is(object, "guest", "hamlyn_interrupt"))
+    {
+        ensure!(object["card"] == "vm0", "{object}");
+        let vector = format!("vector {}", object["fields"]["vector"]);
+        let before = objects[..place].iter();
+        let raised =
+            before.filter(|object| object["card"] == "card0" && is(object, "interrupt", &vector)).count();
+        interrupts += 1;
+        ensure!(raised > 0, "an interrupt before its cause: {object}");
+    }
+    ensure!(interrupts > 0, "{objects:?}");
+    // The machine's kernel does not trace any longer.
+    let enabled = ["cat", "/sys/kernel/tracing/events/hamlyn/enable"];
+    ensure!(lab.vm(0).run_as(0, enabled)?.finish_text()? == ["0"]);
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! `hamlyn trace` and `hamlyn capture`
 
 mod capture;
+mod guest;
 mod session;
 
 use std::fs::File;
@@ -33,6 +34,7 @@ Examples:
   hamlyn trace                        everything, as lines
   hamlyn trace card0 --only registers,commands,interrupts
   hamlyn trace --messages             the way of each packet, with the time of each step
+  hamlyn trace --guest vm0,vm1        with what the machines' drivers see
   hamlyn trace --perfetto lab.json    then open ui.perfetto.dev, and in it the file
   hamlyn trace --json --seconds 10 | jq 'select(.event == \"send\")'")]
 pub(super) struct TraceArgs {
@@ -58,6 +60,10 @@ pub(super) struct TraceArgs {
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Also show the tracepoints of these machines' kernels, on the host's clock: commands,
+    /// interrupts, links and connections, as the driver sees them
+    #[arg(long, value_name = "MACHINES", value_delimiter = ',')]
+    guest: Vec<String>,
     /// End after this time
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
@@ -134,6 +140,7 @@ pub(super) fn run(args: TraceArgs) -> anyhow::Result<()> {
     let exact = args.perfetto.is_some() || args.messages;
     let wish = Wish { exact, ..Wish::of(&kinds, args.data) };
     let mut session = Session::start(&args.cards, wish, args.seconds)?;
+    session.add_guests(&args.guest)?;
     let cards: Vec<String> = session.cards.iter().map(|card| card.name.clone()).collect();
     if file.is_some() {
         tell(&format!("tracing {} until Ctrl-C", cards.join(", ")));
@@ -171,7 +178,7 @@ fn write(
             return Ok(());
         }
         if !args.only.is_empty()
-            && event.kind != Kind::Lost
+            && !matches!(event.kind, Kind::Lost | Kind::Guest)
             && !args.only.iter().any(|group| group.has(event.kind, event.what))
         {
             return Ok(());

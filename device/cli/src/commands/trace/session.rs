@@ -10,8 +10,10 @@ use hamlyn_host::catalogue;
 use hamlyn_host::trace::{self, Source};
 use hamlyn_trace::event::Event;
 use hamlyn_trace::hello::CardName;
-use hamlyn_trace::record::{Kind, Wish};
+use hamlyn_trace::record::{Kind, Wish, split};
 use hamlyn_trace::timeline::Timeline;
+
+use super::guest::Guest;
 
 /// How often the rings are looked at. In this time a busy card fills less than a tenth of a ring.
 const LOOK: Duration = Duration::from_millis(20);
@@ -29,6 +31,8 @@ pub(super) struct Session {
     /// The cards, by their numbers in the trace.
     pub(super) cards: Vec<CardName>,
     timeline: Timeline,
+    /// Machines whose kernels are traced, each with the number of its card in the trace.
+    guests: Vec<(Guest, Option<usize>)>,
     stop: Arc<AtomicBool>,
     end: Option<Instant>,
     /// Number of records that the cards had no room for.
@@ -55,6 +59,7 @@ impl Session {
             numbers: Vec::new(),
             cards: Vec::new(),
             timeline: Timeline::default(),
+            guests: Vec::new(),
             stop,
             end: seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds)),
             lost: 0,
@@ -72,6 +77,26 @@ impl Session {
         }
         failures.iter().for_each(|failure| super::super::tell(&format!("not traced: {failure}")));
         Ok(session)
+    }
+
+    /// Traces the kernels of machines, too. Their interrupts are those of the cards at the same place
+    /// in their lab: `card0` is that of its first machine.
+    pub(super) fn add_guests(&mut self, names: &[String]) -> anyhow::Result<()> {
+        for name in names {
+            let kernel = CardName {
+                name: name.clone(),
+                model: "kernel".into(),
+                host: None,
+                counters: Vec::new(),
+                regions: Vec::new(),
+            };
+            let number = self.timeline.add(&kernel, &[]);
+            let place = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+            let card = self.cards.iter().position(|card| card.name == format!("card{place}"));
+            self.cards.push(kernel);
+            self.guests.push((Guest::start(name, number)?, card));
+        }
+        Ok(())
     }
 
     fn add(&mut self, source: Source, names: &[String]) {
@@ -124,13 +149,24 @@ impl Session {
                 let Some(number) = *number else { continue };
                 for count in 1..=BATCH {
                     let Some(record) = reader.take().context("a ring cannot be read")? else { break };
+                    let guests = self.guests.iter_mut().filter(|(_, card)| *card == Some(number));
+                    for (guest, _) in guests {
+                        interrupts(&record).for_each(|(time, vector)| guest.interrupt(time, vector));
+                    }
                     self.timeline.push(number, &record);
                     more |= count == BATCH;
                 }
             }
         }
+        self.guests.iter_mut().for_each(|(guest, _)| guest.poll(&mut self.timeline));
         Ok(more)
     }
+}
+
+/// Returns the interrupts among a card's records: time and vector.
+fn interrupts(batch: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+    let raised = split(batch).filter(|(record, _)| record.kind == Kind::Interrupt as u8);
+    raised.map(|(record, _)| (record.time, record.a))
 }
 
 fn name(card: &CardName) -> String {
