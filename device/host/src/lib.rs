@@ -13,6 +13,7 @@
 //! | `clock` | the cards' clock, without the time when their process was stopped |
 //! | `ports` | the card's ports, on top of the bus and the link |
 //! | `uplink` | the link to the switch, which reconnects when the switch comes back |
+//! | `reception` | a listening socket in an event loop |
 //! | [`stat`] | counters of running processes |
 //! | [`trace`] | what a card and its machine do, for readers |
 //! | [`rundir`] | the directory with the sockets of running processes |
@@ -29,6 +30,7 @@ mod fifo_card;
 mod function;
 mod limits;
 mod ports;
+mod reception;
 pub mod rundir;
 mod signals;
 pub mod single;

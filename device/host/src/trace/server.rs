@@ -5,15 +5,15 @@ use std::path::Path;
 use std::process;
 
 use anyhow::Context;
-use hamlyn_door::{Kind, Limited, Listener, Porter, Porters};
+use hamlyn_door::{Kept, Kind, Listener, Porter, Porters};
 use hamlyn_fabric::message::send_with;
 use hamlyn_fabric::one_way::Writer;
 use hamlyn_trace::hello::{Hello, VERSION};
 use hamlyn_trace::record::GEOMETRY;
-use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::ENDING;
+use crate::reception::Reception;
 use crate::rundir;
 use crate::stat::process_socket;
 use crate::station::Station;
@@ -21,18 +21,14 @@ use crate::station::Station;
 /// Length of the queue of readers.
 const READERS: i32 = 4;
 
-static DEAF: Limited = Limited::new();
-
 /// A process's trace socket. It never blocks: poll its descriptor for input, then call
 /// [`TraceServer::serve`].
 #[derive(Debug)]
 pub(crate) struct TraceServer {
-    /// Watches the listener and the reader.
-    epoll: OwnedFd,
-    listener: Listener,
+    reception: Reception,
     /// Closes readers' connections, together with the descriptors that readers have sent.
     porter: Porter,
-    reader: Option<hamlyn_door::Kept<OwnedFd>>,
+    reader: Option<Kept<OwnedFd>>,
 }
 
 impl TraceServer {
@@ -45,28 +41,19 @@ impl TraceServer {
         let socket = process_socket(dir, kind, process::id(), ENDING);
         let listener = Listener::bind(&socket, Kind::Messages, READERS)?;
         let porter = Porters::new(1).hire()?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot watch the trace socket")?;
-        epoll::add(&epoll, &listener, EventData::new_u64(0), EventFlags::IN)
-            .context("cannot watch the trace socket")?;
-        Ok(Self { epoll, listener, porter, reader: None })
+        Ok(Self { reception: Reception::new(listener)?, porter, reader: None })
     }
 
     /// Begins a trace for a reader that has connected, and ends that of one that has disconnected.
     pub(crate) fn serve<'a>(&mut self, mut stations: Vec<(&'a str, &'a mut Station)>) {
         if self.reader.as_ref().is_some_and(|reader| has_hung_up(reader.as_fd())) {
             if let Some(reader) = self.reader.take() {
-                let _ = epoll::delete(&self.epoll, reader.as_fd());
+                self.reception.forget(reader.as_fd());
             }
             stations.iter_mut().for_each(|(_, station)| station.set_tap(None));
         }
-        match self.listener.accept() {
-            Ok(Some(reader)) => self.begin(reader, stations),
-            Ok(None) => {}
-            Err(error) => {
-                if let Some(unsaid) = DEAF.turn() {
-                    tracing::warn!("cannot accept a reader of traces: {error}{unsaid}");
-                }
-            }
+        if let Some(reader) = self.reception.accept() {
+            self.begin(reader, stations);
         }
     }
 
@@ -86,8 +73,7 @@ impl TraceServer {
             }
             let memories: Vec<BorrowedFd<'_>> = writers.iter().map(Writer::memory).collect();
             tell(reader.as_fd(), &hello, &memories)?;
-            let hang_up = EventFlags::RDHUP | EventFlags::HUP;
-            epoll::add(&self.epoll, reader.as_fd(), EventData::new_u64(1), hang_up)?;
+            self.reception.watch(reader.as_fd())?;
             Ok::<_, anyhow::Error>(writers)
         };
         match begun() {
@@ -114,6 +100,6 @@ pub(super) fn has_hung_up(reader: BorrowedFd<'_>) -> bool {
 
 impl AsRawFd for TraceServer {
     fn as_raw_fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+        self.reception.as_raw_fd()
     }
 }
