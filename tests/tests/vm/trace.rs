@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::tools::server;
-use crate::{Turn, shared_of};
+use crate::{Turn, lab, shared_of};
 
 /// A command that traces the lab's cards until it is stopped.
 struct Reader(Child);
@@ -130,7 +130,8 @@ fn capture_has_each_packet_at_both_cards() -> Result<()> {
 
 #[test]
 fn trace_shows_what_the_driver_sees() -> Result<()> {
-    let (lab, folder) = (shared_of(catalogue::default().name)?, tempfile::tempdir()?);
+    let (mut lab, folder) = (lab(2), tempfile::tempdir()?);
+    lab.open_door()?;
     let file = folder.path().join("trace");
     traced(&lab, &["trace", "--guest", "vm0", "--json", "--output"], &file)?;
     let objects = objects(&file)?;

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{panicking, sleep};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
 use hamlyn_lab::{Builder, Lab, Vm};
 use serde_json::Value;
@@ -176,6 +176,13 @@ impl Turn {
     pub(crate) fn refused(&self, card: usize) -> Result<u64> {
         let before = self.before(card).map_or(0, refusals);
         Ok(Lab::refused(self, card)? - before)
+    }
+}
+
+impl Turn {
+    /// Lets other processes start programs in the machines.
+    pub(crate) fn open_door(&mut self) -> Result<()> {
+        self.lab.as_mut().context("the lab is gone")?.open_door()
     }
 }
 
