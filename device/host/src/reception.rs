@@ -1,5 +1,5 @@
-//! A listening socket in an event loop. It pauses when the system has run out of descriptors, because
-//! a peer that cannot be accepted would otherwise wake the loop again and again.
+//! A listening socket in an event loop. It pauses when the system has run out of descriptors,
+//! because a peer that cannot be accepted would otherwise wake the loop again and again.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 

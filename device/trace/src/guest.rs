@@ -20,7 +20,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Reads a line: `TASK-PID [CPU] FLAGS SECONDS.MICROS: NAME: TEXT`. Returns `None` if it is another.
+    /// Reads a line: `TASK-PID [CPU] FLAGS SECONDS.MICROS: NAME: TEXT`. Returns `None` if it is
+    /// another.
     #[must_use]
     pub fn parse(line: &str) -> Option<Line> {
         // A task's name may have spaces and brackets.
@@ -73,8 +74,8 @@ impl Line {
     }
 }
 
-/// What is known of the distance between a machine's clock and the host's, in nanoseconds: the host's
-/// time minus the machine's.
+/// What is known of the distance between a machine's clock and the host's, in nanoseconds: the
+/// host's time minus the machine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
     least: i128,

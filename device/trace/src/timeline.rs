@@ -74,7 +74,7 @@ impl Timeline {
         }
     }
 
-    /// Adds an event that is no card's record.
+    /// Adds an event that a card has not recorded.
     pub fn push_event(&mut self, event: Event) {
         self.put(event.time, What::Event(event));
     }

@@ -9,7 +9,8 @@ use hamlyn_host::catalogue::{self, MODELS};
 use hamlyn_trace::capture::{Capture, Dissected, Interface, dissector};
 use hamlyn_trace::record::{Kind, Wish};
 
-use super::session::{Session, epoch};
+use super::clock::epoch;
+use super::session::Session;
 use super::{is_closed, output, seconds};
 use crate::commands::tell;
 

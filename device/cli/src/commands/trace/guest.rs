@@ -12,7 +12,7 @@ use hamlyn_lab::{Exit, Input, Program, Remote, What};
 use hamlyn_trace::guest::{Clock, Line};
 use hamlyn_trace::timeline::Timeline;
 
-use super::session::monotonic;
+use super::clock::monotonic;
 use crate::commands::machines::find;
 use crate::commands::tell;
 

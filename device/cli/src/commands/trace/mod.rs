@@ -1,6 +1,7 @@
 //! `hamlyn trace` and `hamlyn capture`
 
 mod capture;
+mod clock;
 mod guest;
 mod session;
 
@@ -17,6 +18,7 @@ use hamlyn_trace::text;
 
 pub(super) use capture::CaptureArgs;
 pub(super) use capture::run as run_capture;
+use clock::monotonic;
 use session::Session;
 
 use super::tell;
@@ -169,7 +171,7 @@ fn write(
         })?;
         return Ok(perfetto.finish()?);
     }
-    let start = session::monotonic();
+    let start = monotonic();
     let result = session.run(|event| {
         if args.messages {
             if let Some(message) = messages.push(event) {

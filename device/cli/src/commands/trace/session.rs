@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use hamlyn_host::catalogue;
@@ -13,6 +13,7 @@ use hamlyn_trace::hello::CardName;
 use hamlyn_trace::record::{Kind, Wish, split};
 use hamlyn_trace::timeline::Timeline;
 
+use super::clock::{monotonic, nanoseconds};
 use super::guest::Guest;
 
 /// How often the rings are looked at. In this time a busy card fills less than a tenth of a ring.
@@ -79,8 +80,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Traces the kernels of machines, too. Their interrupts are those of the cards at the same place
-    /// in their lab: `card0` is that of its first machine.
+    /// Traces the kernels of machines, too. Their interrupts are those of the cards at the same
+    /// place in their lab: `card0` is that of its first machine.
     pub(super) fn add_guests(&mut self, names: &[String]) -> anyhow::Result<()> {
         for name in names {
             let kernel = CardName {
@@ -175,20 +176,4 @@ fn name(card: &CardName) -> String {
 
 fn list(names: &[String]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
-}
-
-/// Returns the time of events.
-pub(super) fn monotonic() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Returns what is added to an event's time to get the time of day, in nanoseconds.
-pub(super) fn epoch() -> u64 {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    nanoseconds(wall).wrapping_sub(monotonic())
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    duration.as_nanos() as u64
 }
