@@ -1,5 +1,7 @@
 //! Events of a machine's kernel, from the text of its `trace_pipe`, on the host's clock.
 
+use std::collections::VecDeque;
+
 use crate::event::{Event, Field};
 use crate::record::Kind;
 
@@ -74,57 +76,104 @@ impl Line {
     }
 }
 
-/// What is known of the distance between a machine's clock and the host's, in nanoseconds: the
-/// host's time minus the machine's.
+/// Length of a window of time, of the machine's clock in nanoseconds. In it the clocks' distance is
+/// taken for constant.
+const WINDOW: u64 = 5_000_000_000;
+
+/// What is known of the distance between a machine's clock and the host's: the host's time minus
+/// the machine's, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Clock {
+struct Bounds {
     least: i128,
     most: i128,
 }
 
+const UNKNOWN: Bounds = Bounds { least: i128::MIN, most: i128::MAX };
+
+/// Relates a machine's clock to the host's.
+///
+/// Marks bound the distance: the host asks for a mark before it is made, and reads each event after
+/// it has happened. Interrupts bound it more closely: before the machine's n-th one, the card has
+/// raised at least n, because a machine takes several for one but never one for several.
+#[derive(Debug)]
+pub struct Clock {
+    /// What the last whole window and this one have shown. Clocks drift, so older bounds are
+    /// forgotten.
+    before: Bounds,
+    now: Bounds,
+    window: u64,
+    /// Interrupts that the card has raised and the machine may not have taken: time and vector.
+    raised: VecDeque<(u64, u64)>,
+}
+
 impl Default for Clock {
     fn default() -> Self {
-        Clock { least: i128::MIN, most: i128::MAX }
+        Clock { before: UNKNOWN, now: UNKNOWN, window: 0, raised: VecDeque::new() }
     }
 }
 
 impl Clock {
+    /// Number of interrupts that are remembered. Older ones bound the distance too loosely to
+    /// matter.
+    const RAISED: usize = 4096;
+
     /// Notes that an event of the machine came after something of the host.
     pub fn after(&mut self, host: u64, guest: u64) {
-        self.least = self.least.max(i128::from(host) - i128::from(guest));
+        self.enter(guest);
+        self.now.least = self.now.least.max(i128::from(host) - i128::from(guest));
     }
 
     /// Notes that an event of the machine came before something of the host.
     pub fn before(&mut self, host: u64, guest: u64) {
-        self.most = self.most.min(i128::from(host) - i128::from(guest));
+        self.enter(guest);
+        self.now.most = self.now.most.min(i128::from(host) - i128::from(guest));
     }
 
-    /// Notes that an event of the machine has its cause among these times of the host. Of several
-    /// possible causes none is taken.
-    pub fn caused_by(&mut self, guest: u64, causes: impl Iterator<Item = u64>) {
-        let Some((least, most)) = self.span(guest) else { return };
-        let mut possible = causes.filter(|cause| (least..=most).contains(cause));
-        if let (Some(cause), None) = (possible.next(), possible.next()) {
-            self.after(cause, guest);
+    fn enter(&mut self, guest: u64) {
+        let window = guest / WINDOW;
+        if window > self.window {
+            (self.before, self.now, self.window) = (self.now, UNKNOWN, window);
         }
     }
 
-    /// Returns the times of the host between which a time of the machine is.
-    fn span(&self, guest: u64) -> Option<(u64, u64)> {
-        let host = |distance: i128| u64::try_from(distance.checked_add(guest.into())?).ok();
-        Some((host(self.least)?, host(self.most)?))
+    /// Notes an interrupt that the card has raised.
+    pub fn raised(&mut self, host: u64, vector: u64) {
+        if self.raised.len() == Self::RAISED {
+            self.raised.pop_front();
+        }
+        self.raised.push_back((host, vector));
+    }
+
+    /// Forgets the interrupts that were raised before a time: the machine's are counted from then
+    /// on.
+    pub fn count_from(&mut self, host: u64) {
+        self.raised.retain(|(raised, _)| *raised >= host);
+    }
+
+    /// Notes an interrupt that the machine has taken.
+    pub fn taken(&mut self, guest: u64, vector: u64) {
+        let Some(first) = self.raised.iter().position(|(_, raised)| *raised == vector) else { return };
+        if let Some((host, _)) = self.raised.remove(first) {
+            self.after(host, guest);
+        }
+    }
+
+    fn bounds(&self) -> Bounds {
+        let (before, now) = (self.before, self.now);
+        Bounds { least: before.least.max(now.least), most: before.most.min(now.most) }
     }
 
     /// Returns the earliest possible time of the host: an event comes soon after its cause.
     #[must_use]
     pub fn host(&self, guest: u64) -> Option<u64> {
-        self.span(guest).map(|(least, _)| least)
+        u64::try_from(self.bounds().least.checked_add(guest.into())?).ok()
     }
 
     /// Returns by how much a time may be too early, in nanoseconds; `None` before any is known.
     #[must_use]
     pub fn error(&self) -> Option<u64> {
-        u64::try_from(self.most.checked_sub(self.least)?.max(0)).ok()
+        let Bounds { least, most } = self.bounds();
+        u64::try_from(most.checked_sub(least)?.max(0)).ok()
     }
 }
 
@@ -156,17 +205,46 @@ mod tests {
     }
 
     #[test]
-    fn marks_and_causes_narrow_the_clock() {
+    fn marks_bound_the_distance() {
         let mut clock = Clock::default();
         assert_eq!((clock.host(5), clock.error()), (None, None));
         clock.after(1_000, 100);
         clock.before(2_000, 110);
         assert_eq!((clock.host(100), clock.error()), (Some(1_000), Some(990)));
-        clock.caused_by(200, [1_050, 1_400, 9_000].into_iter());
-        assert_eq!(clock.host(200), Some(1_400), "the only one that is possible");
-        clock.caused_by(300, [1_600, 1_700].into_iter());
-        assert_eq!(clock.host(300), Some(1_500), "either may be the cause");
         clock.after(500, 100);
-        assert_eq!(clock.error(), Some(690), "a looser bound changes nothing");
+        assert_eq!(clock.error(), Some(990), "a looser bound changes nothing");
+    }
+
+    #[test]
+    fn interrupts_bound_the_distance_in_order() {
+        let mut clock = Clock::default();
+        clock.after(1_000, 100);
+        clock.before(2_000, 100);
+        for (host, vector) in [(900, 1), (1_700, 1), (1_750, 2), (1_800, 1)] {
+            clock.raised(host, vector);
+        }
+        clock.count_from(1_000);
+        clock.taken(300, 1);
+        assert_eq!(clock.host(300), Some(1_700));
+        // The machine takes two at once: what follows bounds too loosely, but never wrongly.
+        clock.taken(700, 1);
+        assert_eq!(clock.host(700), Some(2_100));
+        clock.taken(700, 3);
+        assert_eq!(clock.host(700), Some(2_100), "no such interrupt was raised");
+    }
+
+    #[test]
+    fn bounds_of_old_windows_are_forgotten() {
+        let mut clock = Clock::default();
+        clock.after(1_000, 0);
+        clock.before(1_100, 0);
+        // The machine's clock has fallen behind by 500, and then by 600.
+        clock.after(WINDOW + 1_490, WINDOW);
+        assert_eq!(clock.host(WINDOW), Some(WINDOW + 1_490));
+        clock.after(2 * WINDOW + 400, 2 * WINDOW);
+        clock.before(2 * WINDOW + 1_700, 2 * WINDOW);
+        assert_eq!((clock.host(0), clock.error()), (Some(1_490), Some(210)));
+        clock.after(3 * WINDOW + 1_600, 3 * WINDOW);
+        assert_eq!((clock.host(0), clock.error()), (Some(1_600), Some(100)));
     }
 }

@@ -1,6 +1,5 @@
 //! The tracepoints of a machine's kernel, for a trace of its card.
 
-use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -12,7 +11,7 @@ use hamlyn_lab::{Exit, Input, Program, Remote, What};
 use hamlyn_trace::guest::{Clock, Line};
 use hamlyn_trace::timeline::Timeline;
 
-use super::clock::monotonic;
+use super::clock::{monotonic, nanoseconds};
 use crate::commands::machines::find;
 use crate::commands::tell;
 
@@ -31,8 +30,9 @@ const MARKS: usize = 40;
 /// Time between them, and between later ones.
 const OFTEN: Duration = Duration::from_millis(25);
 const SELDOM: Duration = Duration::from_secs(1);
-/// Number of interrupts that may be the cause of an event of the machine.
-const CAUSES: usize = 256;
+/// Interrupts that were raised this long before the first mark was asked for have been taken by
+/// then.
+const TAKEN: Duration = Duration::from_millis(100);
 /// How long the machine may take to stop tracing.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -47,8 +47,8 @@ pub(super) struct Guest {
     /// When each mark was asked for.
     marks: Arc<Mutex<Vec<u64>>>,
     input: Input,
-    /// Interrupts that its card has raised: time and vector.
-    causes: VecDeque<(u64, u64)>,
+    /// The first mark has come: interrupts are counted.
+    counts: bool,
 }
 
 impl Guest {
@@ -63,16 +63,12 @@ impl Guest {
         thread::Builder::new().spawn(move || read(remote, &reader, &sender)).context("no thread")?;
         let (asker, asked) = (input.clone(), Arc::clone(&marks));
         thread::Builder::new().spawn(move || ask(&asker, &asked)).context("no thread")?;
-        let (clock, causes) = (Clock::default(), VecDeque::new());
-        Ok(Self { name: machine.name, number, clock, lines, marks, input, causes })
+        Ok(Self { name: machine.name, number, clock: Clock::default(), lines, marks, input, counts: false })
     }
 
     /// Notes an interrupt of the machine's card.
     pub(super) fn interrupt(&mut self, time: u64, vector: u64) {
-        if self.causes.len() == CAUSES {
-            self.causes.pop_front();
-        }
-        self.causes.push_back((time, vector));
+        self.clock.raised(time, vector);
     }
 
     /// Adds the events that have come.
@@ -82,12 +78,15 @@ impl Guest {
             self.clock.before(received, line.time);
             if let Some(mark) = line.mark() {
                 let asked = self.marks.lock().unwrap_or_else(PoisonError::into_inner).get(mark).copied();
-                asked.into_iter().for_each(|asked| self.clock.after(asked, line.time));
+                let Some(asked) = asked else { continue };
+                self.clock.after(asked, line.time);
+                if !std::mem::replace(&mut self.counts, true) {
+                    self.clock.count_from(asked.saturating_sub(nanoseconds(TAKEN)));
+                }
                 continue;
             }
-            if let Some(vector) = line.vector() {
-                let causes = self.causes.iter().filter(|cause| cause.1 == vector).map(|cause| cause.0);
-                self.clock.caused_by(line.time, causes);
+            if let Some(vector) = line.vector().filter(|_| self.counts) {
+                self.clock.taken(line.time, vector);
             }
             let time = self.clock.host(line.time).unwrap_or(received);
             timeline.push_event(line.event(self.number, time));
