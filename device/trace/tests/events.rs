@@ -129,6 +129,15 @@ fn registers_windows_and_packets_have_names() {
 }
 
 #[test]
+fn events_wait_for_those_of_other_cards() {
+    let mut trace = Trace::new();
+    let interrupt = Record { kind: Kind::Interrupt as u8, ..Record::default() };
+    trace.put_at(20, 0, interrupt, &[]).put_at(10, 1, interrupt, &[]);
+    let mut next = |micros: u64| trace.0.next_before(micros * 1000).map(|event| event.card);
+    assert_eq!([next(15), next(15), next(21), next(21)], [Some(1), None, Some(0), None]);
+}
+
+#[test]
 fn short_and_unknown_records_are_skipped() {
     let mut trace = Trace::new();
     trace.0.push(0, &[1; 8]);
