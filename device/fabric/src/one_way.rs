@@ -46,11 +46,6 @@ impl Writer {
         self.memory.file.as_fd()
     }
 
-    /// Returns the length of the longest record, in bytes.
-    pub fn longest(&self) -> usize {
-        self.producer.geometry().max_packet
-    }
-
     /// Returns the word that the reader has set, at first 0.
     pub fn wish(&self) -> u64 {
         word(&self.memory).load(Ordering::Relaxed)

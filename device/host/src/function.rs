@@ -235,9 +235,7 @@ impl CardFunction {
                 self.tell_of_snooping(bus);
                 break;
             };
-            if let Some(tap) = &self.tap {
-                tap.store(&store);
-            }
+            self.note(|tap| tap.store(&store));
             self.with_ports(bus, |card, ports, _| card.store_seen(ports, &store));
             self.note(Tap::done);
             self.stores_before.iter_mut().flatten().for_each(|before| *before = before.saturating_sub(1));

@@ -2,9 +2,10 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Sizes of the ring of one card.
+/// Sizes of the ring of one card. The longest entry is a packet with its bytes, behind the records
+/// of the same call that were not written before it.
 pub const GEOMETRY: hamlyn_fabric::Geometry =
-    hamlyn_fabric::Geometry { capacity: 16 << 20, max_packet: 128 << 10 };
+    hamlyn_fabric::Geometry { capacity: 16 << 20, max_packet: 256 << 10 };
 
 /// The fixed part of a record. Bytes may follow it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -6,7 +6,7 @@ use hamlyn_abi::family::command::ULN_REG_COMMAND_GO;
 use hamlyn_card::card::{Place, Reading, Store};
 use hamlyn_card::ports::{Clock, VolatileSlice};
 use hamlyn_fabric::one_way::Writer;
-use hamlyn_trace::record::{Kind, Record, Wish};
+use hamlyn_trace::record::{GEOMETRY, Kind, Record, Wish};
 use zerocopy::IntoBytes;
 
 use crate::clock::SystemClock;
@@ -18,6 +18,8 @@ const WORDS: usize = 64;
 
 /// Bytes of records after which they are written to the ring, though the card's call goes on.
 const FULL: usize = 64 << 10;
+/// The longest capture of a packet, 128 KiB, fits behind them.
+const _: () = assert!(FULL + (128 << 10) + 4096 < GEOMETRY.max_packet);
 
 /// A card's recorder. What happens in one call of the card is written to the ring at once.
 #[derive(Debug)]
