@@ -193,7 +193,7 @@ fn unknown_machine_error_lists_running_machines() {
     // All processes of this lab were killed at once.
     drop(lab("lab-c"));
     let console = hamlyn(run.path(), &["console", "vm7"]);
-    assert!(stderr(&console).contains("there is no machine \"vm7\"; running are: lab-a/vm0, lab-b/vm0"));
+    assert!(stderr(&console).contains("machine \"vm7\" does not run; running are: lab-a/vm0, lab-b/vm0"));
     let console = hamlyn(run.path(), &["console", "vm0"]);
     assert!(stderr(&console).contains("several machines have the name \"vm0\""), "{console:?}");
 }
@@ -458,7 +458,7 @@ fn keeper_removes_only_a_labs_directory() {
     fs::create_dir(&other).unwrap();
     assert!(!keep(&other).wait().unwrap().success());
     assert!(other.exists());
-    // Logs are kept, in place of what was there before.
+    // The keeper moves the logs, and replaces those of the last lab of this name.
     let ended = run.path().join("ended-x");
     fs::create_dir(&lab).unwrap();
     fs::create_dir(&ended).unwrap();

@@ -18,7 +18,7 @@ pub static MODELS: &[&Model] = &[&hamlyn::MODEL, &shrimp::MODEL, &clan::MODEL, &
 
 /// An unknown model name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no model {0}; there are: {names}", names = list(MODELS.iter().map(|model| model.name)))]
+#[error("model {0} does not exist; the models are: {names}", names = list(MODELS.iter().map(|model| model.name)))]
 pub struct NoModel(pub String);
 
 /// Returns the model with this name.
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn unknown_model_error_lists_all_models() {
         let error = find("Hamlyn ").unwrap_err().to_string();
-        assert!(error.starts_with("there is no model Hamlyn ; there are: "), "{error}");
+        assert!(error.starts_with("model Hamlyn  does not exist; the models are: "), "{error}");
         assert!(MODELS.iter().all(|model| error.contains(model.name)), "{error}");
     }
 

@@ -144,7 +144,7 @@ fn serve(stream: &mut UnixStream, machines: &[(String, Speaks)]) -> anyhow::Resu
     let mut input = BufReader::new(stream.try_clone().context("cannot share the stream")?);
     let hello: Hello = heard(&mut input)?.context("nothing was asked for")?;
     let Some((_, speaks)) = machines.iter().find(|(name, _)| *name == hello.machine) else {
-        bail!("there is no machine {:?} here", hello.machine)
+        bail!("machine {:?} is not in this lab", hello.machine)
     };
     let agent = speaks.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
     let agent = agent.with_context(|| format!("{} is not running", hello.machine))?;
@@ -306,7 +306,7 @@ mod tests {
             let mut remote = Remote::start(lab.dir.path(), machine, program).unwrap();
             format!("{:#}", hear_out(&mut remote).2.unwrap_err())
         };
-        assert!(error("vm7", sh("true")).contains(r#"there is no machine "vm7" here"#));
+        assert!(error("vm7", sh("true")).contains(r#"machine "vm7" is not in this lab"#));
         assert!(error("vm1", sh("true")).contains("vm1 is not running"));
         let nothing = Program { argv: vec!["no-such-program".into()], ..Program::default() };
         assert!(error("vm0", nothing).contains("no-such-program"));

@@ -14,7 +14,7 @@ pub struct Hello {
     pub version: u32,
     /// The process.
     pub pid: u32,
-    /// Why there is no trace. There are no cards then.
+    /// Reason for which the process refuses the trace. `cards` is empty then.
     pub refusal: Option<String>,
     /// Its cards.
     pub cards: Vec<CardName>,

@@ -50,8 +50,11 @@ pub(super) fn find(name: &str) -> anyhow::Result<Found> {
         }
         (first, _) => {
             let names: Vec<String> = all.iter().map(Found::whole_name).collect();
-            let why = if first.is_some() { "several machines have the name" } else { "there is no machine" };
-            bail!("{why} {name:?}; running are: {}", names.join(", "))
+            let running = names.join(", ");
+            if first.is_some() {
+                bail!("several machines have the name {name:?}; running are: {running}");
+            }
+            bail!("machine {name:?} does not run; running are: {running}")
         }
     }
 }

@@ -81,13 +81,7 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
     let description = args.description()?;
     let layout = description.layout();
     let title = format!("start a switch, {count} card{s} and {count} machine{s} ({accelerator})");
-    let mut lab = stage.step(&title, |tell| {
-        let builder = description.builder(&layout, &tell)?;
-        builder.reboots(true).progress(tell).start()
-    })?;
-    stage.note(&layout.to_string());
-    stage.note_each(lab.stores());
-    lab.open_door()?;
+    let lab = stay::start(&stage, &title, &description, &layout)?;
     let stop = stay::stop_by_signals()?;
     explain(&lab, show)?;
     let failed = stay::watch(&lab, &layout, &stop)?;

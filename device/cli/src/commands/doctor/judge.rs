@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 
-/// What makes everything: the next step for most of what is missing.
+/// Next step for most findings: the command that builds all parts.
 pub(super) const PREPARE: &str = "run ./scripts/prepare";
 
 /// The first QEMU with the device, as major and minor number.

@@ -160,7 +160,8 @@ fn check_machine(lab: &Description, index: usize, machine: &Machine, errors: &mu
 fn check_run(lab: &Description, index: usize, run: &Run, errors: &mut Errors<'_, '_>) {
     match lab.index_of(&run.machine) {
         None => {
-            let why = format!("there is no machine {:?}; there are: {}", run.machine, lab.names().join(", "));
+            let why =
+                format!("machine {:?} does not exist; the lab has: {}", run.machine, lab.names().join(", "));
             errors.add(&way!["run", index, "machine"], why);
         }
         Some(machine) if lab.machines[machine].initrd.is_some() => {
@@ -268,7 +269,7 @@ mod tests {
             "19: machine.files.destination: \"a\" is not the path of a file",
             "19: machine.files.source: /no is not a file",
             "21: machine.settings.wheels: model hamlyn has no setting wheels; it has: ",
-            "23: run.machine: there is no machine \"x\"; there are: vm0, vm0, vm2, vm3",
+            "23: run.machine: machine \"x\" does not exist; the lab has: vm0, vm0, vm2, vm3",
             "25: run.ready: a text of 0 bytes is out of range (limits 1 and",
             "25: run.ready: only a run with background = true",
             "26: expect: a counter needs equals",

@@ -51,7 +51,7 @@ fn values(counter: &str, all: &[Value]) -> anyhow::Result<Vec<(String, u64)>> {
     let leaves = all.iter().flat_map(flatten);
     let wanted = leaves.filter(|(name, _)| is_wanted(name));
     let found: Vec<_> = wanted.filter_map(|(name, value)| Some((name, value.as_u64()?))).collect();
-    ensure!(!found.is_empty(), "there is no counter {counter:?}: hamlyn stat --all lists all");
+    ensure!(!found.is_empty(), "counter {counter:?} does not exist: hamlyn stat --all lists all");
     Ok(found)
 }
 
@@ -98,8 +98,7 @@ mod tests {
         let of = |name| values(name, &all).unwrap().iter().map(|(_, value)| *value).collect::<Vec<_>>();
         assert_eq!(of("card.refused_key"), [2, 3]);
         assert_eq!(of("card.refused_*"), [2, 1, 3, 1]);
-        assert!(
-            values("card.refused", &all).unwrap_err().to_string().contains("no counter \"card.refused\"")
-        );
+        let error = values("card.refused", &all).unwrap_err().to_string();
+        assert!(error.contains("counter \"card.refused\" does not exist"), "{error}");
     }
 }

@@ -181,13 +181,7 @@ fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
     let (count, accelerator) = (description.machines.len(), description.accel.0.decide()?);
     let machines = plural(count, "machine");
     let title = format!("start a switch and {machines} ({accelerator})");
-    let mut lab = stage.step(&title, |tell| {
-        let builder = description.builder(&layout, &tell)?;
-        builder.reboots(true).progress(tell).start()
-    })?;
-    stage.note(&layout.to_string());
-    stage.note_each(lab.stores());
-    lab.open_door()?;
+    let lab = stay::start(&stage, &title, &description, &layout)?;
     copy_files(&description, &lab)?;
     let stop = stay::stop_by_signals()?;
     let is_tried = !description.runs.is_empty() || !description.expectations.is_empty();

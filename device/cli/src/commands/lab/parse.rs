@@ -220,7 +220,7 @@ mod tests {
             "4: fabric.delay: unknown field `delay`, expected one of `layout`",
             "5: fabric.mesh: \"2x0\" is not a mesh",
             "7: machine.memory: 64 MiB is out of range (limits 128 and",
-            "8: machine.model: there is no model fast; there are: hamlyn",
+            "8: machine.model: model fast does not exist; the models are: hamlyn",
             "10: machine.memory: invalid type: integer `512`, expected a string",
             "11: machine.files.mode: \"9\" is not a mode",
             "12: run: missing field `command`",

@@ -11,6 +11,8 @@ use anyhow::Context;
 use hamlyn_lab::plain::plain;
 use hamlyn_lab::{Lab, Vm};
 
+use super::file::Description;
+use crate::commands::demo::stage::Stage;
 use crate::commands::layout::Layout;
 use crate::commands::tell;
 
@@ -24,6 +26,23 @@ pub(in super::super) fn stop_by_signals() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
     }
     Ok(stop)
+}
+
+/// Starts a lab in a step with this title, for other commands to use.
+pub(in super::super) fn start(
+    stage: &Stage,
+    title: &str,
+    description: &Description,
+    layout: &Layout,
+) -> anyhow::Result<Lab> {
+    let mut lab = stage.step(title, |tell| {
+        let builder = description.builder(layout, &tell)?;
+        builder.reboots(true).progress(tell).start()
+    })?;
+    stage.note(&layout.to_string());
+    stage.note_each(lab.stores());
+    lab.open_door()?;
+    Ok(lab)
 }
 
 /// Waits until all machines are off or `stop` is set. Returns the number of machines that failed,

@@ -11,7 +11,7 @@ use hamlyn_trace::record::{Kind, Wish};
 
 use super::clock::epoch;
 use super::session::Session;
-use super::{is_closed, output, seconds};
+use super::{output, seconds};
 use crate::commands::tell;
 
 /// Capture the packets of running cards, for Wireshark and tshark, until Ctrl-C
@@ -73,8 +73,7 @@ pub(in crate::commands) fn run(args: CaptureArgs) -> anyhow::Result<()> {
     });
     let captured = captured.and_then(|()| Ok(capture.flush()?));
     tell(&format!("{packets} packets captured, {} missing", session.lost));
-    // A reader that closes a live capture ends it.
-    captured.or_else(|error| if live && is_closed(&error) { Ok(()) } else { Err(error) })
+    captured
 }
 
 fn print_dissector() -> anyhow::Result<()> {

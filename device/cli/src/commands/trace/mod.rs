@@ -6,7 +6,7 @@ mod guest;
 mod session;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write, stdout};
+use std::io::{BufWriter, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -210,9 +210,4 @@ fn output(file: Option<&Path>) -> anyhow::Result<Box<dyn Write>> {
         }
         None => Box::new(BufWriter::new(stdout())) as Box<dyn Write>,
     })
-}
-
-/// Whether the reader of standard output has closed it.
-fn is_closed(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

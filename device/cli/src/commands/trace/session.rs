@@ -15,6 +15,7 @@ use hamlyn_trace::timeline::Timeline;
 
 use super::clock::{monotonic, nanoseconds};
 use super::guest::Guest;
+use crate::commands::lab::stay::stop_by_signals;
 
 /// How often the rings are looked at. In this time a busy card fills less than a tenth of a ring.
 const LOOK: Duration = Duration::from_millis(20);
@@ -44,10 +45,7 @@ impl Session {
     /// Begins to trace the cards with these names, or all if there are none, until Ctrl-C or for
     /// `seconds`.
     pub(super) fn start(names: &[String], wish: Wish, seconds: Option<f64>) -> anyhow::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in signal_hook::consts::TERM_SIGNALS {
-            signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
-        }
+        let stop = stop_by_signals()?;
         let (mut sources, mut failures) = (Vec::new(), Vec::new());
         for socket in trace::sources()? {
             match Source::open(&socket, wish) {
