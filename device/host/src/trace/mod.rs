@@ -1,6 +1,6 @@
 //! Traces: what a card and its machine do, recorded while a reader is connected.
 //!
-//! Without a reader a card has no [`Tap`], and each of its verbs costs one more comparison. A
+//! Without a reader a card has no [`Tap`], and each of its verbs costs a comparison or two. A
 //! reader connects to the process's trace socket and gets a ring for each card, in shared memory.
 //! The card's ports are then wrapped, so that a card is traced without knowing it, and a new model,
 //! too. The card never waits for the reader: what does not fit is dropped and counted.
