@@ -90,7 +90,7 @@ impl Channel {
     #[must_use]
     pub fn host(&self) -> u32 {
         // The connection is there until both halves are gone.
-        self.receiver.host().unwrap_or(u32::MAX)
+        self.receiver.host()
     }
 
     fn over_express(
@@ -266,12 +266,17 @@ impl Opening {
     fn advance(self, deadline: Deadline) -> Result<Result<Channel, Self>> {
         let Self { card, host, name, own, connecting } = self;
         let (capacity, by_memory) = (own.capacity, own.area.is_some());
-        match connecting.finish_within(deadline.left()) {
+        match connecting.finish_though_closed(deadline.left()) {
+            // The peer may have closed already. Its messages lie in this process' memory.
             Ok(connection) => {
                 let answer = connection.private().to_vec();
-                let peer = Offer::from_bytes(&answer, card.number())?;
-                if let Some(joined) = own.join(&card, connection.host(), &peer)? {
-                    return Ok(Ok(joined.over(connection)));
+                let joined = Offer::from_bytes(&answer, card.number())
+                    .and_then(|peer| own.join(&card, connection.host(), &peer));
+                match (joined, connection.end()?) {
+                    (Ok(Some(joined)), _) => return Ok(Ok(joined.over(connection))),
+                    (Ok(None) | Err(_), Some(end)) => return Err(Error::Ended(end)),
+                    (Ok(None), None) => {}
+                    (Err(error), None) => return Err(error),
                 }
             }
             Err(Error::Ended(end))
@@ -424,7 +429,7 @@ impl Listener {
         let answer = own.offer(&self.card)?;
         // The peer's halves exist since it asked.
         match own.join(&self.card, host, &peer) {
-            Ok(Some(joined)) => Ok(Some(joined.over(request.accept(&answer)?))),
+            Ok(Some(joined)) => Ok(Some(joined.over(request.accept(&answer)?.repeat_at_close(answer)))),
             Ok(None) => request.reject(BY_CARD).map(|()| None),
             Err(error) => {
                 let is_own = error.kind() == ErrorKind::Exhausted;

@@ -129,7 +129,7 @@ impl Receiver {
         half!(&self.half, receiver => receiver.has_news())
     }
 
-    pub(super) fn host(&self) -> Option<u32> {
+    pub(super) fn host(&self) -> u32 {
         half!(&self.half, receiver => receiver.host())
     }
 

@@ -150,7 +150,7 @@ impl<G: Ground> Receiving<G> {
         self.ahead.is_some() || self.ring.has_news()
     }
 
-    pub(super) fn host(&self) -> Option<u32> {
+    pub(super) fn host(&self) -> u32 {
         self.common.watch.host()
     }
 

@@ -106,7 +106,7 @@ impl Waiting {
 fn poll_files(own: &OwnedFd, watch: &Watch, limit: Option<Duration>) -> Result<bool> {
     let grace = watch.known_grace();
     // The connection's file stays readable after its end.
-    let connection = watch.file().filter(|_| grace.is_none());
+    let connection = grace.is_none().then(|| watch.file());
     let limit = limit.into_iter().chain(grace).min();
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     let own = PollFd::from_borrowed_fd(own.as_fd(), PollFlags::IN);
@@ -146,7 +146,7 @@ impl Set {
 
     /// Includes the connection's file until its end is known.
     fn watch(&mut self, watch: &Watch) -> Answer<()> {
-        let Some(connection) = watch.file() else { return Ok(()) };
+        let connection = watch.file();
         match (self.has_connection, watch.known_grace().is_some()) {
             (false, false) => {
                 epoll::add(&self.files, connection, EventData::new_u64(0), EventFlags::IN)?;

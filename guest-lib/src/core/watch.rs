@@ -20,8 +20,7 @@ const BLAME: &[u8] = b"what you have stored makes no sense";
 /// State of a connection, shared by two ends.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// `None` only during drop.
-    connection: Option<Connection>,
+    connection: Connection,
     seen: Mutex<Seen>,
     /// Number of ends that have finished normally.
     finished: AtomicU32,
@@ -36,12 +35,12 @@ struct Seen {
 impl Watch {
     pub(crate) fn over(connection: Connection) -> Self {
         let seen = Mutex::new(Seen { next_look: Instant::now(), end: None });
-        Self { connection: Some(connection), seen, finished: AtomicU32::new(0) }
+        Self { connection, seen, finished: AtomicU32::new(0) }
     }
 
     /// Returns the peer's host.
-    pub(crate) fn host(&self) -> Option<u32> {
-        self.connection.as_ref().map(Connection::host)
+    pub(crate) fn host(&self) -> u32 {
+        self.connection.host()
     }
 
     /// Returns why the peer is lost, if that has been known for `grace`. Asks the operating system
@@ -74,8 +73,8 @@ impl Watch {
     }
 
     /// Returns a file that is readable once the connection has ended.
-    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
-        self.connection.as_ref().map(AsFd::as_fd)
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
     }
 
     /// Returns when the end was noticed, and what it means.
@@ -83,11 +82,11 @@ impl Watch {
         let mut seen = self.seen();
         if seen.end.is_none() && (at_once || now >= seen.next_look) {
             seen.next_look = now + INTERVAL;
-            let end = self.connection.as_ref().and_then(|connection| match connection.end() {
+            let end = match self.connection.end() {
                 Ok(end) => end.map(|end| loss_of(&end)),
                 // The card is gone.
                 Err(_) => Some(EndReason::CardReset.into()),
-            });
+            };
             seen.end = end.map(|loss| (now, loss));
         }
         seen.end
@@ -99,10 +98,8 @@ impl Watch {
 
     /// Ends the connection because the peer has stored an invalid value, and tells the peer why.
     pub(crate) fn blame(&self) {
-        if let Some(connection) = &self.connection {
-            // A card that is gone has no connection to end.
-            let _ = connection.close_shared(BLAME);
-        }
+        // A card that is gone has no connection to end.
+        let _ = self.connection.close_shared(BLAME);
     }
 
     /// Marks one of the two ends as finished normally.
@@ -120,7 +117,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         if self.finished.load(Ordering::Relaxed) == 2 {
             // A card that is gone has no connection to close.
-            let _ = self.connection.take().map(|connection| connection.close(&[]));
+            let _ = self.connection.close_at_last();
         }
     }
 }

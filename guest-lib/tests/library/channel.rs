@@ -200,6 +200,26 @@ fn sender_at_the_window_notices_receivers_end() {
     assert!(matches!(left, Error::PeerLost(PeerLoss::Abandoned)), "{left}");
 }
 
+/// The listener has accepted, sent and closed before the other end looks at its request.
+#[test]
+fn last_words_arrive_though_the_listener_has_closed() {
+    let fake = Fake::default();
+    let [here, there] = [fake.share(), fake.other()].map(|seat| Card::from(hamlyn::Card::attached(seat)));
+    let mut options = Options::default();
+    options.by_card = true;
+    let listener = Listener::bind(&there, "name", options).unwrap();
+    let opening = Channel::begin_connect(&here, OTHER, "name", options).unwrap();
+    let Channel { mut sender, receiver } = listener.accept_timeout(PATIENCE).unwrap();
+    sender.send(b"come again later").unwrap();
+    sender.close_timeout(PATIENCE).unwrap();
+    drop(receiver);
+    let mut here = opening.try_finish().unwrap().unwrap();
+    let message = here.receiver.recv_timeout(PATIENCE).unwrap().unwrap();
+    assert_eq!(message.to_vec().unwrap(), b"come again later");
+    drop(message);
+    assert!(here.receiver.recv_timeout(PATIENCE).unwrap().is_none());
+}
+
 #[test]
 fn malformed_requests_do_not_end_a_listener() {
     let fake = Fake::default();

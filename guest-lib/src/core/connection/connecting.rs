@@ -7,7 +7,7 @@ use hamlyn_abi::uapi::ULN_CONNECTION_CONNECTING;
 use rustix::event::PollFlags;
 
 use super::wait::wait_for;
-use super::{Connection, end_of};
+use super::{Connection, End, EndReason, end_of};
 use crate::core::attach::ConnectionParts;
 use crate::error::{Error, Result};
 
@@ -50,16 +50,31 @@ impl Connecting {
     }
 
     pub(crate) fn finish_within(self, timeout: Option<Duration>) -> Result<Connection> {
+        let (connection, end) = self.decided_within(timeout)?;
+        end.map_or(Ok(connection), |end| Err(Error::Ended(end)))
+    }
+
+    /// As [`Connecting::finish_within`]. But if the listener has accepted and closed meanwhile, and
+    /// repeated its answer ([`Connection::repeat_at_close`]), returns the ended connection.
+    pub(crate) fn finish_though_closed(self, timeout: Option<Duration>) -> Result<Connection> {
+        match self.decided_within(timeout)? {
+            (connection, Some(end)) if end.reason == EndReason::Closed && !end.private.is_empty() => {
+                Ok(connection)
+            }
+            (_, Some(end)) => Err(Error::Ended(end)),
+            (connection, None) => Ok(connection),
+        }
+    }
+
+    /// Waits for the answer. Returns the connection, and its end if it has ended.
+    fn decided_within(self, timeout: Option<Duration>) -> Result<(Connection, Option<End>)> {
         let parts = &self.parts;
         let decided = (parts.file(), PollFlags::IN | PollFlags::OUT);
         let state = wait_for("answer to the request for a connection", decided, timeout, || {
             let state = parts.state()?;
             Ok((state.state != ULN_CONNECTION_CONNECTING).then_some(state))
         })?;
-        match end_of(&state)? {
-            Some(end) => Err(Error::Ended(end)),
-            None => Ok(Connection::new(self.parts, &state)),
-        }
+        Ok((Connection::new(self.parts, &state), end_of(&state)?))
     }
 }
 

@@ -155,11 +155,26 @@ pub struct Connection {
     host: u32,
     user: Option<u32>,
     private: Vec<u8>,
+    /// Data for the peer at [`Connection::close_at_last`].
+    last: Vec<u8>,
 }
 
 impl Connection {
     pub(crate) fn new(parts: Box<dyn ConnectionParts>, state: &UlnConnectionState) -> Self {
-        Self { parts, host: state.host, user: user_of(state), private: private_of(state) }
+        let (user, private) = (user_of(state), private_of(state));
+        Self { parts, host: state.host, user, private, last: Vec::new() }
+    }
+
+    /// Repeats the answer to the peer's request when this side closes
+    /// ([`Connection::close_at_last`]). The close replaces an answer that the peer has not read.
+    pub(crate) fn repeat_at_close(mut self, answer: Vec<u8>) -> Self {
+        self.last = answer;
+        self
+    }
+
+    /// Closes the connection, which may have ended already.
+    pub(crate) fn close_at_last(&self) -> Result<()> {
+        self.close_shared(&self.last)
     }
 
     /// Returns the peer's host id.

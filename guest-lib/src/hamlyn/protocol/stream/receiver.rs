@@ -206,7 +206,7 @@ impl StreamReceiver {
     /// file. When it becomes readable, call [`StreamReceiver::peer_ended`].
     #[must_use]
     pub fn peer_file(&self) -> Option<BorrowedFd<'_>> {
-        self.watch.as_ref()?.file()
+        Some(self.watch.as_ref()?.file())
     }
 
     /// For a stream of a [`super::StreamPair`]: returns `Some` if the connection has ended, with
