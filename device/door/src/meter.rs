@@ -111,8 +111,8 @@ impl Meter {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Counts a wake-up that took `cost` per chunk and `whole` in total. `now` returns the time, and
-    /// `reference` how long one of our own takes.
+    /// Counts a wake-up that took `cost` per chunk and `whole` in total. `now` returns the time,
+    /// and `reference` how long one of our own takes.
     fn charge(&self, cost: u64, whole: u64, now: impl FnOnce() -> u64, reference: impl FnOnce() -> u64) {
         if self.is_over() {
             return;

@@ -34,6 +34,8 @@ pub(crate) struct CardClock {
     last: Cell<Duration>,
     /// Time of the next tick.
     planned: Cell<Option<Duration>>,
+    /// How far the card's time is ahead, by faults.
+    ahead: Cell<Duration>,
     /// A late tick that was already postponed. It is not postponed again, so that time also
     /// advances on a host that is always late.
     excused: Cell<Option<Duration>>,
@@ -52,11 +54,17 @@ impl CardClock {
     fn plan_at(&self, alarm: Duration, host: Duration) -> Duration {
         let is_ahead = alarm > self.at(host);
         self.planned.set(Some(alarm).filter(|_| is_ahead && self.excused.get() != Some(alarm)));
-        alarm.saturating_add(self.stood.get())
+        alarm.saturating_add(self.stood.get()).saturating_sub(self.ahead.get())
+    }
+
+    /// Lets the card's time go ahead.
+    pub(crate) fn jump(&self, by: Duration) {
+        self.ahead.set(self.ahead.get() + by);
     }
 
     /// Converts the host's time to the card's time.
     fn at(&self, host: Duration) -> Duration {
+        let host = host + self.ahead.get();
         let now = host.saturating_sub(self.stood.get());
         let late = self.planned.get().filter(|planned| now.saturating_sub(*planned) > LATE);
         let now = late.map_or(now, |planned| {
@@ -110,6 +118,13 @@ mod tests {
     fn tick_in_time_changes_nothing() {
         let clock = planned(1100);
         assert_eq!([1100, 1150].map(|host| clock.at(ms(host))), [ms(1100), ms(1150)]);
+    }
+
+    #[test]
+    fn jump_moves_time_and_ticks() {
+        let clock = CardClock::default();
+        clock.jump(ms(500));
+        assert_eq!((clock.at(ms(1000)), clock.plan_at(ms(1600), ms(1000))), (ms(1500), ms(1100)));
     }
 
     #[test]

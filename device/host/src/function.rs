@@ -1,5 +1,8 @@
 //! The card as PCI functions on the bus: the card's own, and one for its doorbells.
 
+mod faulty;
+
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -10,10 +13,12 @@ use hamlyn_bus::{
 use hamlyn_card::card::{self, BarKind, Card, Posted, Progress, Reading, Region};
 use hamlyn_card::ports::{Clock, Packet, Ports};
 use hamlyn_fabric::one_way::Writer;
+use hamlyn_faults::{Faults, State};
 use hamlyn_trace::record::Kind;
 
 use super::catalogue;
 use super::clock::{CardClock, SystemClock};
+use super::faults::FaultyPorts;
 use super::ports::{BusPorts, Pages};
 use super::snooping::Snooping;
 use super::trace::{Tap, TracedLink, TracedPorts, record};
@@ -37,6 +42,8 @@ pub(super) struct CardFunction {
     snooping: Option<Snooping>,
     /// Records what the card does, while there is a reader.
     tap: Option<Tap>,
+    /// What goes wrong, while there are rules.
+    faults: Option<Box<RefCell<Faults>>>,
     /// For the access that waits at each function: the maximum number of stores that were made
     /// before it and not yet taken.
     stores_before: [Option<usize>; FUNCTIONS],
@@ -131,7 +138,8 @@ impl CardFunction {
     pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink, snooping: Option<Snooping>) -> Self {
         let (windows, late, stores_before) = (Pages::default(), VecDeque::new(), [None; FUNCTIONS]);
         let clock = CardClock::default();
-        Self { card, uplink, windows, clock, late, snooping, tap: None, stores_before }
+        let (tap, faults) = (None, None);
+        Self { card, uplink, windows, clock, late, snooping, tap, faults, stores_before }
     }
 
     /// Sets the memory of a mapped BAR, once the bus has allocated it.
@@ -169,6 +177,8 @@ impl CardFunction {
         let services = BusPorts(bus);
         let ports =
             Ports { dma: &services, windows: &self.windows, interrupt: &services, clock: &self.clock };
+        let faulty = self.faults.as_deref().map(|faults| FaultyPorts { ports, faults });
+        let ports = faulty.as_ref().map_or(ports, FaultyPorts::ports);
         let (card, uplink) = (self.card.as_mut(), &mut self.uplink);
         let Some(tap) = &self.tap else { return verb(card, &ports, uplink, None) };
         let result = verb(card, &TracedPorts { ports, tap }.ports(), uplink, Some(tap));
@@ -229,7 +239,7 @@ impl CardFunction {
     /// passed.
     pub(super) fn take_stores(&mut self, bus: &Bus, most: usize) -> usize {
         let mut taken = 0;
-        while taken < most && self.card.takes_stores() {
+        while taken < most && self.takes_stores() {
             let Some(store) = self.snooping.as_mut().and_then(Snooping::next) else {
                 self.stores_before.iter_mut().flatten().for_each(|before| *before = 0);
                 self.tell_of_snooping(bus);
@@ -248,9 +258,12 @@ impl CardFunction {
     /// and the card accepts stores, because the access may be another one.
     fn is_ready_at(&mut self, bus: &Bus, function: usize) -> bool {
         let most = self.most_stores();
+        if self.stores_before[function].is_none() {
+            self.access_has_come(function);
+        }
         let before = *self.stores_before[function].get_or_insert(most);
         self.take_stores(bus, before);
-        let ready = self.stores_before[function] == Some(0) && self.card.takes_stores();
+        let ready = self.stores_before[function] == Some(0) && self.takes_stores() && !self.holds(function);
         if ready {
             // The access is made now.
             self.stores_before[function] = None;
@@ -265,25 +278,29 @@ impl CardFunction {
             !self.card.takes_stores() && self.with_ports(bus, |card, ports, _| card.make_room(ports));
         if !gives_up {
             self.stores_before[function] = None;
+            self.let_go(function);
         }
         gives_up
     }
 
     pub(super) fn takes_stores(&self) -> bool {
-        self.card.takes_stores()
+        self.card.takes_stores() && !self.is(State::Stuck) && !self.is(State::Full)
     }
 
     pub(super) fn takes_packets(&self) -> bool {
-        self.card.takes_packets()
+        self.card.takes_packets() && !self.holds_packets()
     }
 
     /// Prepares to wait for the bell of the store ring. Returns `false` if there are stores to
     /// take. A card that accepts no stores does not wait for any.
     pub(super) fn sleep_for_stores(&mut self) -> bool {
-        !self.card.takes_stores() || self.snooping.as_mut().is_none_or(Snooping::sleep)
+        !self.takes_stores() || self.snooping.as_mut().is_none_or(Snooping::sleep)
     }
 
     pub(super) fn transmit(&mut self, bus: &Bus, neighbours: &mut dyn Neighbours) -> Progress {
+        if self.is(State::Stuck) {
+            return Progress::Idle;
+        }
         self.with_tap(bus, |card, ports, uplink, tap| {
             let link = &mut SendPaths { uplink, neighbours };
             match tap {
@@ -294,13 +311,16 @@ impl CardFunction {
     }
 
     pub(super) fn sleep(&mut self, bus: &Bus) -> bool {
-        self.with_ports(bus, |card, ports, _| card.sleep(ports))
+        self.is(State::Stuck) || self.with_ports(bus, |card, ports, _| card.sleep(ports))
     }
 
     /// Passes the next received packet to the card, if there is one and the card accepts it.
     pub(super) fn receive(&mut self, bus: &Bus) -> bool {
-        if !self.card.takes_packets() {
+        if !self.takes_packets() {
             return false;
+        }
+        if self.faults_take_packets() {
+            return self.receive_faulty(bus);
         }
         self.with_tap(bus, |card, ports, uplink, tap| {
             let protocol = uplink.protocol();
@@ -321,6 +341,15 @@ impl CardFunction {
 
     /// Passes a neighbour's packet to the card.
     pub(super) fn packet_arrived(&mut self, bus: &Bus, packet: &Packet<'_>) {
+        if self.faults_take_packets() {
+            self.arrive_faulty(bus, packet);
+        } else {
+            self.deliver(bus, packet);
+        }
+    }
+
+    /// Passes a packet to the card.
+    fn deliver(&mut self, bus: &Bus, packet: &Packet<'_>) {
         if let Some(tap) = &self.tap {
             let (mut pieces, mut bytes) = (Vec::new(), packet.bytes);
             while let Some(piece) = bytes.take(usize::MAX) {
@@ -333,7 +362,7 @@ impl CardFunction {
     }
 
     pub(super) fn link_changed(&mut self, bus: &Bus) {
-        let place = self.uplink.place();
+        let place = self.uplink.place().filter(|_| !self.is(State::Down));
         self.note(|tap| tap.link(place));
         self.with_ports(bus, |card, ports, _| card.link_changed(ports, place));
     }
@@ -343,7 +372,8 @@ impl CardFunction {
         if let Some(snooping) = &mut self.snooping {
             snooping.tick();
         }
-        if self.card.alarm().is_some_and(|alarm| alarm <= self.clock.now()) {
+        self.tick_faults(bus);
+        if !self.is(State::Stuck) && self.card.alarm().is_some_and(|alarm| alarm <= self.clock.now()) {
             self.with_ports(bus, |card, ports, _| card.tick(ports));
         }
     }
@@ -356,12 +386,14 @@ impl CardFunction {
     /// Returns the time of the next tick, in the host's time.
     pub(super) fn next_tick(&self) -> Option<Duration> {
         let door = self.snooping.as_ref().and_then(Snooping::alarm);
-        [self.clock.plan(self.card.alarm()), door].into_iter().flatten().min()
+        let own = if self.is(State::Stuck) { None } else { self.card.alarm() };
+        [self.clock.plan(own), door, self.next_fault()].into_iter().flatten().min()
     }
 
     fn read(&mut self, bus: &Bus, bar: usize, offset: u64, width: usize) -> Reading {
         let (bar, width) = (bar as u8, width as u8);
         let reading = self.with_ports(bus, |card, ports, _| card.register_read(ports, bar, offset, width));
+        let reading = self.faulty_reading(bar, offset, reading);
         self.note(|tap| tap.read(bar, offset, width, reading));
         reading
     }
@@ -369,7 +401,9 @@ impl CardFunction {
     /// Returns the complement of the value that the driver last wrote to the scratch register,
     /// which identifies the card.
     pub(super) fn scratch(&mut self, bus: &Bus) -> u32 {
-        let read = self.read(bus, REGISTERS, ULN_REG_SCRATCH.into(), 4);
+        let offset = ULN_REG_SCRATCH.into();
+        let read =
+            self.with_ports(bus, |card, ports, _| card.register_read(ports, REGISTERS as u8, offset, 4));
         read.now().unwrap_or(0) as u32
     }
 
@@ -379,7 +413,9 @@ impl CardFunction {
         let (value, width) = (u64::from_le_bytes(value), data.len() as u8);
         let bar = bar as u8;
         self.note(|tap| tap.begin_write(bar, offset, width, value));
-        self.with_ports(bus, |card, ports, _| card.register_write(ports, bar, offset, width, value));
+        if !self.write_faulty(bus, bar, offset, width, value) {
+            self.with_ports(bus, |card, ports, _| card.register_write(ports, bar, offset, width, value));
+        }
         self.note(Tap::done);
     }
 

@@ -16,6 +16,7 @@
 //! | `reception` | a listening socket in an event loop |
 //! | [`stat`] | counters of running processes |
 //! | [`trace`] | what a card and its machine do, for readers |
+//! | [`faults`] | what goes wrong by rule |
 //! | [`rundir`] | the directory with the sockets of running processes |
 //! | `signals`, `wait`, `limits` | shutdown by signals, event loop time-outs, process limits |
 //!
@@ -25,6 +26,7 @@ pub mod catalogue;
 mod clock;
 pub mod ensemble;
 mod express;
+pub mod faults;
 #[cfg(test)]
 mod fifo_card;
 mod function;

@@ -57,7 +57,12 @@ impl Reception {
 
     /// Watches a peer, too, for its hang-up.
     pub(crate) fn watch(&self, peer: BorrowedFd<'_>) -> rustix::io::Result<()> {
-        epoll::add(&self.epoll, peer, EventData::new_u64(1), EventFlags::RDHUP | EventFlags::HUP)
+        self.watch_for(peer, EventFlags::RDHUP | EventFlags::HUP)
+    }
+
+    /// Watches a peer, too, for these events.
+    pub(crate) fn watch_for(&self, peer: BorrowedFd<'_>, events: EventFlags) -> rustix::io::Result<()> {
+        epoll::add(&self.epoll, peer, EventData::new_u64(1), events)
     }
 
     /// Ends the watch of a peer.

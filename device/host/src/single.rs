@@ -4,7 +4,7 @@
 //! - a message of the machine, which may be a doorbell
 //! - a snooped store
 //! - the link's bell, or the switch hanging up
-//! - a reader of the counters or of a trace
+//! - a reader of the counters or of a trace, or a program that sets faults
 //! - a signal
 //!
 //! While awake it takes received packets before it sends (section 2.8). It works in bounded
@@ -25,6 +25,7 @@ use hamlyn_bus::GuestMemory;
 use hamlyn_fabric::Link;
 use rustix::thread::sched_yield;
 
+use crate::faults::FaultServer;
 use crate::limits;
 use crate::signals::stop_on_signals;
 use crate::stat::StatServer;
@@ -37,8 +38,9 @@ const BELL: u32 = 0;
 const STAT: u32 = 1;
 const STOP: u32 = 2;
 const TRACE: u32 = 3;
+const FAULTS: u32 = 4;
 /// The first of the machine's sockets.
-const SOCKETS: u32 = 4;
+const SOCKETS: u32 = 5;
 
 /// Start options of a card process.
 #[derive(Debug, Clone)]
@@ -114,6 +116,7 @@ struct CardProcess {
     station: Station,
     stat: StatServer,
     trace: TraceServer,
+    faults: FaultServer,
     name: String,
     stop: UnixStream,
     stopped: bool,
@@ -131,12 +134,16 @@ impl CardProcess {
         let host = uplink.connect()?.0;
         let memory = GuestMemory::Trusted { limit: options.card.guest_memory };
         let mut station = Station::start(card, &options.socket, memory, uplink)?;
+        if let Some((rules, seed)) = &options.card.faults {
+            station.set_faults(rules, *seed)?;
+        }
         station.link_changed();
         let stop = stop_on_signals()?;
         let (name, trace) = (options.name(), TraceServer::bind("card")?);
+        let faults = FaultServer::bind("card")?;
         let stat = StatServer::bind("card", &name)?;
         let (stopped, busy, spin) = (false, Instant::now(), options.spin);
-        Ok((Self { station, stat, trace, name, stop, stopped, spin, busy }, host))
+        Ok((Self { station, stat, trace, faults, name, stop, stopped, spin, busy }, host))
     }
 
     /// Ticks if it is due, after the machine's messages, because one of them may be what the card
@@ -179,8 +186,12 @@ impl CardProcess {
 
 impl MutEventSubscriber for CardProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
-        let fixed =
-            [(self.stat.as_raw_fd(), STAT), (self.trace.as_raw_fd(), TRACE), (self.stop.as_raw_fd(), STOP)];
+        let fixed = [
+            (self.stat.as_raw_fd(), STAT),
+            (self.trace.as_raw_fd(), TRACE),
+            (self.faults.as_raw_fd(), FAULTS),
+            (self.stop.as_raw_fd(), STOP),
+        ];
         let sockets = self.station.sockets().map(|(socket, fd)| (fd, SOCKETS + socket.number()));
         let fixed = sockets.chain(fixed).map(|(fd, data)| Events::with_data_raw(fd, data, EventSet::IN));
         for events in fixed.chain(self.station.function.uplink.link().and_then(watch)) {
@@ -196,6 +207,7 @@ impl MutEventSubscriber for CardProcess {
             BELL => self.station.function.uplink.hear(),
             STAT => self.stat.answer(|| self.station.counters()),
             TRACE => self.trace.serve(vec![(&self.name, &mut self.station)]),
+            FAULTS => _ = self.faults.serve(vec![(&self.name, &mut self.station)]),
             STOP => self.stopped = true,
             socket => self.serve(Socket::of(socket - SOCKETS)),
         }

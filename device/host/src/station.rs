@@ -31,6 +31,8 @@ use hamlyn_card::model::Choice;
 use hamlyn_card::ports::Packet;
 use hamlyn_fabric::express::MOST_HOSTS;
 use hamlyn_fabric::one_way::Writer;
+use hamlyn_faults::RuleError;
+use hamlyn_faults::talk::CardFaults;
 use hamlyn_trace::hello::{CardName, RegionName};
 use serde_json::{Map, Value, json};
 
@@ -53,6 +55,8 @@ pub struct CardOptions {
     pub choice: Choice,
     /// Maximum guest memory that the card maps, in bytes.
     pub guest_memory: u64,
+    /// Rules for faults from the start, if any, and their seed.
+    pub faults: Option<(String, u64)>,
 }
 
 impl CardOptions {
@@ -330,6 +334,25 @@ impl Station {
 
     pub(crate) fn link_changed(&mut self) {
         self.function.link_changed(self.server.bus());
+    }
+
+    /// Checks rules for faults.
+    pub(crate) fn check_faults(&self, rules: &str) -> Result<(), RuleError> {
+        self.function.rules(rules).map(drop)
+    }
+
+    /// Starts rules for faults, which replace the earlier ones.
+    pub(crate) fn set_faults(&mut self, rules: &str, seed: u64) -> Result<(), RuleError> {
+        let rules = self.function.rules(rules)?;
+        self.function.start_faults(rules, seed);
+        Ok(())
+    }
+
+    /// Returns the card's rules for faults.
+    pub(crate) fn faults(&mut self, name: &str) -> CardFaults {
+        let faults = self.function.faults();
+        let (seed, rules) = faults.map(|faults| (faults.seed(), faults.tallies())).unwrap_or_default();
+        CardFaults { card: name.to_owned(), seed, rules }
     }
 
     /// Begins to record what the card does into a ring, or ends it.

@@ -69,6 +69,23 @@ impl Contract {
             .flat_map(|start| CONSTANTS.iter().filter(move |constant| constant.name.starts_with(&start)))
     }
 
+    /// Returns the value of the constant of a group with this name, which may be short:
+    /// `COMMAND_GO` for `ULN_REG_COMMAND_GO`.
+    #[must_use]
+    pub fn named(&self, group: &str, name: &str) -> Option<u64> {
+        let short = |constant: &&Constant| short_name(constant, group) == name;
+        self.group(group).find(|constant| constant.name == name || short(constant)).map(|found| found.value)
+    }
+
+    /// Returns the short names of a group, for an error.
+    #[must_use]
+    pub fn names(&self, group: &str) -> String {
+        let mut known: Vec<_> = self.group(group).collect();
+        known.sort_by_key(|constant| constant.value);
+        let known: Vec<_> = known.into_iter().map(|constant| short_name(constant, group)).collect();
+        known.join(", ")
+    }
+
     /// Returns the register at an offset of BAR 0, and the part of it that the offset names: 4 for
     /// the upper half of a register of 8 bytes.
     #[must_use]
@@ -114,6 +131,11 @@ impl Contract {
     pub fn body(&self, command: &Constant) -> Option<&'static Structure> {
         structure(command.body?)
     }
+}
+
+/// Returns the name of a constant behind its group.
+fn short_name(constant: &Constant, group: &str) -> &'static str {
+    constant.name.split_once(&format!("_{group}_")).map_or("", |(_, name)| name)
 }
 
 /// Returns the value of a constant.

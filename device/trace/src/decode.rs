@@ -102,6 +102,7 @@ impl Decoder {
             Kind::WindowCopy => ("copy", (window(), vec![Field::number("bytes", b)])),
             Kind::WindowClear => ("clear", (window(), vec![Field::number("bytes", b)])),
             Kind::Counter => ("count", (self.counter(a), vec![Field::number("more", b)])),
+            Kind::Fault => ("fault", (String::from_utf8_lossy(bytes).into_owned(), Vec::new())),
             Kind::Guest => ("guest", Default::default()),
             Kind::Lost => {
                 ("lost", ("the trace was not read in time".into(), vec![Field::number("records", a)]))

@@ -109,6 +109,8 @@ kinds! {
     Lost = 22,
     /// An event of the machine's kernel. No card records it.
     Guest = 23,
+    /// A fault by rule; then the rule, as text.
+    Fault = 24,
 }
 
 /// What the reader wants, in the word that it shares with the writer.
@@ -171,10 +173,10 @@ mod tests {
 
     #[test]
     fn every_number_names_one_kind() {
-        for number in 1..=23 {
+        for number in 1..=24 {
             assert_eq!(Kind::of(number).map(|kind| kind as u8), Some(number));
         }
-        assert_eq!((Kind::of(0), Kind::of(24)), (None, None));
+        assert_eq!((Kind::of(0), Kind::of(25)), (None, None));
     }
 
     #[test]

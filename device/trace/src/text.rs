@@ -60,7 +60,7 @@ pub fn object(event: &Event, card: &str) -> Option<Value> {
             object[name] = map.into();
         }
     }
-    if !event.bytes.is_empty() && event.kind != Kind::Reset {
+    if !event.bytes.is_empty() && !matches!(event.kind, Kind::Reset | Kind::Fault) {
         object["bytes"] = hex(&event.bytes).into();
     }
     Some(object)

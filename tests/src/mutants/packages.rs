@@ -11,7 +11,7 @@ use serde_json::Value;
 const CARDS: &str = "hamlyn-card-";
 
 /// The packages whose tests must detect breaks, from fast to slow.
-const PACKAGES: [&str; 16] = [
+const PACKAGES: [&str; 17] = [
     "hamlyn-door",
     "hamlyn-sys",
     "hamlyn-driver-host",
@@ -23,6 +23,7 @@ const PACKAGES: [&str; 16] = [
     "hamlyn-snoop-plugin",
     "hamlyn-switch",
     "hamlyn-trace",
+    "hamlyn-faults",
     "hamlyn-host",
     "hamlyn",
     "hamlyn-fi",

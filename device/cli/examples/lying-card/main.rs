@@ -320,7 +320,7 @@ fn main() -> anyhow::Result<()> {
         switch: PathBuf::from(flag("switch")?),
         trusted: vec![rustix::process::geteuid().as_raw(), 0],
         host: None,
-        card: CardOptions { choice, guest_memory: CardOptions::GUEST_MEMORY },
+        card: CardOptions { choice, guest_memory: CardOptions::GUEST_MEMORY, faults: None },
         spin: Duration::ZERO,
     })
 }

@@ -53,7 +53,7 @@ pub(super) struct CardFlags {
 
 impl CardFlags {
     pub(super) fn options(self) -> CardOptions {
-        CardOptions { choice: self.choice.0, guest_memory: self.guest_memory }
+        CardOptions { choice: self.choice.0, guest_memory: self.guest_memory, faults: None }
     }
 }
 
@@ -73,7 +73,7 @@ impl CardsFlags {
         let choices = catalogue::each(&self.choices.0, cards)?;
         Ok(choices
             .into_iter()
-            .map(|choice| CardOptions { choice, guest_memory: self.guest_memory })
+            .map(|choice| CardOptions { choice, guest_memory: self.guest_memory, faults: None })
             .collect())
     }
 }

@@ -17,6 +17,7 @@ use event_manager::{EventManager, EventOps, EventSet, Events, MutEventSubscriber
 use super::Options;
 use super::pollers::{self, Shared};
 use super::round::Ensemble;
+use crate::faults::FaultServer;
 use crate::limits;
 use crate::signals::stop_on_signals;
 use crate::stat::StatServer;
@@ -27,8 +28,9 @@ const STAT: u32 = 0;
 const STOP: u32 = 1;
 const BELL: u32 = 2;
 const TRACE: u32 = 3;
+const FAULTS: u32 = 4;
 /// The first of the stations' sockets. Each station has a range of [`Socket::MOST`] numbers.
-const STATION: u32 = 4;
+const STATION: u32 = 5;
 
 /// Runs cards and switch until a signal ends them.
 pub fn run(options: &Options) -> anyhow::Result<()> {
@@ -49,8 +51,9 @@ fn run_loop(shared: &Arc<Shared>, sockets: Vec<(RawFd, u32)>, cores: &[u16]) -> 
         pollers::listen(shared, cores)?;
     }
     let (stat, trace) = (StatServer::bind("fabric", "fabric")?, TraceServer::bind("fabric")?);
+    let faults = FaultServer::bind("fabric")?;
     let mut manager = EventManager::new().context("cannot make an event manager")?;
-    let process = EnsembleProcess { shared: shared.clone(), sockets, stat, trace, stop, end: None };
+    let process = EnsembleProcess { shared: shared.clone(), sockets, stat, trace, faults, stop, end: None };
     let id = manager.add_subscriber(process);
     loop {
         let process = manager.subscriber_mut(id).context("the fabric has left its event manager")?;
@@ -79,6 +82,7 @@ struct EnsembleProcess {
     sockets: Vec<(RawFd, u32)>,
     stat: StatServer,
     trace: TraceServer,
+    faults: FaultServer,
     stop: UnixStream,
     /// The result of the process, once it ends.
     end: Option<anyhow::Result<()>>,
@@ -95,6 +99,14 @@ impl EnsembleProcess {
                 let trace = &mut self.trace;
                 self.shared.with(|ensemble| trace.serve(ensemble.named()))?;
             }
+            FAULTS => {
+                let faults = &mut self.faults;
+                self.shared.with(|ensemble| {
+                    if faults.serve(ensemble.named()) {
+                        ensemble.rouse_all();
+                    }
+                })?;
+            }
             STOP => self.end = Some(Ok(())),
             BELL => _ = self.shared.waker.hear(),
             number => {
@@ -110,8 +122,9 @@ impl EnsembleProcess {
 impl MutEventSubscriber for EnsembleProcess {
     fn init(&mut self, ops: &mut EventOps<'_>) {
         let bell = self.shared.waker.as_fd().as_raw_fd();
-        let (stat, trace) = (self.stat.as_raw_fd(), self.trace.as_raw_fd());
-        let fixed = [(stat, STAT), (trace, TRACE), (self.stop.as_raw_fd(), STOP), (bell, BELL)];
+        let (stat, trace, faults) = (self.stat.as_raw_fd(), self.trace.as_raw_fd(), self.faults.as_raw_fd());
+        let stop = self.stop.as_raw_fd();
+        let fixed = [(stat, STAT), (trace, TRACE), (faults, FAULTS), (stop, STOP), (bell, BELL)];
         for (fd, data) in fixed.into_iter().chain(self.sockets.iter().copied()) {
             if let Err(error) = ops.add(Events::with_data_raw(fd, data, EventSet::IN)) {
                 self.end = Some(Err(anyhow!("cannot watch a descriptor: {error}")));

@@ -99,6 +99,9 @@ impl Ensemble {
                 GuestMemory::Sealed { limit }
             };
             let mut station = Station::start(card, socket, memory, uplink)?;
+            if let Some((rules, seed)) = &card_options.faults {
+                station.set_faults(rules, *seed)?;
+            }
             station.link_changed();
             stations.push(station);
             names.push(socket.file_stem().unwrap_or_default().to_string_lossy().into_owned());
@@ -114,7 +117,7 @@ impl Ensemble {
         self.moved.add(station);
     }
 
-    fn rouse_all(&mut self) {
+    pub(super) fn rouse_all(&mut self) {
         let all = Set::first(self.stations.len());
         (self.awake, self.moved) = (all, all);
     }

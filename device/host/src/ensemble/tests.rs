@@ -24,8 +24,11 @@ fn ensemble(folder: &Path, cards: usize) -> Ensemble {
 }
 
 fn ensemble_that(folder: &Path, cards: usize, trust_memory: bool) -> Ensemble {
-    let card =
-        CardOptions { choice: Choice::of(catalogue::default()), guest_memory: CardOptions::GUEST_MEMORY };
+    let card = CardOptions {
+        choice: Choice::of(catalogue::default()),
+        guest_memory: CardOptions::GUEST_MEMORY,
+        faults: None,
+    };
     let cards_at = (0..cards).map(|number| (card.clone(), folder.join(format!("{number}.sock")))).collect();
     let (cutting, cores) = (Policy::default(), Vec::new());
     let options = Options {

@@ -25,7 +25,7 @@ fn two_cards(folder: &Path) -> Ensemble {
 }
 
 fn cards_at(folder: &Path, names: &[&str]) -> Ensemble {
-    let card = CardOptions { choice: Choice::of(&MODEL), guest_memory: 0 };
+    let card = CardOptions { choice: Choice::of(&MODEL), guest_memory: 0, faults: None };
     let cards = names.iter().map(|name| (card.clone(), folder.join(name))).collect();
     let (cutting, cores) = (Policy::default(), Vec::new());
     let (express, spin, trust_memory) = (None, Duration::ZERO, false);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -45,6 +45,20 @@ pub(crate) fn remove_if_orphaned(socket: &Path) -> bool {
     let is_old = modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STARTING));
     let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
     is_old && UnixStream::connect(socket).is_err_and(refused) && fs::remove_file(socket).is_ok()
+}
+
+/// Returns the sockets of this user's processes whose names have this ending.
+pub(crate) fn sockets(ending: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for dir in rundir::all()? {
+        // A lab and its directory may disappear during the loop.
+        let Ok(entries) = fs::read_dir(dir) else { continue };
+        let sockets = entries.flatten().map(|entry| entry.path());
+        found.extend(sockets.filter(|path| path.to_string_lossy().ends_with(ending)));
+    }
+    found.retain(|path| !remove_if_orphaned(path));
+    found.sort();
+    Ok(found)
 }
 
 /// Reads the reports of this user's cards and switches, switches first. Sockets without a process

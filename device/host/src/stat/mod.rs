@@ -7,7 +7,7 @@
 mod client;
 mod server;
 
-pub(crate) use client::remove_if_orphaned;
+pub(crate) use client::sockets;
 pub use client::{all, read};
 pub use server::StatServer;
 

@@ -1,6 +1,5 @@
 //! The reader's side of trace sockets.
 
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use hamlyn_trace::hello::{Hello, VERSION};
 use hamlyn_trace::record::{GEOMETRY, Wish};
 
 use super::ENDING;
-use crate::{rundir, stat};
+use crate::stat;
 
 /// A process that has not answered within this time is stopped or overloaded.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,16 +30,7 @@ pub struct Source {
 
 /// Returns the trace sockets of this user's cards.
 pub fn sources() -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for dir in rundir::all()? {
-        // A lab and its directory may disappear during the loop.
-        let Ok(entries) = fs::read_dir(dir) else { continue };
-        let sockets = entries.flatten().map(|entry| entry.path());
-        found.extend(sockets.filter(|path| path.to_string_lossy().ends_with(ENDING)));
-    }
-    found.retain(|path| !stat::remove_if_orphaned(path));
-    found.sort();
-    Ok(found)
+    stat::sockets(ENDING)
 }
 
 impl Source {
