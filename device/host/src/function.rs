@@ -2,7 +2,6 @@
 
 mod faulty;
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -13,16 +12,16 @@ use hamlyn_bus::{
 use hamlyn_card::card::{self, BarKind, Card, Posted, Progress, Reading, Region};
 use hamlyn_card::ports::{Clock, Packet, Ports};
 use hamlyn_fabric::one_way::Writer;
-use hamlyn_faults::{Faults, State};
+use hamlyn_faults::State;
 use hamlyn_trace::record::Kind;
 
 use super::catalogue;
 use super::clock::{CardClock, SystemClock};
-use super::faults::FaultyPorts;
 use super::ports::{BusPorts, Pages};
 use super::snooping::Snooping;
 use super::trace::{Tap, TracedLink, TracedPorts, record};
 use super::uplink::{Neighbours, SendPaths, Uplink, source_of};
+use faulty::Faulty;
 
 /// BAR of the registers that all models have.
 const REGISTERS: usize = 0;
@@ -42,8 +41,8 @@ pub(super) struct CardFunction {
     snooping: Option<Snooping>,
     /// Records what the card does, while there is a reader.
     tap: Option<Tap>,
-    /// What goes wrong, while there are rules.
-    faults: Option<Box<RefCell<Faults>>>,
+    /// What goes wrong by rule.
+    pub(super) faults: Faulty,
     /// For the access that waits at each function: the maximum number of stores that were made
     /// before it and not yet taken.
     stores_before: [Option<usize>; FUNCTIONS],
@@ -138,7 +137,7 @@ impl CardFunction {
     pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink, snooping: Option<Snooping>) -> Self {
         let (windows, late, stores_before) = (Pages::default(), VecDeque::new(), [None; FUNCTIONS]);
         let clock = CardClock::default();
-        let (tap, faults) = (None, None);
+        let (tap, faults) = (None, Faulty::default());
         Self { card, uplink, windows, clock, late, snooping, tap, faults, stores_before }
     }
 
@@ -177,8 +176,8 @@ impl CardFunction {
         let services = BusPorts(bus);
         let ports =
             Ports { dma: &services, windows: &self.windows, interrupt: &services, clock: &self.clock };
-        let faulty = self.faults.as_deref().map(|faults| FaultyPorts { ports, faults });
-        let ports = faulty.as_ref().map_or(ports, FaultyPorts::ports);
+        let faulty = self.faults.ports(ports);
+        let ports = faulty.as_ref().map_or(ports, |faulty| faulty.ports());
         let (card, uplink) = (self.card.as_mut(), &mut self.uplink);
         let Some(tap) = &self.tap else { return verb(card, &ports, uplink, None) };
         let result = verb(card, &TracedPorts { ports, tap }.ports(), uplink, Some(tap));
@@ -259,11 +258,12 @@ impl CardFunction {
     fn is_ready_at(&mut self, bus: &Bus, function: usize) -> bool {
         let most = self.most_stores();
         if self.stores_before[function].is_none() {
-            self.access_has_come(function);
+            faulty::access_has_come(self, function);
         }
         let before = *self.stores_before[function].get_or_insert(most);
         self.take_stores(bus, before);
-        let ready = self.stores_before[function] == Some(0) && self.takes_stores() && !self.holds(function);
+        let ready =
+            self.stores_before[function] == Some(0) && self.takes_stores() && !self.faults.holds(function);
         if ready {
             // The access is made now.
             self.stores_before[function] = None;
@@ -278,17 +278,17 @@ impl CardFunction {
             !self.card.takes_stores() && self.with_ports(bus, |card, ports, _| card.make_room(ports));
         if !gives_up {
             self.stores_before[function] = None;
-            self.let_go(function);
+            self.faults.let_go(function);
         }
         gives_up
     }
 
     pub(super) fn takes_stores(&self) -> bool {
-        self.card.takes_stores() && !self.is(State::Stuck) && !self.is(State::Full)
+        self.card.takes_stores() && !self.faults.is(State::Stuck) && !self.faults.is(State::Full)
     }
 
     pub(super) fn takes_packets(&self) -> bool {
-        self.card.takes_packets() && !self.holds_packets()
+        self.card.takes_packets() && !self.faults.holds_packets()
     }
 
     /// Prepares to wait for the bell of the store ring. Returns `false` if there are stores to
@@ -298,7 +298,7 @@ impl CardFunction {
     }
 
     pub(super) fn transmit(&mut self, bus: &Bus, neighbours: &mut dyn Neighbours) -> Progress {
-        if self.is(State::Stuck) {
+        if self.faults.is(State::Stuck) {
             return Progress::Idle;
         }
         self.with_tap(bus, |card, ports, uplink, tap| {
@@ -311,7 +311,7 @@ impl CardFunction {
     }
 
     pub(super) fn sleep(&mut self, bus: &Bus) -> bool {
-        self.is(State::Stuck) || self.with_ports(bus, |card, ports, _| card.sleep(ports))
+        self.faults.is(State::Stuck) || self.with_ports(bus, |card, ports, _| card.sleep(ports))
     }
 
     /// Passes the next received packet to the card, if there is one and the card accepts it.
@@ -319,8 +319,8 @@ impl CardFunction {
         if !self.takes_packets() {
             return false;
         }
-        if self.faults_take_packets() {
-            return self.receive_faulty(bus);
+        if self.faults.takes_packets() {
+            return faulty::receive(self, bus);
         }
         self.with_tap(bus, |card, ports, uplink, tap| {
             let protocol = uplink.protocol();
@@ -341,8 +341,8 @@ impl CardFunction {
 
     /// Passes a neighbour's packet to the card.
     pub(super) fn packet_arrived(&mut self, bus: &Bus, packet: &Packet<'_>) {
-        if self.faults_take_packets() {
-            self.arrive_faulty(bus, packet);
+        if self.faults.takes_packets() {
+            faulty::packet_arrived(self, bus, packet);
         } else {
             self.deliver(bus, packet);
         }
@@ -362,7 +362,7 @@ impl CardFunction {
     }
 
     pub(super) fn link_changed(&mut self, bus: &Bus) {
-        let place = self.uplink.place().filter(|_| !self.is(State::Down));
+        let place = self.uplink.place().filter(|_| !self.faults.is(State::Down));
         self.note(|tap| tap.link(place));
         self.with_ports(bus, |card, ports, _| card.link_changed(ports, place));
     }
@@ -372,8 +372,8 @@ impl CardFunction {
         if let Some(snooping) = &mut self.snooping {
             snooping.tick();
         }
-        self.tick_faults(bus);
-        if !self.is(State::Stuck) && self.card.alarm().is_some_and(|alarm| alarm <= self.clock.now()) {
+        faulty::tick(self, bus);
+        if !self.faults.is(State::Stuck) && self.card.alarm().is_some_and(|alarm| alarm <= self.clock.now()) {
             self.with_ports(bus, |card, ports, _| card.tick(ports));
         }
     }
@@ -386,14 +386,17 @@ impl CardFunction {
     /// Returns the time of the next tick, in the host's time.
     pub(super) fn next_tick(&self) -> Option<Duration> {
         let door = self.snooping.as_ref().and_then(Snooping::alarm);
-        let own = if self.is(State::Stuck) { None } else { self.card.alarm() };
-        [self.clock.plan(own), door, self.next_fault()].into_iter().flatten().min()
+        let own = if self.faults.is(State::Stuck) { None } else { self.card.alarm() };
+        [self.clock.plan(own), door, self.faults.next_tick(self.card.takes_packets())]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn read(&mut self, bus: &Bus, bar: usize, offset: u64, width: usize) -> Reading {
         let (bar, width) = (bar as u8, width as u8);
         let reading = self.with_ports(bus, |card, ports, _| card.register_read(ports, bar, offset, width));
-        let reading = self.faulty_reading(bar, offset, reading);
+        let reading = faulty::reading(self, bar, offset, reading);
         self.note(|tap| tap.read(bar, offset, width, reading));
         reading
     }
@@ -413,9 +416,7 @@ impl CardFunction {
         let (value, width) = (u64::from_le_bytes(value), data.len() as u8);
         let bar = bar as u8;
         self.note(|tap| tap.begin_write(bar, offset, width, value));
-        if !self.write_faulty(bus, bar, offset, width, value) {
-            self.with_ports(bus, |card, ports, _| card.register_write(ports, bar, offset, width, value));
-        }
+        faulty::write(self, bus, bar, offset, width, value);
         self.note(Tap::done);
     }
 

@@ -31,8 +31,9 @@ use hamlyn_card::model::Choice;
 use hamlyn_card::ports::Packet;
 use hamlyn_fabric::express::MOST_HOSTS;
 use hamlyn_fabric::one_way::Writer;
-use hamlyn_faults::RuleError;
 use hamlyn_faults::talk::CardFaults;
+use hamlyn_faults::{RuleError, Rules};
+use hamlyn_trace::contract::Contract;
 use hamlyn_trace::hello::{CardName, RegionName};
 use serde_json::{Map, Value, json};
 
@@ -338,19 +339,19 @@ impl Station {
 
     /// Checks rules for faults.
     pub(crate) fn check_faults(&self, rules: &str) -> Result<(), RuleError> {
-        self.function.rules(rules).map(drop)
+        Rules::parse(rules, &Contract::of(self.function.model())).map(drop)
     }
 
     /// Starts rules for faults, which replace the earlier ones.
     pub(crate) fn set_faults(&mut self, rules: &str, seed: u64) -> Result<(), RuleError> {
-        let rules = self.function.rules(rules)?;
-        self.function.start_faults(rules, seed);
+        let rules = Rules::parse(rules, &Contract::of(self.function.model()))?;
+        self.function.faults.start(rules, seed);
         Ok(())
     }
 
     /// Returns the card's rules for faults.
     pub(crate) fn faults(&mut self, name: &str) -> CardFaults {
-        let faults = self.function.faults();
+        let faults = self.function.faults.get();
         let (seed, rules) = faults.map(|faults| (faults.seed(), faults.tallies())).unwrap_or_default();
         CardFaults { card: name.to_owned(), seed, rules }
     }

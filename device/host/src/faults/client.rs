@@ -18,6 +18,11 @@ pub fn processes() -> anyhow::Result<Vec<PathBuf>> {
     stat::sockets(ENDING)
 }
 
+/// Returns the fault sockets of the cards whose run directory this is, as a lab's is.
+pub fn processes_of(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    stat::sockets_in(directory, ENDING)
+}
+
 /// Asks a process. Fails if it refuses.
 pub fn ask(path: &Path, request: &Request) -> anyhow::Result<Answer> {
     let silent = || format!("no answer about faults from {} within {PATIENCE:?}", path.display());

@@ -14,9 +14,12 @@ mod client;
 mod ports;
 mod server;
 
-pub use client::{ask, processes};
+pub use client::{ask, processes, processes_of};
 pub(crate) use ports::FaultyPorts;
 pub(crate) use server::FaultServer;
 
 /// Suffix of fault sockets' names.
 const ENDING: &str = ".rule";
+
+#[cfg(test)]
+mod tests;

@@ -52,11 +52,16 @@ pub(crate) fn sockets(ending: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for dir in rundir::all()? {
         // A lab and its directory may disappear during the loop.
-        let Ok(entries) = fs::read_dir(dir) else { continue };
-        let sockets = entries.flatten().map(|entry| entry.path());
-        found.extend(sockets.filter(|path| path.to_string_lossy().ends_with(ending)));
+        found.extend(sockets_in(&dir, ending).unwrap_or_default());
     }
-    found.retain(|path| !remove_if_orphaned(path));
+    Ok(found)
+}
+
+/// Returns the sockets of this ending in a run directory.
+pub(crate) fn sockets_in(dir: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
+    let mut found: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.to_string_lossy().ends_with(ending) && !remove_if_orphaned(path));
     found.sort();
     Ok(found)
 }

@@ -7,8 +7,8 @@
 mod client;
 mod server;
 
-pub(crate) use client::sockets;
 pub use client::{all, read};
+pub(crate) use client::{sockets, sockets_in};
 pub use server::StatServer;
 
 use std::os::unix::fs::MetadataExt;
