@@ -8,6 +8,7 @@ mod doctor;
 mod driver_test;
 mod exec;
 mod fabric;
+mod fault;
 mod lab;
 mod layout;
 mod machines;
@@ -43,6 +44,7 @@ Examples:
   hamlyn console vm0             a shell in the first of them (in another terminal)
   hamlyn stat --watch            what cards and switch are doing
   hamlyn trace card0             each access, command, packet and interrupt of a card
+  hamlyn fault card0 'interrupt drop every=10'   a card that misbehaves by rule
   hamlyn doctor                  what is missing on this host
   hamlyn models                  which cards there are; --model NAME takes another than the first
 
@@ -79,6 +81,7 @@ enum Command {
     Metrics(metrics::MetricsArgs),
     Trace(trace::TraceArgs),
     Capture(trace::CaptureArgs),
+    Fault(fault::FaultArgs),
     QemuArgs(qemu_args::QemuArgs),
     Models(models::ModelsArgs),
     Doctor(doctor::DoctorArgs),
@@ -131,6 +134,7 @@ impl Cli {
             Command::Metrics(args) => metrics::run(&args),
             Command::Trace(args) => trace::run(args),
             Command::Capture(args) => trace::run_capture(args),
+            Command::Fault(args) => fault::run(&args),
             Command::QemuArgs(args) => qemu_args::run(args),
             Command::Models(args) => models::run(&args),
             Command::Card(args) => card::run(args),

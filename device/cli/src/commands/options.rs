@@ -1,11 +1,15 @@
 //! Flags that choose a card's model and its settings.
 
+use std::path::Path;
+
 use anyhow::bail;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use hamlyn_host::CardOptions;
 use hamlyn_host::catalogue::{self, Choice, MODELS, Model, Offered};
+
+use super::fault;
 
 /// The flag that chooses a model.
 #[derive(Debug, Clone, Args)]
@@ -49,12 +53,35 @@ pub(super) struct CardFlags {
     /// Largest amount of guest memory that the card maps, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = CardOptions::GUEST_MEMORY)]
     guest_memory: u64,
+    #[command(flatten)]
+    faults: FaultFlags,
 }
 
 impl CardFlags {
     pub(super) fn options(self) -> CardOptions {
-        CardOptions { choice: self.choice.0, guest_memory: self.guest_memory, faults: None }
+        CardOptions { choice: self.choice.0, guest_memory: self.guest_memory, faults: self.faults.rules() }
     }
+}
+
+/// The flags for cards that misbehave by rule from the start.
+#[derive(Debug, Clone, Args)]
+struct FaultFlags {
+    /// Misbehave by the rules in this file, from the start: see hamlyn fault
+    #[arg(long, value_name = "FILE", value_parser = rules_in)]
+    faults: Option<String>,
+    /// Seed of the rules
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "faults")]
+    fault_seed: u64,
+}
+
+impl FaultFlags {
+    fn rules(self) -> Option<(String, u64)> {
+        Some((self.faults?, self.fault_seed))
+    }
+}
+
+fn rules_in(file: &str) -> Result<String, String> {
+    fault::read(Path::new(file)).map_err(|error| format!("{error:#}"))
 }
 
 /// The flags for the properties of several cards.
@@ -65,16 +92,17 @@ pub(super) struct CardsFlags {
     /// Largest amount of guest memory that each card maps, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = CardOptions::GUEST_MEMORY)]
     guest_memory: u64,
+    #[command(flatten)]
+    faults: FaultFlags,
 }
 
 impl CardsFlags {
     /// Returns the options of each of `cards` cards.
     pub(super) fn options(self, cards: usize) -> anyhow::Result<Vec<CardOptions>> {
         let choices = catalogue::each(&self.choices.0, cards)?;
-        Ok(choices
-            .into_iter()
-            .map(|choice| CardOptions { choice, guest_memory: self.guest_memory, faults: None })
-            .collect())
+        let (guest_memory, faults) = (self.guest_memory, self.faults.rules());
+        let card = |choice| CardOptions { choice, guest_memory, faults: faults.clone() };
+        Ok(choices.into_iter().map(card).collect())
     }
 }
 

@@ -40,6 +40,11 @@ pub(super) fn script(model: &str) -> String {
     )
 }
 
+/// The same without the module, which has no users then.
+pub(super) fn script_unloaded() -> String {
+    script("*").replace(" /sys/class/*/*0/holders", "")
+}
+
 /// What is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Amounts {
@@ -52,25 +57,35 @@ impl Amounts {
     /// Parses the output of [`script`].
     pub(super) fn of(lines: &[String], module: &str) -> anyhow::Result<Amounts> {
         let files = files(lines);
-        let meminfo = |name| number(&files, "/proc/meminfo", &[name]);
-        let vmstat = |name| number(&files, "/proc/vmstat", &[name]);
+        let holders = files.iter().find(|(path, _)| path.ends_with("/holders")).context("no holders")?.1;
+        // The first line is a title; the size is before the use count.
+        let users =
+            [(holders.len() as u64).saturating_sub(1), number(&files, "/proc/modules", &[module, ""])?];
+        Self::with_users(&files, users)
+    }
+
+    /// Parses the output of [`script_unloaded`].
+    pub(super) fn of_unloaded(lines: &[String]) -> anyhow::Result<Amounts> {
+        Self::with_users(&files(lines), [0, 0])
+    }
+
+    fn with_users(files: &Files<'_>, [objects, users]: [u64; 2]) -> anyhow::Result<Amounts> {
+        let meminfo = |name| number(files, "/proc/meminfo", &[name]);
+        let vmstat = |name| number(files, "/proc/vmstat", &[name]);
         // Pages that processors keep for their next allocation are not counted as free.
         let zones = files.get("/proc/zoneinfo").context("no /proc/zoneinfo")?;
         let kept =
             zones.iter().filter_map(|line| line.trim().strip_prefix("count:")?.trim().parse::<u64>().ok());
         let kept = kept.sum::<u64>() * 4;
-        let holders = files.iter().find(|(path, _)| path.ends_with("/holders")).context("no holders")?.1;
         let used = [
             meminfo("MemTotal:")?.saturating_sub(meminfo("MemFree:")? + kept),
             meminfo("SUnreclaim:")?,
-            // The first line is a title.
-            (holders.len() as u64).saturating_sub(1),
+            objects,
             vmstat("nr_foll_pin_acquired")?.saturating_sub(vmstat("nr_foll_pin_released")?),
-            // The size is before it.
-            number(&files, "/proc/modules", &[module, ""])?,
-            number(&files, "/proc/sys/fs/file-nr", &[])?,
+            users,
+            number(files, "/proc/sys/fs/file-nr", &[])?,
         ];
-        Ok(Amounts { used, caches: caches(&files) })
+        Ok(Amounts { used, caches: caches(files) })
     }
 
     /// Returns whether no quantity has grown beyond its limit since `before`.
@@ -222,6 +237,8 @@ mod tests {
     fn incomplete_answer_is_an_error() {
         let error =
             Amounts::of(&["==> /proc/meminfo <==".into(), "MemTotal: x".into()], "hamlyn").unwrap_err();
+        assert_eq!(error.to_string(), "no holders");
+        let error = Amounts::of_unloaded(&["==> /proc/meminfo <==".into()]).unwrap_err();
         assert!(error.to_string().contains("/proc/zoneinfo"), "{error}");
     }
 }

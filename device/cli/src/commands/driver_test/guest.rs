@@ -36,6 +36,8 @@ pub(super) struct Guest<'a> {
     pub(super) silence: Duration,
     /// Set once it does not run programs any longer.
     pub(super) is_lost: Cell<bool>,
+    /// Set once threads are stuck in its kernel.
+    pub(super) is_stuck: Cell<bool>,
 }
 
 impl Guest<'_> {
@@ -96,6 +98,7 @@ impl Guest<'_> {
             }
             return Ok(());
         }
+        self.is_stuck.set(true);
         let waiting: Vec<String> = waiting.iter().map(Task::to_string).collect();
         Err(anyhow!(
             "{silence}, and threads wait in the kernel and have not run since (limit: --stuck {}):\n{}",

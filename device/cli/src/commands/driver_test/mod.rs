@@ -1,10 +1,11 @@
 //! `hamlyn driver-test`
 
 mod amounts;
+mod cases;
+mod faults;
 mod guest;
 mod tasks;
 
-use std::cell::Cell;
 use std::io::{self, Write, stdout};
 use std::thread::sleep;
 use std::time::Duration;
@@ -49,6 +50,7 @@ Examples:
   hamlyn driver-test
   hamlyn driver-test --model clan    with another card
   hamlyn driver-test --accel tcg     by emulation, even where KVM works
+  hamlyn driver-test --faults        with a card that misbehaves, fault by fault
   hamlyn driver-test -- dyndbg=+p    with parameters of the module: here it shows its debug messages")]
 pub(super) struct DriverTestArgs {
     #[command(flatten)]
@@ -61,6 +63,12 @@ pub(super) struct DriverTestArgs {
     /// (docs/your-program.md). May be repeated
     #[arg(long, value_name = "FILE[:NAME]")]
     add: Vec<Added>,
+    /// Let the card misbehave instead, fault by fault, and print for each whether the module
+    /// handled it, hung, crashed, leaked, or did not work afterwards. NAMES are those of the faults,
+    /// else all of them
+    #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true)]
+    #[arg(value_delimiter = ',', default_missing_value = "all")]
+    faults: Option<Vec<String>>,
     /// Parameters of the module
     #[arg(last = true, value_name = "NAME=VALUE")]
     parameters: Vec<String>,
@@ -73,12 +81,21 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     let kit = Kit::find()?;
     let stuck = args.stuck.unwrap_or_else(|| STUCK.max(kit.host.patience_s / 10));
     // A module that hangs while it is loaded must not stop the boot.
-    let lab = args.machine.lab(1, &layout)?.kernel_args("hamlyn.noload").programs(args.add.clone());
-    let lab = lab.kit(kit.clone()).start()?;
-    let guest = Guest { vm: lab.vm(0), silence: Duration::from_secs(stuck), is_lost: Cell::new(false) };
-    let test = Test { lab: &lab, guest, kit: &kit, model: model.name, parameters: &args.parameters };
+    let start = || {
+        let lab = args.machine.lab(1, &layout)?.kernel_args("hamlyn.noload").programs(args.add.clone());
+        lab.kit(kit.clone()).start()
+    };
     let programs = [show.self_test].into_iter().chain(show.exercises.iter().copied());
     let programs: Vec<&str> = programs.chain(args.add.iter().map(Added::name)).collect();
+    let silence = Duration::from_secs(stuck);
+    if let Some(names) = &args.faults {
+        let test = |lab: &Lab, act: &mut dyn FnMut(&Test<'_>) -> anyhow::Result<()>| {
+            act(&Test::new(lab, silence, &kit, model.name, &args.parameters))
+        };
+        return faults::run(names, &programs, &start, &test);
+    }
+    let lab = start()?;
+    let test = Test::new(&lab, silence, &kit, model.name, &args.parameters);
     test.all(&programs).map_err(|error| {
         // If the reader of standard output has closed it, the test has not failed.
         if error.is::<io::Error>() || test.guest.is_lost.get() {
@@ -97,7 +114,13 @@ struct Test<'a> {
     parameters: &'a [String],
 }
 
-impl Test<'_> {
+impl<'a> Test<'a> {
+    fn new(lab: &'a Lab, silence: Duration, kit: &'a Kit, model: &'a str, parameters: &'a [String]) -> Self {
+        let (is_lost, is_stuck) = Default::default();
+        let guest = Guest { vm: lab.vm(0), silence, is_lost, is_stuck };
+        Test { lab, guest, kit, model, parameters }
+    }
+
     fn all(&self, programs: &[&str]) -> anyhow::Result<()> {
         // 4 stops the kernel's message about each later use of the file.
         self.guest.ask("echo 4 >/proc/sys/vm/drop_caches; dmesg -c >/dev/null")?;

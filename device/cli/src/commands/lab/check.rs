@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use hamlyn_faults::Rules;
 use hamlyn_host::catalogue;
+use hamlyn_trace::contract::Contract;
 
 use super::file::{Description, Expect, MACHINES, Machine, Run};
 use super::parse::{Source, Step, Wrong};
@@ -118,6 +120,12 @@ fn check_machine(lab: &Description, index: usize, machine: &Machine, errors: &mu
             if let Err(error) = choice.make() {
                 errors.add(&way!["machine", index, "settings"], error.to_string());
             }
+        }
+    }
+    let contract = Contract::of(machine.model.0.name);
+    for (at, rule) in machine.faults.iter().enumerate() {
+        if let Err(error) = Rules::parse(rule, &contract) {
+            errors.add(&way!["machine", index, "faults", at], error.to_string());
         }
     }
     for name in machine.settings.keys() {

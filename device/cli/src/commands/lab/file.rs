@@ -145,6 +145,13 @@ pub(in super::super) struct Machine {
     /// them with unit and limits
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(in super::super) settings: BTreeMap<String, u32>,
+    /// Rules by which its card misbehaves from the end of the boot on, as of `hamlyn fault`:
+    /// `packet delay by=20ms rate=1000000` is a slow link to it
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in super::super) faults: Vec<String>,
+    /// Seed of these rules
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(in super::super) fault_seed: u64,
     /// Kernel instead of the prepared one
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
@@ -179,6 +186,8 @@ impl Default for Machine {
             memory: Memory::DEFAULT,
             model: ModelName::default(),
             settings: BTreeMap::new(),
+            faults: Vec::new(),
+            fault_seed: 0,
             kernel: None,
             initrd: None,
             append: String::new(),
@@ -188,6 +197,10 @@ impl Default for Machine {
             files: Vec::new(),
         }
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A file to copy into a machine.

@@ -23,7 +23,7 @@ use hamlyn_lab::{Lab, Name};
 use serde_json::Value;
 
 use super::demo::stage::Stage;
-use super::{cp, tell};
+use super::{cp, fault, tell};
 use file::Description;
 use runs::{Started, Watched};
 
@@ -183,6 +183,7 @@ fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
     let title = format!("start a switch and {machines} ({accelerator})");
     let lab = stay::start(&stage, &title, &description, &layout)?;
     copy_files(&description, &lab)?;
+    start_faults(&description, &lab)?;
     let stop = stay::stop_by_signals()?;
     let is_tried = !description.runs.is_empty() || !description.expectations.is_empty();
     // Programs in the background run as long as the lab.
@@ -253,6 +254,17 @@ fn tries<'d>(
         step(&expect.title(), &mut || expect.check(lab, description));
     }
     failures
+}
+
+/// Starts the rules of cards that misbehave.
+fn start_faults(description: &Description, lab: &Lab) -> anyhow::Result<()> {
+    for (index, machine) in description.machines.iter().enumerate() {
+        if !machine.faults.is_empty() {
+            let (card, rules) = (format!("card{index}"), machine.faults.join("\n"));
+            fault::start(lab.directory(), card, rules, machine.fault_seed)?;
+        }
+    }
+    Ok(())
 }
 
 fn copy_files(description: &Description, lab: &Lab) -> anyhow::Result<()> {

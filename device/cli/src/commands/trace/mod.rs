@@ -88,6 +88,8 @@ enum Group {
     Packets,
     /// Counters that change: notifications, refusals, misses, Tripwires that fire
     Counters,
+    /// Faults by rule: see hamlyn fault
+    Faults,
 }
 
 impl Group {
@@ -111,6 +113,7 @@ impl Group {
             Group::Interrupts => &[Kind::Interrupt],
             Group::Packets => &[Kind::Send, Kind::Arrive, Kind::Link, Kind::Reset],
             Group::Counters => &[Kind::Counter],
+            Group::Faults => &[Kind::Fault],
         }
     }
 
