@@ -78,6 +78,19 @@ fn error_in_the_kernels_log_fails() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn module_handles_a_card_that_misbehaves() -> Result<()> {
+    let output = driver_test(None, &["--faults=command-lost,card-gone"], &[])?;
+    ensure!(output.status.success(), "{output:?}");
+    let shown = stdout(&output);
+    let table = shown.split_once(" fault ").map_or("", |(_, table)| table);
+    for fault in ["command-lost", "card-gone"] {
+        let line = table.lines().find(|line| line.contains(fault)).unwrap_or_default();
+        ensure!(line.contains(" handled ") && line.contains(" faults; failed: "), "{shown}");
+    }
+    Ok(())
+}
+
 /// A copy of the driver's sources, and a kit whose machines load the module that is made of them.
 struct Broken {
     sources: TempDir,
@@ -101,7 +114,7 @@ impl Broken {
     }
 
     /// Builds the module with one change, and tests it.
-    fn test(&self, file: &str, from: &str, to: &str) -> Result<Output> {
+    fn test(&self, file: &str, from: &str, to: &str, options: &[&str]) -> Result<Output> {
         let path = self.sources.path().join("guest-driver").join(file);
         let whole = fs::read_to_string(&path)?;
         ensure!(whole.matches(from).count() == 1, "{file} does not have {from:?} once");
@@ -112,7 +125,7 @@ impl Broken {
         let built = build.output()?;
         ensure!(built.status.success(), "{built:?}");
         fs::write(&path, whole)?;
-        driver_test(Some(&self.folder.path().join("kit.json")), &[], &[])
+        driver_test(Some(&self.folder.path().join("kit.json")), options, &[])
     }
 }
 
@@ -126,11 +139,11 @@ fn planted_defects_of_the_module_are_found() -> Result<()> {
 
     let start = "\tfor (i = 0; i < ARRAY_SIZE(patterns); i++) {\n";
     let print = "\tpr_info(\"a developer was here\\n\");\n";
-    let output = broken.test("core/selftest.c", start, &format!("{print}{start}"))?;
+    let output = broken.test("core/selftest.c", start, &format!("{print}{start}"), &[])?;
     ensure!(output.status.success() && stdout(&output).contains("a developer was here\n"), "{output:?}");
 
     let free = "\tfree_page((unsigned long)pages->lists[list]);\n";
-    let output = broken.test("core/pages.c", free, "")?;
+    let output = broken.test("core/pages.c", free, "", &[])?;
     let said = error(&output)?;
     let more = said.split(" KiB more (limit 1024)").next().and_then(|text| text.rsplit(' ').next());
     let more: u64 = more.context("no amount")?.parse().with_context(|| said.clone())?;
@@ -139,11 +152,41 @@ fn planted_defects_of_the_module_are_found() -> Result<()> {
     let lock = "\tscoped_guard(mutex, &card->lock) {\n\t\tif (!uln_file_live(file))\n\t\t\treturn -ENODEV;\n\t\tbefore";
     let no_unlock =
         "\tmutex_lock(&card->lock);\n\t{\n\t\tif (!uln_file_live(file))\n\t\t\treturn -ENODEV;\n\t\tbefore";
-    let output = broken.test("core/selftest.c", lock, no_unlock)?;
+    let output = broken.test("core/selftest.c", lock, no_unlock, &[])?;
     let said = error(&output)?;
     ensure!(said.contains("self-test has printed nothing for 10s"), "{said}");
     let first = said.lines().nth(1).unwrap_or_default();
     ensure!(first.starts_with("  self-test (process ") && first.contains("state D"), "{said}");
     ensure!(said.contains("uln_selftest") && said.contains("[hamlyn]"), "{said}");
     Ok(())
+}
+
+/// Two modules are built.
+#[test]
+fn defects_in_the_handling_of_faults_are_found() -> Result<()> {
+    if if_long(1, 0) == 0 {
+        return Ok(());
+    }
+    let broken = Broken::new()?;
+    let verdict = |output: &Output, fault: &str, verdict: &str| {
+        let shown = stdout(output);
+        let found = shown.lines().any(|line| line.contains(fault) && line.contains(verdict));
+        ensure!(found && !output.status.success(), "{fault} is not {verdict}: {output:?}");
+        Ok(())
+    };
+
+    // It waits for a status without end, with the card's lock.
+    let wait = "\tdma_rmb(); /* Read the rest of the answer after the status. */\n";
+    let endless = "\twhile (READ_ONCE(head->status) == cpu_to_le32(NO_ANSWER))\n\t\tschedule_timeout_uninterruptible(HZ);\n";
+    let output =
+        broken.test("core/command.c", wait, &format!("{endless}{wait}"), &["--faults=command-lost"])?;
+    verdict(&output, "command-lost", "HUNG")?;
+
+    // It keeps the memory of a slot that the card has refused to open.
+    let refused = "\tif (ret)\n\t\tgoto release_index;\n\treturn 0;\n";
+    let kept = "\tif (ret) {\n\t\tslot->area = NULL;\n\t\tgoto release_index;\n\t}\n\treturn 0;\n";
+    let output = broken.test("hamlyn/slot.c", refused, kept, &["--faults=slow,command-refused"])?;
+    verdict(&output, "command-refused", "LEAKED")?;
+    ensure!(stdout(&output).contains("pinned pages: "), "{output:?}");
+    verdict(&output, "slow", "handled")
 }

@@ -35,6 +35,7 @@ mod express;
 mod express_ends;
 mod express_isolated;
 mod express_protection;
+mod faults;
 mod fetch;
 mod flow;
 mod groups;

@@ -47,7 +47,7 @@ impl Drop for Reader {
 }
 
 /// Exchanges messages between the machines while a command traces their cards.
-fn traced(lab: &Turn, words: &[&str], file: &Path) -> Result<()> {
+pub(crate) fn traced(lab: &Turn, words: &[&str], file: &Path) -> Result<()> {
     let reader = Reader::start(lab, words, file)?;
     let (_server, host) = server(lab, 1, "hamlyn-ping")?;
     lab.vm(0).run(["hamlyn-ping", &host, "--count", "3", "--interval", "0"])?.finish_text()?;
