@@ -20,7 +20,7 @@ pub fn processes() -> anyhow::Result<Vec<PathBuf>> {
 
 /// Returns the fault sockets of the cards whose run directory this is, as a lab's is.
 pub fn processes_of(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    stat::sockets_in(directory, ENDING)
+    stat::sockets_in(directory, ENDING).with_context(|| format!("cannot list {}", directory.display()))
 }
 
 /// Asks a process. Fails if it refuses.

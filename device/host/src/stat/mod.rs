@@ -7,7 +7,7 @@
 mod client;
 mod server;
 
-pub use client::{all, read};
+pub use client::{Answer, PATIENCE, StatError, all, read, survey};
 pub(crate) use client::{sockets, sockets_in};
 pub use server::StatServer;
 
@@ -46,8 +46,30 @@ pub(crate) fn process_socket(dir: &Path, kind: &str, pid: u32, ending: &str) -> 
     dir.join(format!("{kind}-{namespace}-{pid}{ending}"))
 }
 
+/// Returns the kind and the process id in a stat socket's name.
+pub fn owner(socket: &Path) -> Option<(&str, u32)> {
+    let name = socket.file_name()?.to_str()?.strip_suffix(ENDING)?;
+    let (rest, pid) = name.rsplit_once('-')?;
+    let (kind, _namespace) = rest.rsplit_once('-')?;
+    Some((kind, pid.parse().ok()?))
+}
+
 /// Number of this process's PID namespace; 0 without `/proc`.
 static NAMESPACE: LazyLock<u64> = LazyLock::new(|| {
     let inode = std::fs::metadata("/proc/self/ns/pid").map(|found| found.ino());
     inode.unwrap_or(0)
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sockets_name_has_its_owner() {
+        let path = socket(Path::new("/run/a-b-1"), "card", 42);
+        assert_eq!(owner(&path), Some(("card", 42)));
+        for other in ["/run/card-1-x.stat", "/run/card-1.stat", "/run/card-1-2.trace", "/"] {
+            assert_eq!(owner(Path::new(other)), None, "{other}");
+        }
+    }
+}
