@@ -29,8 +29,8 @@ impl Found {
     }
 }
 
-/// Finds the machine of this name: `vm0`, or `DIRECTORY/vm0` if there are several labs.
-pub(super) fn find(name: &str) -> anyhow::Result<Found> {
+/// Returns the machines of this user's running labs, sorted by name.
+pub(super) fn all() -> anyhow::Result<Vec<Found>> {
     let mut all = Vec::new();
     // Skips labs that were killed as a whole, together with the keepers of their directories.
     for lab in rundir::all()?.into_iter().filter(|lab| !rundir::is_left_over(lab)) {
@@ -42,6 +42,12 @@ pub(super) fn find(name: &str) -> anyhow::Result<Found> {
         }
     }
     all.sort();
+    Ok(all)
+}
+
+/// Finds the machine of this name: `vm0`, or `DIRECTORY/vm0` if there are several labs.
+pub(super) fn find(name: &str) -> anyhow::Result<Found> {
+    let all = all()?;
     let mut found = all.iter().filter(|machine| machine.is_called(name));
     match (found.next(), found.next()) {
         (Some(machine), None) => Ok(machine.clone()),

@@ -6,6 +6,8 @@ use std::fmt::Write;
 use hamlyn_host::stat::Report;
 use serde_json::Value;
 
+use crate::commands::stat::parts::{cards, object, refusals, switch};
+
 /// What is now, and not since the start.
 const GAUGES: [&str; 6] = ["attached", "enabled", "host", "machine", "snooped", "waiting"];
 
@@ -18,28 +20,22 @@ struct Metrics(BTreeMap<String, Vec<(String, u64)>>);
 pub(super) fn exposition(reports: &[Report]) -> String {
     let mut metrics = Metrics::default();
     for report in reports {
-        let (process, counters) = (format!("pid=\"{}\"", report.pid), &report.counters);
-        match report.kind.as_str() {
-            "card" => metrics.card(&process, &report.name, counters),
-            "switch" => metrics.switch(&process, counters),
-            _ => {
-                for (name, card) in object(&counters["cards"]) {
-                    metrics.card(&process, name, card);
-                }
-                metrics.switch(&process, &counters["switch"]);
-            }
+        let process = format!("pid=\"{}\"", report.pid);
+        for (name, card) in cards(report) {
+            metrics.card(&process, name, card);
         }
+        metrics.switch(&process, switch(report));
     }
     metrics.text()
-}
-
-fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flatten()
 }
 
 impl Metrics {
     fn card(&mut self, process: &str, name: &str, counters: &Value) {
         let labels = format!("{process},card=\"{}\"", escaped(name));
+        // A sum: a query cannot make it, as models and versions have different refusals.
+        if let Some(refusals) = refusals(counters) {
+            self.sample("card", "refusals", &labels, &refusals.into());
+        }
         for (part, value) in object(counters) {
             match (part.as_str(), value) {
                 ("card", own) => {
@@ -127,6 +123,14 @@ mod tests {
         assert_eq!(own, expected);
         let all = json!({ "cards": { "a\"b": card }, "switch": { "ports": {} } });
         assert_eq!(exposition(&[report("fabric", "fabric", 3, all)]), expected);
+    }
+
+    #[test]
+    fn refusals_have_a_sum() {
+        let card = json!({ "card": { "refused_key": 2, "refused_slot": 3 }, "bus": { "refused": 4 } });
+        let text = exposition(&[report("card", "c", 3, card)]);
+        let sum = "hamlyn_card_refusals_total{pid=\"3\",card=\"c\"} 9";
+        assert!(text.lines().any(|found| found == sum), "{text}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ const LONGEST: usize = 8192;
 ///
 /// Counters are those of hamlyn stat, as hamlyn_card_NAME_total, hamlyn_bus_messages_total and
 /// hamlyn_switch_port_NAME_total, of all processes of this user. Each request reads them anew.
+/// hamlyn_card_refusals_total is the sum of all refusals by a card. docs/grafana/hamlyn.json is a
+/// dashboard over them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,5 +1,6 @@
 //! `hamlyn stat`
 
+pub(super) mod parts;
 pub(super) mod table;
 
 use std::io::{Write, stdout};
@@ -56,8 +57,13 @@ fn show(args: &StatArgs, reports: &[Report], before: &[Report], ago: f64) -> any
         write!(out, "\x1b[2J\x1b[H")?;
     }
     if reports.is_empty() {
-        writeln!(out, "no card or switch is running (looked in {})", rundir::path().display())?;
+        writeln!(out, "{}", nothing())?;
     }
     table::print(&mut out, reports, args.all, before, ago)?;
     Ok(())
+}
+
+/// Says that no process has counters.
+pub(super) fn nothing() -> String {
+    format!("no card or switch is running (looked in {})", rundir::path().display())
 }
