@@ -1,9 +1,9 @@
 //! Tables for people: columns are as wide as their longest cell.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Row, Table, presets};
 
 /// Returns the lines of a table of numbers. All columns except the first are right-aligned.
-pub(crate) fn lines<const COLUMNS: usize>(rows: impl IntoIterator<Item = [String; COLUMNS]>) -> Vec<String> {
+pub(crate) fn lines<R: Into<Row>>(rows: impl IntoIterator<Item = R>) -> Vec<String> {
     aligned(rows, CellAlignment::Right)
 }
 
@@ -14,10 +14,7 @@ pub(crate) fn text_lines<const COLUMNS: usize>(
     aligned(rows, CellAlignment::Left)
 }
 
-fn aligned<const COLUMNS: usize>(
-    rows: impl IntoIterator<Item = [String; COLUMNS]>,
-    others: CellAlignment,
-) -> Vec<String> {
+fn aligned(rows: impl IntoIterator<Item = impl Into<Row>>, others: CellAlignment) -> Vec<String> {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
@@ -49,7 +46,7 @@ mod tests {
     fn numbers_are_right_aligned() {
         let rows = [["packets", "7", ""], ["refused", "1000", "2.0/s"]].map(|row| row.map(str::to_owned));
         assert_eq!(lines(rows), ["  packets     7", "  refused  1000  2.0/s"]);
-        assert!(lines::<2>([]).is_empty());
+        assert!(lines(Vec::<[String; 2]>::new()).is_empty());
     }
 
     #[test]

@@ -62,6 +62,7 @@ fn help_teaches_with_examples() {
         (&["lab", "--help"], "hamlyn lab down pair"),
         (&["lab", "up", "--help"], "--keep"),
         (&["stat", "--help"], "--watch"),
+        (&["top", "--help"], "hamlyn top --once"),
         (&["qemu-args", "--help"], "qemu-system-x86_64"),
         (&["completions", "bash"], "_hamlyn()"),
     ] {

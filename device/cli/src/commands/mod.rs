@@ -19,6 +19,7 @@ mod qemu_args;
 mod sim;
 mod stat;
 mod switch;
+mod top;
 mod trace;
 mod up;
 
@@ -43,6 +44,7 @@ Examples:
   hamlyn exec vm0 -- hamlyn-info runs a program there; hamlyn cp FILE vm0: brings it
   hamlyn console vm0             a shell in the first of them (in another terminal)
   hamlyn stat --watch            what cards and switch are doing
+  hamlyn top                     the same as rates, on one screen
   hamlyn trace card0             each access, command, packet and interrupt of a card
   hamlyn fault card0 'interrupt drop every=10'   a card that misbehaves by rule
   hamlyn doctor                  what is missing on this host
@@ -78,6 +80,7 @@ enum Command {
     Exec(exec::ExecArgs),
     Cp(cp::CpArgs),
     Stat(stat::StatArgs),
+    Top(top::TopArgs),
     Metrics(metrics::MetricsArgs),
     Trace(trace::TraceArgs),
     Capture(trace::CaptureArgs),
@@ -131,6 +134,7 @@ impl Cli {
             Command::Up(args) => up::run(args),
             Command::Console(args) => console::run(args),
             Command::Stat(args) => stat::run(args),
+            Command::Top(args) => top::run(&args),
             Command::Metrics(args) => metrics::run(&args),
             Command::Trace(args) => trace::run(args),
             Command::Capture(args) => trace::run_capture(args),
