@@ -1,11 +1,14 @@
 //! `hamlyn driver-test`: which defects of the module it finds, and what it then prints.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Kit;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{if_long, turn};
@@ -88,6 +91,54 @@ fn module_handles_a_card_that_misbehaves() -> Result<()> {
         let line = table.lines().find(|line| line.contains(fault)).unwrap_or_default();
         ensure!(line.contains(" handled ") && line.contains(" faults; failed: "), "{shown}");
     }
+    Ok(())
+}
+
+/// A program that is killed with this value.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn changed_module_is_loaded_and_tested_again() -> Result<()> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+    let cache = std::env::var_os("HAMLYN_CACHE").map_or(repository.join(".hamlyn"), PathBuf::from);
+    // Paths of a kit are relative to its file.
+    let folder = tempfile::tempdir_in(&cache)?;
+    let mut kit: Value = serde_json::from_slice(&fs::read(cache.join("kit.json"))?)?;
+    for path in kit.as_object_mut().context("no kit")?.values_mut() {
+        if let Some(relative) = path.as_str() {
+            *path = cache.join(relative).display().to_string().into();
+        }
+    }
+    let (original, module) =
+        (kit["module"].as_str().unwrap_or_default().to_owned(), folder.path().join("m.ko"));
+    fs::copy(&original, &module)?;
+    kit["module"] = "m.ko".into();
+    fs::write(folder.path().join("kit.json"), kit.to_string())?;
+
+    let _right = turn(1);
+    let mut command = Command::new(Kit::find()?.program("hamlyn")?);
+    command.args(["driver-test", "--watch"]).env("HAMLYN_KIT", folder.path().join("kit.json"));
+    let mut watch = Killed(command.stdout(Stdio::piped()).spawn()?);
+    let mut lines = BufReader::new(watch.0.stdout.take().context("no output")?).lines();
+    let mut until = |start: &str| {
+        let line = lines.find(|line| line.as_ref().is_ok_and(|line| line.starts_with(start)));
+        line.with_context(|| format!("no line {start}"))?.context("no output")
+    };
+    until("WORKS (")?;
+    fs::write(&module, "not a module")?;
+    let refused = until("FAILS (")?;
+    ensure!(refused.contains("load the module"), "{refused}");
+    fs::copy(&original, &module)?;
+    until("WORKS (")?;
+    kill_process(Pid::from_child(&watch.0), Signal::INT)?;
+    ensure!(watch.0.wait()?.success());
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use hamlyn_lab::{COMPLAINTS, Lab, MODULE};
 
 use super::amounts::Amounts;
 use super::cases::{CASES, Case};
-use super::{FILE, Test};
+use super::{FILE, Test, WithTest};
 
 /// Seed of the faults.
 const SEED: u64 = 1;
@@ -46,9 +46,6 @@ impl fmt::Display for Verdict {
         })
     }
 }
-
-/// Calls a function with the test of a lab's machine.
-type WithTest<'a> = dyn Fn(&Lab, &mut dyn FnMut(&Test<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> + 'a;
 
 /// Tests the faults with these names, or all. Fails if the module does not handle one of them.
 pub(super) fn run(
@@ -128,7 +125,7 @@ impl Trial<'_> {
         if let Some(line) = self.complaint()? {
             return Ok((Verdict::Crashed, line));
         }
-        if self.is_loaded()? {
+        if self.0.is_loaded()? {
             let unloaded = self.0.guest.run(&["rmmod", MODULE]);
             if let Err(error) = unloaded {
                 return Ok((Verdict::Hung, format!("{what}; not unloaded: {}", first_line(&error))));
@@ -147,7 +144,7 @@ impl Trial<'_> {
 
     /// Loads the module, runs the programs and unloads it, with a card that behaves.
     fn cycle(&self, programs: &[&str]) -> anyhow::Result<()> {
-        self.0.load()?;
+        self.0.load(FILE)?;
         for program in programs {
             self.0.guest.run(&program.split(' ').collect::<Vec<_>>())?;
         }
@@ -184,11 +181,6 @@ impl Trial<'_> {
     /// Passes an error on if the machine is lost, or threads are stuck in its kernel.
     fn if_it_lives(&self, error: anyhow::Error) -> anyhow::Result<()> {
         if self.0.guest.is_lost.get() || self.0.guest.is_stuck.get() { Err(error) } else { Ok(()) }
-    }
-
-    fn is_loaded(&self) -> anyhow::Result<bool> {
-        let modules = self.0.guest.ask("cut -d' ' -f1 /proc/modules")?;
-        Ok(modules.iter().any(|module| module == MODULE))
     }
 
     /// Whether the driver has taken the card.

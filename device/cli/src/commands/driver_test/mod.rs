@@ -5,6 +5,7 @@ mod cases;
 mod faults;
 mod guest;
 mod tasks;
+mod watch;
 
 use std::io::{self, Write, stdout};
 use std::thread::sleep;
@@ -64,11 +65,15 @@ pub(super) struct DriverTestArgs {
     #[arg(long, value_name = "FILE[:NAME]")]
     add: Vec<Added>,
     /// Let the card misbehave instead, fault by fault, and print for each whether the module
-    /// handled it, hung, crashed, leaked, or did not work afterwards. NAMES are those of the faults,
-    /// else all of them
+    /// handled it, hung, crashed, leaked, or did not work afterwards. NAMES are those of the
+    /// faults, else all of them
     #[arg(long, value_name = "NAMES", num_args = 0..=1, require_equals = true)]
     #[arg(value_delimiter = ',', default_missing_value = "all")]
     faults: Option<Vec<String>>,
+    /// Keep the machine, and test again whenever the kit's module has changed, until Ctrl-C. See
+    /// ./scripts/driver --watch, which builds it
+    #[arg(long, conflicts_with = "faults")]
+    watch: bool,
     /// Parameters of the module
     #[arg(last = true, value_name = "NAME=VALUE")]
     parameters: Vec<String>,
@@ -88,11 +93,14 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     let programs = [show.self_test].into_iter().chain(show.exercises.iter().copied());
     let programs: Vec<&str> = programs.chain(args.add.iter().map(Added::name)).collect();
     let silence = Duration::from_secs(stuck);
+    let test = |lab: &Lab, act: &mut dyn FnMut(&Test<'_>) -> anyhow::Result<()>| {
+        act(&Test::new(lab, silence, &kit, model.name, &args.parameters))
+    };
     if let Some(names) = &args.faults {
-        let test = |lab: &Lab, act: &mut dyn FnMut(&Test<'_>) -> anyhow::Result<()>| {
-            act(&Test::new(lab, silence, &kit, model.name, &args.parameters))
-        };
         return faults::run(names, &programs, &start, &test);
+    }
+    if args.watch {
+        return watch::run(&kit.module, &programs, &start, &test);
     }
     let lab = start()?;
     let test = Test::new(&lab, silence, &kit, model.name, &args.parameters);
@@ -104,6 +112,9 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
         anyhow!("{error:#}\n{}", lab.vm(0).kernel_log())
     })
 }
+
+/// Calls a function with the test of a lab's machine.
+type WithTest<'a> = dyn Fn(&Lab, &mut dyn FnMut(&Test<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> + 'a;
 
 /// A test of the module.
 struct Test<'a> {
@@ -124,13 +135,13 @@ impl<'a> Test<'a> {
     fn all(&self, programs: &[&str]) -> anyhow::Result<()> {
         // 4 stops the kernel's message about each later use of the file.
         self.guest.ask("echo 4 >/proc/sys/vm/drop_caches; dmesg -c >/dev/null")?;
-        self.step("load the module", || self.load())?;
+        self.step("load the module", || self.load(FILE))?;
         self.runs(programs, "first time")?;
         let first = self.amounts()?;
         self.runs(programs, "second time")?;
         let second = self.amounts_after(&first, "when its files were closed")?;
         self.step("unload the module", || self.guest.run(&["rmmod", MODULE]))?;
-        self.step("load it again", || self.load())?;
+        self.step("load it again", || self.load(FILE))?;
         self.runs(programs, "third time")?;
         self.amounts_after(&second, "when it was unloaded")?;
         self.lab.check().context("after the self-test")?;
@@ -154,9 +165,14 @@ impl<'a> Test<'a> {
         }
     }
 
-    fn load(&self) -> anyhow::Result<Vec<String>> {
+    fn is_loaded(&self) -> anyhow::Result<bool> {
+        let modules = self.guest.ask("cut -d' ' -f1 /proc/modules")?;
+        Ok(modules.iter().any(|module| module == MODULE))
+    }
+
+    fn load(&self, file: &str) -> anyhow::Result<Vec<String>> {
         let parameters = self.parameters.iter().map(String::as_str);
-        let said = self.guest.run(&["insmod", FILE].into_iter().chain(parameters).collect::<Vec<_>>())?;
+        let said = self.guest.run(&["insmod", file].into_iter().chain(parameters).collect::<Vec<_>>())?;
         self.guest.vm.require_module(MODULE)?;
         self.guest.vm.require_build(MODULE, &self.kit.module)?;
         Ok(said)
