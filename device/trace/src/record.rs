@@ -148,7 +148,14 @@ impl Wish {
     #[must_use]
     #[inline]
     pub fn has(self, kind: Kind) -> bool {
-        self.kinds >> kind as u32 & 1 != 0 || kind == Kind::Lost
+        self.has_number(kind as u8)
+    }
+
+    /// Whether records of the kind with this number, which is below 32, are wanted.
+    #[must_use]
+    #[inline]
+    pub fn has_number(self, kind: u8) -> bool {
+        (self.kinds | 1 << Kind::Lost as u32) >> (kind & 31) & 1 != 0
     }
 
     /// Returns the word.

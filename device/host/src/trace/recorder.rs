@@ -207,13 +207,14 @@ impl Recorder {
     }
 
     /// Adds a record with at most as many bytes as the reader wants, or `most` if that is more.
+    #[inline]
     fn put(&mut self, mut record: Record, bytes: &[VolatileSlice<'_>], most: u32) {
         self.news = true;
         let wish = self.wish();
-        if !Kind::of(record.kind).is_some_and(|kind| wish.has(kind)) {
+        if !wish.has_number(record.kind) {
             return;
         }
-        if record.time == 0 && self.reads_clock() {
+        if record.time == 0 && (self.pending.is_empty() || wish.exact) {
             record.time = now();
         }
         // A packet's time is that before it was sent, and the receiver has it meanwhile.
@@ -221,23 +222,29 @@ impl Recorder {
         if record.time == 0 {
             record.time = self.last;
         }
-        let start = self.pending.len();
-        self.pending.extend_from_slice(record.as_bytes());
-        let mut left = wish.bytes.max(most) as usize;
-        for piece in bytes {
-            let length = piece.len().min(left);
-            let place = self.pending.len();
-            self.pending.resize(place + length, 0);
-            piece.copy_to(&mut self.pending[place..]);
-            left -= length;
+        if bytes.is_empty() {
+            self.pending.extend_from_slice(record.as_bytes());
+        } else {
+            self.put_with(record, bytes, wish.bytes.max(most) as usize);
         }
-        let length = self.pending.len() - start - size_of::<Record>();
-        record.length = length as u32;
-        self.pending[start..start + size_of::<Record>()].copy_from_slice(record.as_bytes());
-        self.pending.resize(self.pending.len().next_multiple_of(8), 0);
         self.count += 1;
         if self.pending.len() > FULL {
             self.flush();
+        }
+    }
+
+    /// Adds a record with at most this number of bytes.
+    fn put_with(&mut self, mut record: Record, bytes: &[VolatileSlice<'_>], most: usize) {
+        let wanted = bytes.iter().map(VolatileSlice::len).sum::<usize>().min(most);
+        record.length = wanted as u32;
+        self.pending.extend_from_slice(record.as_bytes());
+        let start = self.pending.len();
+        self.pending.resize((start + wanted).next_multiple_of(8), 0);
+        let mut rest = &mut self.pending[start..start + wanted];
+        for piece in bytes {
+            let (now, behind) = rest.split_at_mut(piece.len().min(rest.len()));
+            piece.copy_to(now);
+            rest = behind;
         }
     }
 

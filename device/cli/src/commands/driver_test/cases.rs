@@ -20,7 +20,11 @@ pub(super) static CASES: &[Case] = &[
     case("interrupts-merged", "interrupt coalesce by=100ms", "all works, later"),
     case("wrong-card", "read value at=MAGIC value=0", "the probe fails and says why"),
     case("access-fails", "read value at=SCRATCH value=0 every=3", "the probe or the self-test fails"),
-    case("status-stuck", "read ones at=COMMAND_STATUS", "nothing changes: the page has the status"),
+    case(
+        "status-lies",
+        "command drop nth=6\nread ones at=COMMAND_STATUS",
+        "the card is stopped, and a reload helps",
+    ),
     case("link-stuck", "read value at=LINK value=0", "the link stays down; all else works"),
     case("writes-lost", "write drop every=9", "calls fail, or the card is stopped"),
     case("writes-twice", "write twice every=3", "calls fail with an error"),
