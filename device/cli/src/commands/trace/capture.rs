@@ -37,6 +37,9 @@ pub(in crate::commands) struct CaptureArgs {
     #[arg(short = 's', long, value_name = "BYTES", default_value_t = 131_072)]
     #[arg(value_parser = clap::value_parser!(u32).range(96..=131_072))]
     snaplen: u32,
+    /// Wait until the cards run. So a capture has a lab's start
+    #[arg(long)]
+    wait: bool,
     /// End after this time
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
@@ -52,7 +55,7 @@ pub(in crate::commands) fn run(args: CaptureArgs) -> anyhow::Result<()> {
     let file = args.file.filter(|file| file != Path::new("-"));
     let out = output(file.as_deref())?;
     let wish = Wish::of(&[Kind::Send, Kind::Arrive, Kind::Link], args.snaplen);
-    let mut session = Session::start(&args.cards, wish, args.seconds)?;
+    let mut session = Session::start(&args.cards, wish, args.seconds, args.wait)?;
     let interfaces = session.cards.iter().map(|card| {
         let (name, host) = (card.name.clone(), card.host);
         let model = catalogue::find(&card.model)?;

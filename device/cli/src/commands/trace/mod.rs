@@ -36,6 +36,7 @@ Examples:
   hamlyn trace                        everything, as lines
   hamlyn trace card0 --only registers,commands,interrupts
   hamlyn trace --messages             the way of each packet, with the time of each step
+  hamlyn trace --wait -o boot.txt     from the start of the lab that is started next
   hamlyn trace --guest vm0,vm1        with what the machines' drivers see
   hamlyn trace --perfetto lab.json    then open ui.perfetto.dev, and in it the file
   hamlyn trace --json --seconds 10 | jq 'select(.event == \"send\")'")]
@@ -66,6 +67,10 @@ pub(super) struct TraceArgs {
     /// interrupts, links and connections, as the driver sees them
     #[arg(long, value_name = "MACHINES", value_delimiter = ',')]
     guest: Vec<String>,
+    /// Wait until the cards run. So a trace has a lab's start: machines boot after their cards have
+    /// started
+    #[arg(long)]
+    wait: bool,
     /// End after this time
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
@@ -144,7 +149,7 @@ pub(super) fn run(args: TraceArgs) -> anyhow::Result<()> {
     let out = output(file.map(PathBuf::as_path))?;
     let exact = args.perfetto.is_some() || args.messages;
     let wish = Wish { exact, ..Wish::of(&kinds, args.data) };
-    let mut session = Session::start(&args.cards, wish, args.seconds)?;
+    let mut session = Session::start(&args.cards, wish, args.seconds, args.wait)?;
     session.add_guests(&args.guest)?;
     let cards: Vec<String> = session.cards.iter().map(|card| card.name.clone()).collect();
     if file.is_some() {

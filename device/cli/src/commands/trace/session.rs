@@ -43,16 +43,20 @@ pub(super) struct Session {
 
 impl Session {
     /// Begins to trace the cards with these names, or all if there are none, until Ctrl-C or for
-    /// `seconds`.
-    pub(super) fn start(names: &[String], wish: Wish, seconds: Option<f64>) -> anyhow::Result<Self> {
+    /// `seconds`. Waits for them if `waits`.
+    pub(super) fn start(
+        names: &[String],
+        wish: Wish,
+        seconds: Option<f64>,
+        waits: bool,
+    ) -> anyhow::Result<Self> {
         let stop = stop_by_signals()?;
-        let (mut sources, mut failures) = (Vec::new(), Vec::new());
-        for socket in trace::sources()? {
-            match Source::open(&socket, wish) {
-                Ok(source) => sources.push(source),
-                Err(error) => failures.push(format!("{error:#}")),
+        let (sources, failures) = loop {
+            match open(names, wish) {
+                Err(_) if waits && !stop.load(Ordering::Relaxed) => sleep(LOOK),
+                found => break found?,
             }
-        }
+        };
         let mut session = Session {
             sources: Vec::new(),
             numbers: Vec::new(),
@@ -63,16 +67,8 @@ impl Session {
             end: seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds)),
             lost: 0,
         };
-        let known: Vec<String> = sources.iter().flat_map(|source| &source.hello.cards).map(name).collect();
-        if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
-            bail!("card {unknown} is not running; running cards: {}", list(&known));
-        }
         for source in sources {
             session.add(source, names);
-        }
-        if session.cards.is_empty() {
-            ensure!(failures.is_empty(), "{}", failures.join("; "));
-            bail!("no card is running: start a lab, with hamlyn up for example");
         }
         failures.iter().for_each(|failure| super::super::tell(&format!("not traced: {failure}")));
         Ok(session)
@@ -166,6 +162,27 @@ impl Session {
 fn interrupts(batch: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let raised = split(batch).filter(|(record, _)| record.kind == Kind::Interrupt as u8);
     raised.map(|(record, _)| (record.time, record.a))
+}
+
+/// Connects to the processes of the cards with these names, or of all. Returns why others are not
+/// traced, too.
+fn open(names: &[String], wish: Wish) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
+    let (mut sources, mut failures) = (Vec::new(), Vec::new());
+    for socket in trace::sources()? {
+        match Source::open(&socket, wish) {
+            Ok(source) => sources.push(source),
+            Err(error) => failures.push(format!("{error:#}")),
+        }
+    }
+    let known: Vec<String> = sources.iter().flat_map(|source| &source.hello.cards).map(name).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
+        bail!("card {unknown} is not running; running cards: {}", list(&known));
+    }
+    if known.is_empty() {
+        ensure!(failures.is_empty(), "{}", failures.join("; "));
+        bail!("no card is running: start a lab, with hamlyn up for example");
+    }
+    Ok((sources, failures))
 }
 
 fn name(card: &CardName) -> String {
