@@ -33,7 +33,7 @@ pub(super) static CASES: &[Case] = &[
     case("command-unknown-status", "command answer status=77 every=5", "the call fails with an error"),
     case("command-lost", "command drop nth=6", "the card is stopped, and a reload helps"),
     case("command-twice", "command twice every=2", "calls fail, or nothing changes"),
-    case("slow", "access delay by=100ms every=60", "all works, later"),
+    case("slow", "access delay by=100ms every=200", "all works, later"),
     case("dma-fails", "dma fail every=11", "calls fail, or the card is stopped"),
     case("dma-write-fails", "dma fail access=write nth=3", "the card is stopped, and a reload helps"),
     case("link-flaps", "link down for=200ms every=500ms", "the link's state follows"),
