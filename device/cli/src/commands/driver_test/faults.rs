@@ -121,17 +121,28 @@ impl Trial<'_> {
         let before = self.amounts_unloaded()?;
         self.0.guest.ask("echo 4 >/proc/sys/vm/drop_caches; dmesg -c >/dev/null")?;
         self.set_rules(case.rules)?;
-        let failed = self.misbehave(programs)?;
-        let faults = self.set_rules("")?;
-        let what = format!("{faults} faults; {failed}");
-        if let Some(line) = self.complaint()? {
-            return Ok((Verdict::Crashed, line));
-        }
-        if self.0.is_loaded()? {
-            let unloaded = self.0.guest.run(&["rmmod", MODULE]);
-            if let Err(error) = unloaded {
-                return Ok((Verdict::Hung, format!("{what}; not unloaded: {}", first_line(&error))));
+        let loaded = self.load()?;
+        let mut failed = if loaded { self.failing(programs)? } else { programs.to_vec() };
+        let mut faults = self.set_rules("")?;
+        let mut what = String::new();
+        if failed.len() == programs.len() && faults > 0 {
+            // The module has given the card up before the programs could meet the fault.
+            if let Some(outcome) = self.unload("as it was loaded")? {
+                return Ok(outcome);
             }
+            self.0.load(FILE)?;
+            self.set_rules(case.rules)?;
+            failed = self.failing(programs)?;
+            faults += self.set_rules("")?;
+            what = format!("{}; then ", if loaded { "the card was given up" } else { "the probe failed" });
+        }
+        what += &match &failed[..] {
+            [] => "all programs passed".to_owned(),
+            failed => format!("failed: {}", failed.join(", ")),
+        };
+        let what = format!("{faults} faults; {what}");
+        if let Some(outcome) = self.unload(&what)? {
+            return Ok(outcome);
         }
         self.cycle(programs).context("after the fault")?;
         if let Some(line) = self.complaint()? {
@@ -155,42 +166,47 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Does the same with a card that misbehaves. Returns what fails. An error is a hang.
-    fn misbehave(&self, programs: &[&str]) -> anyhow::Result<String> {
+    /// Loads the module with a card that misbehaves. Returns whether the driver has taken the card.
+    /// An error is a hang.
+    fn load(&self) -> anyhow::Result<bool> {
         let parameters = self.0.parameters.iter().map(String::as_str);
-        let mut failures = Vec::new();
-        if let Err(error) =
-            self.0.guest.run(&["insmod", FILE].into_iter().chain(parameters).collect::<Vec<_>>())
-        {
-            self.if_it_lives(error)?;
-            failures.push("insmod".into());
-        }
-        if !self.is_bound()? {
-            return Ok("the probe failed".into());
-        }
+        let words: Vec<_> = ["insmod", FILE].into_iter().chain(parameters).collect();
+        self.0.guest.run(&words).map(drop).or_else(|error| self.if_it_lives(error))?;
+        let (model, name) = (self.0.model, self.0.model);
+        let found = self.0.guest.ask(&format!("ls /sys/class/{model}/ 2>/dev/null; true"))?;
+        Ok(found.iter().any(|card| card.starts_with(name)))
+    }
+
+    /// Runs the programs, and returns those that fail. An error is a hang.
+    fn failing<'p>(&self, programs: &[&'p str]) -> anyhow::Result<Vec<&'p str>> {
+        let mut failing = Vec::new();
         for program in programs {
             let limited = ["timeout", "-s", "KILL", PATIENCE].into_iter().chain(program.split(' '));
             if let Err(error) = self.0.guest.run(&limited.collect::<Vec<_>>()) {
                 self.if_it_lives(error)?;
-                failures.push((*program).to_owned());
+                failing.push(*program);
             }
         }
-        match &failures[..] {
-            [] => Ok("all programs passed".into()),
-            failures => Ok(format!("failed: {}", failures.join(", "))),
+        Ok(failing)
+    }
+
+    /// Unloads the module, if it is loaded. Returns the verdict if that shows a defect.
+    fn unload(&self, what: &str) -> anyhow::Result<Option<(Verdict, String)>> {
+        if let Some(line) = self.complaint()? {
+            return Ok(Some((Verdict::Crashed, line)));
         }
+        if self.0.is_loaded()? {
+            if let Err(error) = self.0.guest.run(&["rmmod", MODULE]) {
+                let why = format!("{what}; not unloaded: {}", first_line(&error));
+                return Ok(Some((Verdict::Hung, why)));
+            }
+        }
+        Ok(None)
     }
 
     /// Passes an error on if the machine is lost, or threads are stuck in its kernel.
     fn if_it_lives(&self, error: anyhow::Error) -> anyhow::Result<()> {
         if self.0.guest.is_lost.get() || self.0.guest.is_stuck.get() { Err(error) } else { Ok(()) }
-    }
-
-    /// Whether the driver has taken the card.
-    fn is_bound(&self) -> anyhow::Result<bool> {
-        let (model, name) = (self.0.model, self.0.model);
-        let found = self.0.guest.ask(&format!("ls /sys/class/{model}/ 2>/dev/null; true"))?;
-        Ok(found.iter().any(|card| card.starts_with(name)))
     }
 
     fn complaint(&self) -> anyhow::Result<Option<String>> {
