@@ -18,6 +18,7 @@ mod accel;
 mod agent;
 mod build_id;
 mod builder;
+mod debugger;
 mod door;
 mod evidence;
 mod image;
@@ -40,6 +41,7 @@ mod vm;
 
 pub use accel::{Accel, Accelerator};
 pub use builder::Builder;
+pub use debugger::Debugger;
 pub use door::{Doorway, owner};
 pub use hamlyn_agent::loader::Needs;
 pub use hamlyn_agent::protocol::{Exit, Program, What};

@@ -46,6 +46,13 @@ pub(super) fn report_error(socket: &Path, port: &str, error: &str) -> anyhow::Re
     execute(socket, &[("human-monitor-command", command)])
 }
 
+/// Lets gdb connect to a machine, at a socket. Or, without one, no longer.
+pub(super) fn serve_debugger(socket: &Path, debugger: Option<&Path>) -> anyhow::Result<()> {
+    let place = debugger.map_or("none".into(), |path| format!("unix:{},server=on,wait=off", path.display()));
+    let command = json!({ "command-line": format!("gdbserver {place}") });
+    execute(socket, &[("human-monitor-command", command)])
+}
+
 /// The longest answer or event, in bytes.
 const LONGEST: usize = 1 << 20;
 

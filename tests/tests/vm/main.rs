@@ -38,6 +38,7 @@ mod express_protection;
 mod faults;
 mod fetch;
 mod flow;
+mod gdb;
 mod groups;
 mod handshake;
 mod lab_files;

@@ -9,6 +9,7 @@ mod driver_test;
 mod exec;
 mod fabric;
 mod fault;
+mod gdb;
 mod lab;
 mod layout;
 mod machines;
@@ -93,6 +94,7 @@ enum Command {
     Fabric(fabric::FabricArgs),
     Sim(sim::SimArgs),
     DriverTest(driver_test::DriverTestArgs),
+    Gdb(gdb::GdbArgs),
     /// Print a completion script for a shell
     #[command(after_help = "\
 Example:
@@ -127,6 +129,7 @@ impl Cli {
         let done = match self.command {
             // Its exit status is that of the program in the machine.
             Command::Exec(args) => return Ok(exec::run(args)),
+            Command::Gdb(args) => return gdb::run(&args),
             Command::Doctor(args) => return doctor::run(&args),
             Command::Lab(args) => return lab::run(args),
             Command::Cp(args) => cp::run(args),
