@@ -258,7 +258,7 @@ impl AsFd for Bell {
 /// Peeks at the next message of a SEQPACKET socket. Returns its length, limited to the size of
 /// `bytes`, and whether it carries descriptors. It consumes neither, so nothing of the peer's is
 /// closed here. Never blocks.
-pub(crate) fn look(socket: impl AsFd, bytes: &mut [u8]) -> Result<(usize, bool), Errno> {
+pub fn look(socket: impl AsFd, bytes: &mut [u8]) -> Result<(usize, bool), Errno> {
     let how = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     // Descriptors that do not fit are reported as truncated (`MSG_CTRUNC`).
     let mut none = RecvAncillaryBuffer::default();

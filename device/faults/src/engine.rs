@@ -24,13 +24,6 @@ pub enum Raise {
     Later,
 }
 
-/// What to do with a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Write {
-    /// Make it this many times.
-    Times(u32),
-}
-
 /// What to do with a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
@@ -215,10 +208,10 @@ impl Faults {
         value
     }
 
-    /// Decides about a write of the machine's.
-    pub fn write(&mut self, bar: u8, offset: u64) -> Write {
+    /// Returns how often a write of the machine's is made.
+    pub fn write(&mut self, bar: u8, offset: u64) -> u32 {
         if self.is(State::Removed) {
-            return Write::Times(0);
+            return 0;
         }
         let fault = self.first(|fault| match fault {
             Fault::Write { place, twice } if place.is_none_or(|place| place.is_at(bar, offset)) => {
@@ -226,7 +219,7 @@ impl Faults {
             }
             _ => None,
         });
-        Write::Times(fault.map_or(1, |twice| if twice { 2 } else { 0 }))
+        fault.map_or(1, |twice| if twice { 2 } else { 0 })
     }
 
     /// Decides about a command.

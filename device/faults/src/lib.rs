@@ -18,7 +18,7 @@ mod parse;
 mod rule;
 pub mod talk;
 
-pub use engine::{Command, Due, Faults, Raise, Tally, Write};
+pub use engine::{Command, Due, Faults, Raise, Tally};
 pub use packets::Waiting;
 pub use parse::{RuleError, Rules};
 pub use rule::State;

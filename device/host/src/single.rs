@@ -135,7 +135,7 @@ impl CardProcess {
         let memory = GuestMemory::Trusted { limit: options.card.guest_memory };
         let mut station = Station::start(card, &options.socket, memory, uplink)?;
         if let Some((rules, seed)) = &options.card.faults {
-            station.set_faults(rules, *seed)?;
+            station.start_faults(station.rules(rules)?, *seed);
         }
         station.link_changed();
         let stop = stop_on_signals()?;

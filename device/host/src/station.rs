@@ -263,6 +263,18 @@ impl Station {
         went_on
     }
 
+    /// Starts a card of the first model, for tests without a machine. Its driver has not enabled
+    /// it, so it discards what arrives.
+    #[cfg(test)]
+    pub(crate) fn without_machine(folder: &Path) -> Self {
+        let card = Choice::of(crate::catalogue::default()).make().unwrap();
+        let packets = crate::uplink::Packets::of(&card.identity()).unwrap();
+        let (link, _) = hamlyn_fabric::Link::quiet_pair(hamlyn_fabric::Geometry::default()).unwrap();
+        let uplink =
+            Uplink::within(link, hamlyn_card::card::Place { host: 1, ports: 4 }, packets, None).unwrap();
+        Self::start(card, &folder.join("card0"), GuestMemory::Unused, uplink).unwrap()
+    }
+
     /// Sets how long an access may wait for the card, for tests that must not depend on time.
     #[cfg(test)]
     pub(crate) fn set_access_deadline(&mut self, deadline: Duration) {
@@ -337,16 +349,14 @@ impl Station {
         self.function.link_changed(self.server.bus());
     }
 
-    /// Checks rules for faults.
-    pub(crate) fn check_faults(&self, rules: &str) -> Result<(), RuleError> {
-        Rules::parse(rules, &Contract::of(self.function.model())).map(drop)
+    /// Parses rules for faults of this card.
+    pub(crate) fn rules(&self, text: &str) -> Result<Rules, RuleError> {
+        Rules::parse(text, &Contract::of(self.function.model()))
     }
 
     /// Starts rules for faults, which replace the earlier ones.
-    pub(crate) fn set_faults(&mut self, rules: &str, seed: u64) -> Result<(), RuleError> {
-        let rules = Rules::parse(rules, &Contract::of(self.function.model()))?;
+    pub(crate) fn start_faults(&mut self, rules: Rules, seed: u64) {
         self.function.faults.start(rules, seed);
-        Ok(())
     }
 
     /// Returns the card's rules for faults.

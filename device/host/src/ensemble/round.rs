@@ -100,7 +100,7 @@ impl Ensemble {
             };
             let mut station = Station::start(card, socket, memory, uplink)?;
             if let Some((rules, seed)) = &card_options.faults {
-                station.set_faults(rules, *seed)?;
+                station.start_faults(station.rules(rules)?, *seed);
             }
             station.link_changed();
             stations.push(station);

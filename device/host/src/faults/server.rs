@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process;
 
 use hamlyn_door::{Kept, Kind, Listener, Porter, Porters};
+use hamlyn_fabric::bell::look;
 use hamlyn_fabric::message::send_with;
 use hamlyn_faults::talk::{Answer, LONGEST, Request, VERSION};
 use rustix::event::epoll::EventFlags;
@@ -48,11 +49,14 @@ impl FaultServer {
     pub(crate) fn serve<'a>(&mut self, mut stations: Vec<(&'a str, &'a mut Station)>) -> bool {
         if let Some(asking) = self.asking.take() {
             let mut request = vec![0; LONGEST];
-            match recv(&asking, &mut request[..], RecvFlags::DONTWAIT) {
+            match look(&asking, &mut request) {
                 Err(Errno::AGAIN | Errno::INTR) => self.asking = Some(asking),
-                received => {
+                seen => {
                     self.reception.forget(asking.as_fd());
-                    let Ok((length, _)) = received else { return false };
+                    // Descriptors stay in the socket. Received, they would be closed here.
+                    let Ok((length, false)) = seen else { return false };
+                    // An answer is lost if its socket is closed with a message unread.
+                    let _ = recv(&asking, &mut [0_u8; 1][..], RecvFlags::DONTWAIT);
                     let (answer, changes) = answer(&request[..length], &mut stations);
                     let text = serde_json::to_vec(&answer).unwrap_or_default();
                     if let Err(error) = send_with(&asking, &text, &[]) {
@@ -91,13 +95,13 @@ fn answer(request: &[u8], stations: &mut [(&str, &mut Station)]) -> (Answer, boo
     let cards = meant.iter_mut().map(|(name, station)| station.faults(name)).collect();
     if let Some(rules) = &request.rules {
         // All cards or none.
-        if let Err(error) = meant.iter().try_for_each(|(_, station)| station.check_faults(rules)) {
-            return refuse(error.to_string());
-        }
-        for (name, station) in &mut meant {
-            if let Err(error) = station.set_faults(rules, request.seed) {
-                tracing::error!("rules that were right are wrong: {error}");
-            }
+        let rules = meant.iter().map(|(_, station)| station.rules(rules)).collect::<Result<Vec<_>, _>>();
+        let rules = match rules {
+            Ok(rules) => rules,
+            Err(error) => return refuse(error.to_string()),
+        };
+        for ((name, station), rules) in meant.iter_mut().zip(rules) {
+            station.start_faults(rules, request.seed);
             tracing::warn!("{name}: {} rules for faults", station.faults(name).rules.len());
         }
     }

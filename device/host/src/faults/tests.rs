@@ -3,18 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use hamlyn_bus::GuestMemory;
-use hamlyn_card::card::Place;
 use hamlyn_card::ports::{Packet, VolatileSlice};
-use hamlyn_fabric::{Geometry, Link};
 use hamlyn_faults::talk::{Answer, Request, VERSION};
 
 use super::{FaultServer, ask, processes_of};
-use crate::catalogue::{self, Choice};
 use crate::station::Station;
-use crate::uplink::{Packets, Uplink};
 
-/// A station of the first model, which discards what arrives: its driver has not enabled it.
+/// A station without a machine.
 struct Faulty {
     folder: tempfile::TempDir,
     station: Station,
@@ -24,12 +19,7 @@ struct Faulty {
 impl Faulty {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let card = Choice::of(catalogue::default()).make().unwrap();
-        let packets = Packets::of(&card.identity()).unwrap();
-        let (link, _) = Link::quiet_pair(Geometry::default()).unwrap();
-        let uplink = Uplink::within(link, Place { host: 1, ports: 4 }, packets, None).unwrap();
-        let station =
-            Station::start(card, &folder.path().join("card0"), GuestMemory::Unused, uplink).unwrap();
+        let station = Station::without_machine(folder.path());
         let server = FaultServer::bind_in(folder.path(), "card").unwrap();
         Self { folder, station, server }
     }
@@ -141,4 +131,21 @@ fn silent_program_does_not_keep_others_out() {
     faulty.packet();
     assert_eq!(faulty.discarded(), 0);
     drop(silent);
+}
+
+#[test]
+fn request_with_descriptors_is_not_received() {
+    use std::os::fd::AsFd;
+
+    use hamlyn_fabric::message::{connect, receive, send_with};
+
+    let mut faulty = Faulty::new();
+    let asking = connect(&faulty.socket(), std::time::Duration::from_secs(9)).unwrap();
+    let request = Request { version: VERSION, card: None, rules: Some("packet drop".into()), seed: 0 };
+    let text = serde_json::to_vec(&request).unwrap();
+    send_with(&asking, &text, &[asking.as_fd()]).unwrap();
+    (0..3).for_each(|_| _ = faulty.server.serve(vec![("card0", &mut faulty.station)]));
+    assert!(receive(&asking, 9).map_or(true, |(answer, _)| answer.is_empty()));
+    faulty.packet();
+    assert_eq!(faulty.discarded(), 1);
 }

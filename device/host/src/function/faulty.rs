@@ -10,7 +10,7 @@ use hamlyn_abi::family::command::{
 use hamlyn_bus::Bus;
 use hamlyn_card::card::Reading;
 use hamlyn_card::ports::{Clock, Dma, Packet, Ports, VolatileSlice, read_value};
-use hamlyn_faults::{Command, Faults, Rules, State, Write};
+use hamlyn_faults::{Command, Faults, Rules, State};
 use hamlyn_trace::record::Kind;
 use zerocopy::IntoBytes;
 
@@ -132,7 +132,7 @@ pub(super) fn reading(function: &mut CardFunction, bar: u8, offset: u64, reading
 pub(super) fn write(function: &mut CardFunction, bus: &Bus, bar: u8, offset: u64, width: u8, value: u64) {
     let (mut times, mut status) = (1, None);
     if let Some(faults) = function.faults.get() {
-        Write::Times(times) = faults.write(bar, offset);
+        times = faults.write(bar, offset);
         let is_command = bar == REGISTERS as u8 && offset == u64::from(ULN_REG_COMMAND_GO);
         if is_command && times > 0 && faults.has_commands() {
             (times, status) = command(function, bus);

@@ -132,7 +132,7 @@ impl Tap {
     /// it.
     pub(crate) fn time(&self) -> u64 {
         let recorder = self.recorder();
-        if recorder.reads_clock() { now() } else { 0 }
+        if recorder.reads_clock(recorder.wish()) { now() } else { 0 }
     }
 
     /// Records an event without bytes.
@@ -189,8 +189,8 @@ impl Recorder {
     }
 
     /// Whether the next record gets its own time.
-    fn reads_clock(&self) -> bool {
-        self.pending.is_empty() || self.wish().exact
+    fn reads_clock(&self, wish: Wish) -> bool {
+        self.pending.is_empty() || wish.exact
     }
 
     fn compare(&mut self, counters: &[u64]) {
@@ -214,7 +214,7 @@ impl Recorder {
         if !wish.has_number(record.kind) {
             return;
         }
-        if record.time == 0 && (self.pending.is_empty() || wish.exact) {
+        if record.time == 0 && self.reads_clock(wish) {
             record.time = now();
         }
         // A packet's time is that before it was sent, and the receiver has it meanwhile.

@@ -3,20 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use hamlyn_bus::GuestMemory;
-use hamlyn_card::card::Place;
 use hamlyn_card::ports::{Packet, VolatileSlice};
-use hamlyn_fabric::{Geometry, Link};
 use hamlyn_trace::event::Event;
 use hamlyn_trace::record::{Kind, Wish};
 use hamlyn_trace::timeline::Timeline;
 
 use super::{Source, TraceServer};
-use crate::catalogue::{self, Choice};
 use crate::station::Station;
-use crate::uplink::{Packets, Uplink};
 
-/// A station of the first model, which discards what arrives: its driver has not enabled it.
+/// A station without a machine.
 struct Traced {
     folder: tempfile::TempDir,
     station: Station,
@@ -26,12 +21,7 @@ struct Traced {
 impl Traced {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let card = Choice::of(catalogue::default()).make().unwrap();
-        let packets = Packets::of(&card.identity()).unwrap();
-        let (link, _) = Link::quiet_pair(Geometry::default()).unwrap();
-        let uplink = Uplink::within(link, Place { host: 1, ports: 4 }, packets, None).unwrap();
-        let station =
-            Station::start(card, &folder.path().join("card0"), GuestMemory::Unused, uplink).unwrap();
+        let station = Station::without_machine(folder.path());
         let server = TraceServer::bind_in(folder.path(), "card").unwrap();
         Self { folder, station, server }
     }

@@ -169,12 +169,10 @@ impl Trial<'_> {
     /// Loads the module with a card that misbehaves. Returns whether the driver has taken the card.
     /// An error is a hang.
     fn load(&self) -> anyhow::Result<bool> {
-        let parameters = self.0.parameters.iter().map(String::as_str);
-        let words: Vec<_> = ["insmod", FILE].into_iter().chain(parameters).collect();
-        self.0.guest.run(&words).map(drop).or_else(|error| self.if_it_lives(error))?;
-        let (model, name) = (self.0.model, self.0.model);
+        self.0.insmod(FILE).map(drop).or_else(|error| self.if_it_lives(error))?;
+        let model = self.0.model;
         let found = self.0.guest.ask(&format!("ls /sys/class/{model}/ 2>/dev/null; true"))?;
-        Ok(found.iter().any(|card| card.starts_with(name)))
+        Ok(found.iter().any(|card| card.starts_with(model)))
     }
 
     /// Runs the programs, and returns those that fail. An error is a hang.

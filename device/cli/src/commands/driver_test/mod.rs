@@ -170,9 +170,13 @@ impl<'a> Test<'a> {
         Ok(modules.iter().any(|module| module == MODULE))
     }
 
-    fn load(&self, file: &str) -> anyhow::Result<Vec<String>> {
+    fn insmod(&self, file: &str) -> anyhow::Result<Vec<String>> {
         let parameters = self.parameters.iter().map(String::as_str);
-        let said = self.guest.run(&["insmod", file].into_iter().chain(parameters).collect::<Vec<_>>())?;
+        self.guest.run(&["insmod", file].into_iter().chain(parameters).collect::<Vec<_>>())
+    }
+
+    fn load(&self, file: &str) -> anyhow::Result<Vec<String>> {
+        let said = self.insmod(file)?;
         self.guest.vm.require_module(MODULE)?;
         self.guest.vm.require_build(MODULE, &self.kit.module)?;
         Ok(said)
