@@ -56,7 +56,10 @@ impl Nipt {
     /// Removes all mappings.
     pub(crate) fn clear(&mut self) {
         let watched = self.entries.iter().filter(|(_, entry)| is_automatic(entry));
-        self.watch.extend(watched.map(|(page, _)| (u64::from(*page), false)));
+        let mut watched: Vec<u32> = watched.map(|(page, _)| *page).collect();
+        // The map has an order of its own each time, and a card always does the same.
+        watched.sort_unstable();
+        self.watch.extend(watched.into_iter().map(|page| (page.into(), false)));
         self.entries.clear();
     }
 
