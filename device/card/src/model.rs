@@ -120,6 +120,11 @@ impl Choice {
         self.model
     }
 
+    /// Returns the name and value of each setting that is not left at its default.
+    pub fn chosen(&self) -> &[(&'static str, u32)] {
+        &self.chosen
+    }
+
     /// Sets a value. The value itself is checked when the card is made.
     pub fn set(&mut self, setting: &'static str, value: u32) -> Result<(), NoSetting> {
         self.get(setting)?;

@@ -5,17 +5,18 @@ mod faulty;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hamlyn_abi::family::identity::ULN_REG_SCRATCH;
+use hamlyn_abi::family::identity::{ULN_REG_MAGIC, ULN_REG_SCRATCH};
 use hamlyn_bus::{
     Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, SharedPages, Widths,
 };
-use hamlyn_card::card::{self, BarKind, Card, Posted, Progress, Reading, Region};
+use hamlyn_card::card::{self, BarKind, Card, Place, Posted, Progress, Reading, Region};
 use hamlyn_card::ports::{Clock, Packet, Ports};
 use hamlyn_fabric::one_way::Writer;
 use hamlyn_faults::State;
+use hamlyn_replay::record::RecordedCard;
 use hamlyn_trace::record::Kind;
 
-use super::catalogue;
+use super::catalogue::{self, Choice};
 use super::clock::{CardClock, SystemClock};
 use super::ports::{BusPorts, Pages};
 use super::snooping::Snooping;
@@ -33,6 +34,8 @@ const SUBSYSTEM: u16 = 1;
 /// A card between its machine and its link.
 pub(super) struct CardFunction {
     card: Box<dyn Card + Send>,
+    /// How the card was made, if it can be made again.
+    choice: Option<Choice>,
     pub(super) uplink: Uplink,
     windows: Pages,
     clock: CardClock,
@@ -138,7 +141,7 @@ impl CardFunction {
         let (windows, late, stores_before) = (Pages::default(), VecDeque::new(), [None; FUNCTIONS]);
         let clock = CardClock::default();
         let (tap, faults) = (None, Faulty::default());
-        Self { card, uplink, windows, clock, late, snooping, tap, faults, stores_before }
+        Self { card, choice: None, uplink, windows, clock, late, snooping, tap, faults, stores_before }
     }
 
     /// Sets the memory of a mapped BAR, once the bus has allocated it.
@@ -180,9 +183,40 @@ impl CardFunction {
         let ports = faulty.as_ref().map_or(ports, |faulty| faulty.ports());
         let (card, uplink) = (self.card.as_mut(), &mut self.uplink);
         let Some(tap) = &self.tap else { return verb(card, &ports, uplink, None) };
+        if tap.is_recording() {
+            return verb(&mut RecordedCard::new(card, tap), &ports, uplink, None);
+        }
         let result = verb(card, &TracedPorts { ports, tap }.ports(), uplink, Some(tap));
         tap.end_call(self.card.counts());
         result
+    }
+
+    /// Sets how the card was made.
+    pub(super) fn set_choice(&mut self, choice: &Choice) {
+        self.choice = Some(choice.clone());
+    }
+
+    /// Begins a recording if a reader waits for one, when the card is as after a reset.
+    ///
+    /// Some things outlive a reset, by which other hosts tell the card's earlier packets from its
+    /// later ones. So another card takes the place of this one, as after a restart of the process.
+    fn begin_recording(&mut self, bus: &Bus) {
+        if !self.tap.as_ref().is_some_and(Tap::begins_recording) {
+            return;
+        }
+        // The pages that it watches are let go.
+        self.with_ports(bus, |card, ports, _| card.reset(ports));
+        self.note(Tap::begin_recording);
+        match self.choice.as_ref().map(Choice::make) {
+            Some(Ok(card)) => self.card = card,
+            Some(Err(error)) => tracing::error!("cannot make the card anew for its recording: {error}"),
+            None => {}
+        }
+        self.link_changed(bus);
+        if let Some(snoops) = self.snooping.as_ref().map(Snooping::has_told) {
+            self.with_ports(bus, |card, ports, _| card.snooping_changed(ports, snoops));
+        }
+        self.with_ports(bus, |card, ports, _| card.reset(ports));
     }
 
     /// Begins to record what the card does into a ring, or ends it.
@@ -210,6 +244,9 @@ impl CardFunction {
         let Some(snooping) = &mut self.snooping else { return };
         while let Some((page, on)) = self.card.watch_change() {
             snooping.watch(page, on);
+            if let Some(tap) = &self.tap {
+                tap.watch(page, on);
+            }
         }
     }
 
@@ -361,8 +398,13 @@ impl CardFunction {
         self.note(Tap::done);
     }
 
+    /// Returns what the card is told of its link.
+    fn place(&self) -> Option<Place> {
+        self.uplink.place().filter(|_| !self.faults.is(State::Down))
+    }
+
     pub(super) fn link_changed(&mut self, bus: &Bus) {
-        let place = self.uplink.place().filter(|_| !self.faults.is(State::Down));
+        let place = self.place();
         self.note(|tap| tap.link(place));
         self.with_ports(bus, |card, ports, _| card.link_changed(ports, place));
     }
@@ -394,6 +436,10 @@ impl CardFunction {
     }
 
     fn read(&mut self, bus: &Bus, bar: usize, offset: u64, width: usize) -> Reading {
+        if bar == REGISTERS && offset == u64::from(ULN_REG_MAGIC) && !self.card.is_enabled() {
+            // A driver looks here first.
+            self.begin_recording(bus);
+        }
         let (bar, width) = (bar as u8, width as u8);
         let reading = self.with_ports(bus, |card, ports, _| card.register_read(ports, bar, offset, width));
         let reading = faulty::reading(self, bar, offset, reading);
@@ -424,7 +470,7 @@ impl CardFunction {
     pub(super) fn late_answer(&mut self) -> Option<LateAnswer> {
         while !self.late.is_empty() {
             let (number, value) = self.card.late_reading()?;
-            self.note(|tap| tap.note(record(Kind::LateRead, number, value)));
+            self.note(|tap| tap.late(number, value));
             let place = self.late.iter().position(|read| read.number == number);
             if let Some(LateRead { token, width, .. }) = place.and_then(|place| self.late.remove(place)) {
                 return Some(LateAnswer { token, value: value.to_le_bytes(), width });
@@ -491,8 +537,10 @@ impl Function for CardFunction {
             snooping.skip();
         }
         self.with_ports(bus, |card, ports, _| card.reset(ports));
+        self.begin_recording(bus);
     }
 }
+
 /// The card's second function. A client with access only to this one can ring doorbells and nothing
 /// else: only the first function resets the card.
 pub(super) struct DoorbellFunction<'a> {

@@ -134,9 +134,7 @@ impl CardProcess {
         let host = uplink.connect()?.0;
         let memory = GuestMemory::Trusted { limit: options.card.guest_memory };
         let mut station = Station::start(card, &options.socket, memory, uplink)?;
-        if let Some((rules, seed)) = &options.card.faults {
-            station.start_faults(station.rules(rules)?, *seed);
-        }
+        station.set_options(&options.card)?;
         station.link_changed();
         let stop = stop_on_signals()?;
         let (name, trace) = (options.name(), TraceServer::bind("card")?);

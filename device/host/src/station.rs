@@ -75,6 +75,8 @@ pub(crate) struct Station {
     doorbells: Option<DoorbellServer>,
     express: Option<ExpressServers>,
     pub(super) function: CardFunction,
+    /// The card's settings, for those that read traces and recordings.
+    settings: BTreeMap<String, u32>,
 }
 
 /// The server of the card's second function.
@@ -175,7 +177,18 @@ impl Station {
                 function.set_window(bar.index, pages.clone());
             }
         }
-        Ok(Self { server, doorbells, express, function })
+        Ok(Self { server, doorbells, express, function, settings: BTreeMap::new() })
+    }
+
+    /// Gives the card what its options say beside the model: rules for faults.
+    pub(crate) fn set_options(&mut self, options: &CardOptions) -> Result<(), RuleError> {
+        self.settings =
+            options.choice.chosen().iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        self.function.set_choice(&options.choice);
+        if let Some((rules, seed)) = &options.faults {
+            self.start_faults(self.rules(rules)?, *seed);
+        }
+        Ok(())
     }
 
     /// Returns the descriptors to wait for. A socket's descriptor is readable when
@@ -273,6 +286,13 @@ impl Station {
         let uplink =
             Uplink::within(link, hamlyn_card::card::Place { host: 1, ports: 4 }, packets, None).unwrap();
         Self::start(card, &folder.join("card0"), GuestMemory::Unused, uplink).unwrap()
+    }
+
+    /// Resets the card as its machine does, for tests without one.
+    #[cfg(test)]
+    pub(crate) fn reset(&mut self) {
+        let (function, bus) = (&mut self.function, self.server.bus());
+        hamlyn_bus::Function::reset(function, bus, hamlyn_bus::ResetCause::DeviceReset);
     }
 
     /// Sets how long an access may wait for the card, for tests that must not depend on time.
@@ -376,7 +396,7 @@ impl Station {
         let counters = self.function.counters().into_iter().map(|(name, _)| name.to_owned()).collect();
         let (model, host) = (self.function.model().to_owned(), self.function.uplink.host());
         let regions = self.function.regions().iter().map(RegionName::from).collect();
-        CardName { name: name.to_owned(), model, host, counters, regions }
+        CardName { name: name.to_owned(), model, host, counters, regions, settings: self.settings.clone() }
     }
 
     pub(crate) fn counters(&self) -> Value {

@@ -1,11 +1,13 @@
 //! What a process tells a reader when a trace begins. The rings' memory comes with it, in the order
 //! of the cards.
 
+use std::collections::BTreeMap;
+
 use hamlyn_card::card::Region;
 use serde::{Deserialize, Serialize};
 
 /// Version of [`Hello`] and of the records.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +35,8 @@ pub struct CardName {
     pub counters: Vec<String>,
     /// What its BARs contain, beside the registers.
     pub regions: Vec<RegionName>,
+    /// Its settings that are not the defaults.
+    pub settings: BTreeMap<String, u32>,
 }
 
 /// An array of parts of a BAR: see [`Region`].

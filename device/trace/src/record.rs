@@ -123,20 +123,28 @@ pub struct Wish {
     pub exact: bool,
     /// Maximum number of a packet's or an access's bytes in a record.
     pub bytes: u32,
+    /// Whether the ring gets a recording instead (`hamlyn-replay`), from the next start of the
+    /// driver on.
+    pub recording: bool,
 }
 
 /// Bit of [`Wish::exact`] beside those of the kinds.
 const EXACT: u32 = 1 << 31;
+/// Bit of [`Wish::recording`]. No kind has the number 0.
+const RECORDING: u32 = 1;
 
 impl Wish {
     /// Bytes of a packet that are always recorded if packets are: its headers.
     pub const HEADS: u32 = 96;
 
     /// Everything, without data.
-    pub const ALL: Wish = Wish { kinds: !EXACT, exact: true, bytes: 0 };
+    pub const ALL: Wish = Wish { kinds: !EXACT & !RECORDING, exact: true, bytes: 0, recording: false };
 
     /// Nothing.
-    pub const NONE: Wish = Wish { kinds: 0, exact: false, bytes: 0 };
+    pub const NONE: Wish = Wish { kinds: 0, exact: false, bytes: 0, recording: false };
+
+    /// A recording.
+    pub const RECORDING: Wish = Wish { recording: true, ..Wish::NONE };
 
     /// Wants only these kinds.
     #[must_use]
@@ -162,7 +170,8 @@ impl Wish {
     #[must_use]
     pub fn to_word(self) -> u64 {
         let exact = if self.exact { EXACT } else { 0 };
-        u64::from(self.kinds | exact) << 32 | u64::from(self.bytes)
+        let recording = if self.recording { RECORDING } else { 0 };
+        u64::from(self.kinds | exact | recording) << 32 | u64::from(self.bytes)
     }
 
     /// Returns what a word means.
@@ -170,7 +179,8 @@ impl Wish {
     #[inline]
     pub fn of_word(word: u64) -> Wish {
         let kinds = (word >> 32) as u32;
-        Wish { kinds: kinds & !EXACT, exact: kinds & EXACT != 0, bytes: word as u32 }
+        let [exact, recording] = [EXACT, RECORDING].map(|bit| kinds & bit != 0);
+        Wish { kinds: kinds & !(EXACT | RECORDING), exact, bytes: word as u32, recording }
     }
 }
 
@@ -202,5 +212,6 @@ mod tests {
         let wish = Wish { exact: true, ..Wish::of(&[Kind::Send, Kind::Arrive], 65_536) };
         assert_eq!(Wish::of_word(wish.to_word()), wish);
         assert!(wish.has(Kind::Send) && wish.has(Kind::Lost) && !wish.has(Kind::Interrupt));
+        assert_eq!(Wish::of_word(Wish::RECORDING.to_word()), Wish::RECORDING);
     }
 }

@@ -1,5 +1,7 @@
 //! From records to events, packets' ways, and the formats that are written.
 
+use std::collections::BTreeMap;
+
 use hamlyn_card::packet::{FieldNames, PacketField};
 use hamlyn_fabric::Protocol;
 use hamlyn_trace::capture::{Capture, Dissected, Interface, dissector};
@@ -24,7 +26,14 @@ static PACKET: &[PacketField] = &[
 fn card(name: &str, host: u16) -> CardName {
     let region = RegionName { bar: 2, name: "CLAN_ENDPOINT".into(), start: 0, size: 4096, count: 8 };
     let counters = vec!["packets_sent".into(), "packets_arrived".into()];
-    CardName { name: name.into(), model: "clan".into(), host: Some(host), counters, regions: vec![region] }
+    CardName {
+        name: name.into(),
+        model: "clan".into(),
+        host: Some(host),
+        counters,
+        regions: vec![region],
+        settings: BTreeMap::new(),
+    }
 }
 
 /// Records of two CLAN cards, each with its time in microseconds.

@@ -11,7 +11,7 @@ use serde_json::Value;
 const CARDS: &str = "hamlyn-card-";
 
 /// The packages whose tests must detect breaks, from fast to slow.
-const PACKAGES: [&str; 17] = [
+const PACKAGES: [&str; 18] = [
     "hamlyn-door",
     "hamlyn-sys",
     "hamlyn-driver-host",
@@ -24,6 +24,7 @@ const PACKAGES: [&str; 17] = [
     "hamlyn-switch",
     "hamlyn-trace",
     "hamlyn-faults",
+    "hamlyn-replay",
     "hamlyn-host",
     "hamlyn",
     "hamlyn-fi",

@@ -99,9 +99,7 @@ impl Ensemble {
                 GuestMemory::Sealed { limit }
             };
             let mut station = Station::start(card, socket, memory, uplink)?;
-            if let Some((rules, seed)) = &card_options.faults {
-                station.start_faults(station.rules(rules)?, *seed);
-            }
+            station.set_options(card_options)?;
             station.link_changed();
             stations.push(station);
             names.push(socket.file_stem().unwrap_or_default().to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-//! Traces: what a card and its machine do, recorded while a reader is connected.
+//! Traces and recordings: what a card and its machine do, recorded while a reader is connected.
 //!
 //! Without a reader a card has no [`Tap`], and each of its verbs costs a comparison or two. A
 //! reader connects to the process's trace socket and gets a ring for each card, in shared memory.

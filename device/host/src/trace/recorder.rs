@@ -1,11 +1,15 @@
 //! A card's recorder.
 
 use std::cell::{RefCell, RefMut};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use hamlyn_abi::family::command::ULN_REG_COMMAND_GO;
 use hamlyn_card::card::{Place, Reading, Store};
 use hamlyn_card::ports::{Clock, VolatileSlice};
 use hamlyn_fabric::one_way::Writer;
+use hamlyn_replay::record::Sink;
+use hamlyn_replay::step::{StepKind, step};
 use hamlyn_trace::record::{GEOMETRY, Kind, Record, Wish};
 use zerocopy::IntoBytes;
 
@@ -21,13 +25,29 @@ const FULL: usize = 64 << 10;
 /// The longest capture of a packet, 128 KiB, fits behind them.
 const _: () = assert!(FULL + (128 << 10) + 4096 < GEOMETRY.max_packet);
 
+/// How long a recorded card waits for room in the ring. A trace is never waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_micros(200);
+
 /// A card's recorder. What happens in one call of the card is written to the ring at once.
 #[derive(Debug)]
 pub(crate) struct Tap(RefCell<Recorder>);
 
+/// How far a recording has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recording {
+    /// It begins when the machine resets the card, or its driver starts.
+    Waits,
+    Runs,
+    /// The reader did not keep up, and has to learn that.
+    Breaks,
+    Ended,
+}
+
 #[derive(Debug)]
 struct Recorder {
     writer: Writer,
+    recording: Recording,
     /// Records that are not in the ring yet, and their number.
     pending: Vec<u8>,
     count: u64,
@@ -62,6 +82,7 @@ impl Tap {
     pub(crate) fn new(writer: Writer, counters: &[u64]) -> Self {
         Tap(RefCell::new(Recorder {
             writer,
+            recording: Recording::Waits,
             pending: Vec::new(),
             count: 0,
             last: 0,
@@ -152,6 +173,33 @@ impl Tap {
         self.recorder().put(record, bytes, Wish::HEADS);
     }
 
+    /// Whether calls of the card are recorded.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.recorder().recording == Recording::Runs
+    }
+
+    /// Whether a reader waits for a recording.
+    pub(crate) fn begins_recording(&self) -> bool {
+        let recorder = self.recorder();
+        recorder.wish().recording && recorder.recording == Recording::Waits
+    }
+
+    /// Begins a recording. The next call is the card's first.
+    pub(crate) fn begin_recording(&self) {
+        self.recorder().recording = Recording::Runs;
+    }
+
+    /// Notes that the card has answered a read that it had put off.
+    pub(crate) fn late(&self, number: u64, value: u64) {
+        self.note(record(Kind::LateRead, number, value));
+        self.call(step(StepKind::LateReading, number, value), &[]);
+    }
+
+    /// Notes that the card watches a page, or does so no more.
+    pub(crate) fn watch(&self, page: u64, on: bool) {
+        self.call(step(StepKind::WatchChange, page, on.into()), &[]);
+    }
+
     /// Records text.
     pub(crate) fn text(&self, record: Record, text: &str) {
         let mut text = text.as_bytes().to_vec();
@@ -180,6 +228,26 @@ impl Tap {
         if !recorder.busy {
             recorder.flush();
         }
+    }
+}
+
+impl Sink for Tap {
+    fn call(&self, call: Record, bytes: &[VolatileSlice<'_>]) {
+        self.step(Record { time: now(), ..call }, bytes);
+    }
+
+    fn step(&self, step: Record, bytes: &[VolatileSlice<'_>]) {
+        let mut recorder = self.recorder();
+        if recorder.recording == Recording::Runs {
+            recorder.put_with(step, bytes, usize::MAX);
+            if recorder.pending.len() > FULL {
+                recorder.flush();
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.recorder().flush();
     }
 }
 
@@ -248,8 +316,41 @@ impl Recorder {
         }
     }
 
+    /// Writes the steps of a recording to the ring, and waits for room: a recording without one of
+    /// them would be of no use.
+    fn flush_recording(&mut self) {
+        let begun = Instant::now();
+        let mut steps = std::mem::take(&mut self.pending);
+        while !steps.is_empty() {
+            match self.writer.append(&[VolatileSlice::from(&mut steps[..])]) {
+                Ok(true) => break,
+                Ok(false) if begun.elapsed() < PATIENCE => sleep(LOOK),
+                _ => {
+                    self.recording = Recording::Breaks;
+                    break;
+                }
+            }
+        }
+        steps.clear();
+        self.pending = steps;
+    }
+
+    /// Tells the reader that the recording ends here.
+    fn end_recording(&mut self) {
+        let mut end = step(StepKind::Broken, 0, 0);
+        let written = self.writer.append(&[VolatileSlice::from(end.as_mut_bytes())]);
+        if written.unwrap_or(true) {
+            self.recording = Recording::Ended;
+        }
+    }
+
     /// Writes the records to the ring.
     fn flush(&mut self) {
+        match self.recording {
+            Recording::Runs => return self.flush_recording(),
+            Recording::Breaks => return self.end_recording(),
+            Recording::Waits | Recording::Ended => {}
+        }
         if self.pending.is_empty() {
             return;
         }

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use hamlyn_card::ports::{Packet, VolatileSlice};
+use hamlyn_replay::step::StepKind;
 use hamlyn_trace::event::Event;
-use hamlyn_trace::record::{Kind, Wish};
+use hamlyn_trace::record::{Kind, Wish, split};
 use hamlyn_trace::timeline::Timeline;
 
 use super::{Source, TraceServer};
@@ -144,4 +145,44 @@ fn end_of_process_ends_the_trace() {
     while !source.has_ended() {
         thread::yield_now();
     }
+}
+
+/// Takes the kinds of the steps in the ring.
+fn steps(source: &mut Source) -> Vec<StepKind> {
+    let mut kinds = Vec::new();
+    while let Some(batch) = source.readers[0].take().unwrap() {
+        kinds.extend(split(&batch).filter_map(|(record, _)| StepKind::of(record.kind)));
+    }
+    kinds
+}
+
+#[test]
+fn recording_begins_at_the_next_reset() {
+    let mut traced = Traced::new();
+    let mut source = traced.open(Wish::RECORDING).unwrap();
+    traced.packet(2, vec![7; 64]);
+    assert_eq!(steps(&mut source), []);
+    traced.station.reset();
+    traced.packet(2, vec![7; 64]);
+    let calls: Vec<_> = steps(&mut source).into_iter().filter(|kind| kind.is_call()).collect();
+    assert_eq!(calls, [StepKind::LinkChanged, StepKind::Reset, StepKind::PacketArrived]);
+    traced.station.reset();
+    let calls: Vec<_> = steps(&mut source).into_iter().filter(|kind| kind.is_call()).collect();
+    assert_eq!(calls, [StepKind::Reset], "it goes on");
+}
+
+#[test]
+fn recording_ends_if_its_reader_stops() {
+    let mut traced = Traced::new();
+    let mut source = traced.open(Wish::RECORDING).unwrap();
+    traced.station.reset();
+    let packets = 400;
+    (0..packets).for_each(|_| traced.packet(2, vec![7; 60_000]));
+    let seen = steps(&mut source);
+    let whole = seen.iter().filter(|kind| **kind == StepKind::PacketArrived).count();
+    assert!(0 < whole && whole < packets, "{whole}");
+    assert_eq!(seen[seen.len() - 2..], [StepKind::Return, StepKind::Broken], "no call is there in part");
+    traced.packet(2, vec![7; 64]);
+    traced.station.reset();
+    assert_eq!(steps(&mut source), []);
 }
