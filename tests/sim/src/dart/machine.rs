@@ -60,7 +60,7 @@ impl Deref for Machine {
 impl Machine {
     /// Creates a machine that is powered on.
     pub(super) fn new(id: u16, options: Options, rng: &mut Rng) -> Result<Self, Violation> {
-        let station = Station::new(id, Box::new(DartCard::new(options)), FRAMES, Vec::new())?;
+        let station = Station::new(id, move || Ok(DartCard::new(options)), FRAMES, Vec::new())?;
         let mut frames = Frames::new(Rng::new(rng.next()), FRAMES);
         let command_page = frames.take(&station.memory);
         Driver::permit_page(&station, command_page);

@@ -68,8 +68,8 @@ impl Deref for Machine {
 impl Machine {
     /// Creates a machine that is powered on.
     pub(super) fn new(id: u16, handshake_ms: u32, rng: &mut Rng) -> Result<Self, Violation> {
-        let card = EchoCard::new(MAILBOXES, handshake_ms);
-        let station = Station::new(id, Box::new(card), FRAMES, Vec::new())?;
+        let card = move || Ok(EchoCard::new(MAILBOXES, handshake_ms));
+        let station = Station::new(id, card, FRAMES, Vec::new())?;
         let mut frames = Frames::new(Rng::new(rng.next()), FRAMES);
         let command_page = frames.take(&station.memory);
         Driver::permit_page(&station, command_page);

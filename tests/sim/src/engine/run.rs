@@ -6,6 +6,9 @@ use crate::engine::rng::Rng;
 use crate::engine::violation::Violation;
 use crate::engine::world::{Course, Model, World};
 
+/// One of this number of seeds has all calls of its cards recorded and replayed.
+const TWINS: u64 = 8;
+
 /// Result of the simulation of a seed, for any card model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
@@ -29,7 +32,10 @@ pub struct Report {
 /// the final state of the fabric, if it could be created.
 pub(crate) fn run<M: Model>(seed: u64, rng: Rng, course: Course, model: M) -> (Report, Option<World<M>>) {
     let mut report = Report { seed, ..Report::default() };
-    let begun = World::new(rng, course, model).and_then(|mut world| world.begin().map(|()| world));
+    let begun = World::new(rng, course, model).and_then(|mut world| {
+        world.hosts.iter().try_for_each(|host| host.station().decide_twin(seed % TWINS == 0))?;
+        world.begin().map(|()| world)
+    });
     let mut world = match begun {
         Ok(world) => world,
         Err(violation) => return (Report { violation: Some(violation), ..report }, None),

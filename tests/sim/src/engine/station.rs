@@ -9,12 +9,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hamlyn_card::card::{BarKind, Card, Identity, Place};
 use hamlyn_card::ports::Ports;
+use hamlyn_replay::file::Call;
+use hamlyn_replay::player::Player;
+use hamlyn_replay::record::{Calls, RecordedCard};
 
 use crate::engine::clock::SimClock;
 use crate::engine::memory::Memory;
 use crate::engine::shared::{Shared, region};
 use crate::engine::violation::Violation;
 use crate::engine::window::{Bars, Pages, Vectors};
+
+/// Makes a card.
+type Make = Box<dyn Fn() -> Result<Box<dyn Card + Send>, Violation> + Send + Sync>;
+
+/// Another card that gets the same calls, from a recording.
+enum Twin {
+    /// It may be wanted: all calls so far.
+    Undecided(Vec<Call>),
+    None,
+    Plays(Player),
+}
 
 /// A card and its surroundings.
 pub(crate) struct Station {
@@ -24,6 +38,8 @@ pub(crate) struct Station {
     pub(crate) vectors: Vectors,
     pub(crate) clock: SimClock,
     card: Mutex<Box<dyn Card + Send>>,
+    make: Make,
+    twin: Mutex<Twin>,
     /// Whether the card's process waits for its bell or for a doorbell.
     asleep: AtomicBool,
     /// Whether the card has its link.
@@ -35,12 +51,14 @@ pub(crate) struct Station {
 impl Station {
     /// Creates a host of `frames` pages with a card that is powered on. `mapped` are BARs that are
     /// mapped elsewhere too.
-    pub(crate) fn new(
+    pub(crate) fn new<C: Card + Send + 'static>(
         id: u16,
-        card: Box<dyn Card + Send>,
+        make: impl Fn() -> Result<C, Violation> + Send + Sync + 'static,
         frames: u64,
         mapped: Vec<Pages>,
     ) -> Result<Self, Violation> {
+        let make: Make = Box::new(move || Ok(Box::new(make()?)));
+        let card = make()?;
         Ok(Self {
             id,
             memory: Memory::new(frames)?,
@@ -48,6 +66,8 @@ impl Station {
             vectors: Vectors::default(),
             clock: SimClock::default(),
             card: Mutex::new(card),
+            make,
+            twin: Mutex::new(Twin::Undecided(Vec::new())),
             asleep: AtomicBool::new(false),
             linked: AtomicBool::new(false),
             calls: AtomicU64::new(0),
@@ -55,7 +75,50 @@ impl Station {
     }
 
     fn card(&self) -> MutexGuard<'_, Box<dyn Card + Send>> {
-        self.card.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.card)
+    }
+
+    /// Makes all calls again at another card, if `wanted`. It must do the same.
+    pub(crate) fn decide_twin(&self, wanted: bool) -> Result<(), Violation> {
+        let player = if wanted { Twin::Plays(Player::new((self.make)()?)) } else { Twin::None };
+        let mut twin = lock(&self.twin);
+        let Twin::Undecided(calls) = std::mem::replace(&mut *twin, player) else { return Ok(()) };
+        self.replay(&mut twin, calls)
+    }
+
+    /// Calls the card, and its twin.
+    fn call<T>(
+        &self,
+        ports: &Ports<'_>,
+        verb: impl FnOnce(&mut dyn Card, &Ports<'_>) -> T,
+    ) -> Result<T, Violation> {
+        let mut twin = lock(&self.twin);
+        if matches!(*twin, Twin::None) {
+            return Ok(verb(&mut **self.card(), ports));
+        }
+        let calls = Calls::default();
+        let result = verb(&mut RecordedCard::new(&mut **self.card(), &calls), ports);
+        self.replay(&mut twin, calls.take())?;
+        Ok(result)
+    }
+
+    fn replay(&self, twin: &mut Twin, calls: Vec<Call>) -> Result<(), Violation> {
+        let player = match twin {
+            Twin::Plays(player) => player,
+            Twin::Undecided(all) => return Ok(all.extend(calls)),
+            Twin::None => return Ok(()),
+        };
+        for call in calls {
+            let played = player.play(&call);
+            let text = |what: &str| Err(Violation::new(format!("host {}, {}: {what}", self.id, call.step)));
+            if let Some(difference) = played.differences.first() {
+                return text(&format!("its replay differs\n  {difference}"));
+            }
+            if let Some(looked) = played.unforeseen.first() {
+                return text(&format!("its replay looks at something else: {looked:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// Calls the card, and fails if it made a forbidden access.
@@ -66,7 +129,7 @@ impl Station {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let ports =
             Ports { dma: &self.memory, windows: &self.windows, interrupt: &self.vectors, clock: &self.clock };
-        let result = verb(&mut **self.card(), &ports);
+        let result = self.call(&ports, verb)?;
         match self.memory.take_complaint() {
             Some(complaint) => Err(Violation::new(format!("host {}: {complaint}", self.id))),
             None => Ok(result),
@@ -126,6 +189,10 @@ impl Station {
     pub(crate) fn counters(&self) -> Vec<u64> {
         self.card().counters().into_iter().map(|(_, count)| count).collect()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Station {

@@ -154,8 +154,9 @@ impl Model for Pigeons {
     }
 
     fn machine(&mut self, host: u16, _: &mut Rng) -> Result<Arc<Loft>, Violation> {
-        let pigeon = Pigeon { defect: self.defect, letters: VecDeque::new() };
-        let station = Station::new(host, Box::new(pigeon), 2, Vec::new())?;
+        let defect = self.defect;
+        let pigeon = move || Ok(Pigeon { defect, letters: VecDeque::new() });
+        let station = Station::new(host, pigeon, 2, Vec::new())?;
         station.memory.permit(Right::Write, PLACE, 8 * 4, true);
         // Other hosts stay idle: they would keep the round busy.
         Ok(Arc::new(Loft { station, timer: if host == 0 { self.timer } else { 0 }.into() }))

@@ -47,10 +47,10 @@ impl Access {
         frames: u64,
         take_page: impl FnOnce(&Memory) -> u64,
     ) -> Result<Self, Violation> {
-        let card = HamlynCard::new(options).map_err(Violation::new)?;
-        let (bar, windows_of_termini) = windows(&card.identity(), options.termini)?;
+        let card = move || HamlynCard::new(options).map_err(Violation::new);
+        let (bar, windows_of_termini) = windows(&card()?.identity(), options.termini)?;
         let pages = Pages::new(bar, windows_of_termini.iter().map(|piece| piece.clone() as _));
-        let station = Station::new(id, Box::new(card), frames, vec![pages])?;
+        let station = Station::new(id, card, frames, vec![pages])?;
         let command_page = take_page(&station.memory);
         Driver::permit_page(&station, command_page);
         Ok(Self { station, options, windows_of_termini, bar, command_page })

@@ -56,7 +56,7 @@ impl Deref for Machine {
 impl Machine {
     /// Creates a machine that is powered on. `snoops` is whether its card sees stores on the bus.
     pub(super) fn new(id: u16, options: Options, snoops: bool, rng: &mut Rng) -> Result<Self, Violation> {
-        let station = Station::new(id, Box::new(ShrimpCard::new(options)), FRAMES, Vec::new())?;
+        let station = Station::new(id, move || Ok(ShrimpCard::new(options)), FRAMES, Vec::new())?;
         let mut all = Frames::new(Rng::new(rng.next()), FRAMES);
         let pages: Vec<u64> = (1..FRAMES).map(|_| all.take(&station.memory)).collect();
         let mut frames = all;
