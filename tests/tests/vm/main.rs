@@ -60,6 +60,7 @@ mod power;
 mod protocols;
 mod quotas;
 mod refusals;
+mod replay;
 mod resets;
 mod server;
 mod shrimp;

@@ -17,6 +17,7 @@ mod metrics;
 mod models;
 mod options;
 mod qemu_args;
+mod replay;
 mod sim;
 mod stat;
 mod switch;
@@ -47,6 +48,7 @@ Examples:
   hamlyn stat --watch            what cards and switch are doing
   hamlyn top                     the same as rates, on one screen
   hamlyn trace card0             each access, command, packet and interrupt of a card
+  hamlyn record card0 -w FILE    all that a card sees; hamlyn replay FILE makes it do the same again
   hamlyn fault card0 'interrupt drop every=10'   a card that misbehaves by rule
   hamlyn doctor                  what is missing on this host
   hamlyn models                  which cards there are; --model NAME takes another than the first
@@ -85,6 +87,8 @@ enum Command {
     Metrics(metrics::MetricsArgs),
     Trace(trace::TraceArgs),
     Capture(trace::CaptureArgs),
+    Record(trace::RecordArgs),
+    Replay(replay::ReplayArgs),
     Fault(fault::FaultArgs),
     QemuArgs(qemu_args::QemuArgs),
     Models(models::ModelsArgs),
@@ -141,6 +145,8 @@ impl Cli {
             Command::Metrics(args) => metrics::run(&args),
             Command::Trace(args) => trace::run(args),
             Command::Capture(args) => trace::run_capture(args),
+            Command::Record(args) => trace::run_record(args),
+            Command::Replay(args) => replay::run(&args),
             Command::Fault(args) => fault::run(&args),
             Command::QemuArgs(args) => qemu_args::run(args),
             Command::Models(args) => models::run(&args),

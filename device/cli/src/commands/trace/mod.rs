@@ -1,8 +1,9 @@
-//! `hamlyn trace` and `hamlyn capture`
+//! `hamlyn trace`, `hamlyn capture` and `hamlyn record`
 
 mod capture;
 mod clock;
 mod guest;
+mod record;
 mod session;
 
 use std::fs::File;
@@ -19,6 +20,8 @@ use hamlyn_trace::text;
 pub(super) use capture::CaptureArgs;
 pub(super) use capture::run as run_capture;
 use clock::monotonic;
+pub(super) use record::RecordArgs;
+pub(super) use record::run as run_record;
 use session::Session;
 
 use super::tell;

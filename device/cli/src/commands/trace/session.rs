@@ -1,5 +1,6 @@
 //! The traces of all running cards, or of some.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -18,7 +19,7 @@ use super::guest::Guest;
 use crate::commands::lab::stay::stop_by_signals;
 
 /// How often the rings are looked at. In this time a busy card fills less than a tenth of a ring.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// An event is shown once it is this old: one that came before it on another card has been read
 /// then.
 const SETTLED: Duration = Duration::from_millis(50);
@@ -51,12 +52,7 @@ impl Session {
         waits: bool,
     ) -> anyhow::Result<Self> {
         let stop = stop_by_signals()?;
-        let (sources, failures) = loop {
-            match open(names, wish) {
-                Err(_) if waits && !stop.load(Ordering::Relaxed) => sleep(LOOK),
-                found => break found?,
-            }
-        };
+        let (sources, failures) = connect(names, wish, waits, &stop)?;
         let mut session = Session {
             sources: Vec::new(),
             numbers: Vec::new(),
@@ -84,6 +80,7 @@ impl Session {
                 host: None,
                 counters: Vec::new(),
                 regions: Vec::new(),
+                settings: BTreeMap::new(),
             };
             let number = self.timeline.add(&kernel, &[]);
             let place = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
@@ -164,8 +161,22 @@ fn interrupts(batch: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     raised.map(|(record, _)| (record.time, record.a))
 }
 
-/// Connects to the processes of the cards with these names, or of all. Returns why others are not
-/// traced, too.
+/// Connects to the processes of the cards with these names, or of all. Waits for them if `waits`.
+/// Returns why others are not traced, too.
+pub(super) fn connect(
+    names: &[String],
+    wish: Wish,
+    waits: bool,
+    stop: &AtomicBool,
+) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
+    loop {
+        match open(names, wish) {
+            Err(_) if waits && !stop.load(Ordering::Relaxed) => sleep(LOOK),
+            found => return found,
+        }
+    }
+}
+
 fn open(names: &[String], wish: Wish) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
     let (mut sources, mut failures) = (Vec::new(), Vec::new());
     for socket in trace::sources()? {
