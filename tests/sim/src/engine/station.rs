@@ -105,7 +105,10 @@ impl Station {
     fn replay(&self, twin: &mut Twin, calls: Vec<Call>) -> Result<(), Violation> {
         let player = match twin {
             Twin::Plays(player) => player,
-            Twin::Undecided(all) => return Ok(all.extend(calls)),
+            Twin::Undecided(all) => {
+                all.extend(calls);
+                return Ok(());
+            }
             Twin::None => return Ok(()),
         };
         for call in calls {

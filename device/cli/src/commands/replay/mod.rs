@@ -1,7 +1,7 @@
 //! `hamlyn replay`
 
+mod calls;
 mod prompt;
-mod replay;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write, stdout};
@@ -15,7 +15,7 @@ use hamlyn_trace::perfetto::Perfetto;
 use hamlyn_trace::text;
 
 use super::tell;
-use replay::{Made, Replay};
+use calls::{Made, Replay};
 
 /// Differences that are shown.
 const SHOWN: u64 = 10;
@@ -194,8 +194,8 @@ fn compare(before: &Path, after: &Path, until: u64) -> anyhow::Result<()> {
 }
 
 fn view(path: &Path, until: u64) -> anyhow::Result<DriverView> {
-    let mut reader = replay::reader(path)?;
-    let mut namer = replay::namer(reader.card())?;
+    let mut reader = calls::reader(path)?;
+    let mut namer = calls::namer(reader.card())?;
     let mut view = DriverView::default();
     while let Some(call) = next(&mut reader, path)?.filter(|call| call.number <= until) {
         namer.events(&call, &[]).iter().for_each(|event| view.push(event));

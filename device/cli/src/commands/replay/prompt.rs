@@ -5,8 +5,8 @@ use std::io::{BufRead, Write, stdin, stdout};
 use anyhow::Context;
 use hamlyn_trace::text;
 
+use super::calls::{Made, Replay};
 use super::describe;
-use super::replay::{Made, Replay};
 
 const HELP: &str = "\
 s [N]            make the next call, or the next N
