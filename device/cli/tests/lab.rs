@@ -120,6 +120,23 @@ fn machine_reboots_and_last_power_off_ends_up() {
     assert!(processes_that_mention(run.path()).is_empty());
 }
 
+#[test]
+fn lab_ends_with_its_input() {
+    let run = run_directory();
+    let file = run.path().join("one.toml");
+    fs::write(&file, "name = \"one\"\n[[machine]]\n").unwrap();
+    let words = ["lab", "up", "--until-eof", file.to_str().unwrap()];
+    let mut up = hamlyn(run.path(), &words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(up.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // The package for Python waits for this line.
+    let lab = run.path().join("lab-one");
+    assert!(lines.any(|line| line == format!("Sockets and logs: {}", lab.display())));
+    assert!(up.try_wait().unwrap().is_none() && lab.exists());
+    drop(up.stdin.take());
+    assert!(up.wait().unwrap().success());
+    assert!(!lab.exists() && processes_that_mention(&lab).is_empty());
+}
+
 /// Returns the niceness of each thread of a lab's first machine.
 fn niceness(lab: &Lab) -> Vec<i32> {
     let socket = lab.directory().join("vm0.agent").to_string_lossy().into_owned();

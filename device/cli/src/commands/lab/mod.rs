@@ -75,6 +75,10 @@ struct UpArgs {
     /// Name of the lab instead of the file's
     #[arg(long)]
     name: Option<Name>,
+    /// End once standard input is closed, so that the lab does not outlive the program that has
+    /// its other end
+    #[arg(long)]
+    until_eof: bool,
 }
 
 /// Check lab files without starting anything
@@ -185,6 +189,9 @@ fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
     copy_files(&description, &lab)?;
     start_faults(&description, &lab)?;
     let stop = stay::stop_by_signals()?;
+    if args.until_eof {
+        stay::stop_by_eof(stop.clone());
+    }
     let is_tried = !description.runs.is_empty() || !description.expectations.is_empty();
     // Programs in the background run as long as the lab.
     let mut background = Vec::new();

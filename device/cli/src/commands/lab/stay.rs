@@ -1,10 +1,10 @@
 //! A lab that stays until a signal comes, or until all its machines are off.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io::{self, Write, sink, stdin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -26,6 +26,16 @@ pub(in super::super) fn stop_by_signals() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(*signal, stop.clone()).context("cannot catch signals")?;
     }
     Ok(stop)
+}
+
+/// Sets the flag once standard input is closed.
+pub(in super::super) fn stop_by_eof(stop: Arc<AtomicBool>) {
+    // This thread ends with the process: a reader of a terminal cannot be woken otherwise.
+    thread::spawn(move || {
+        // An input that cannot be read has ended as well.
+        let _ = io::copy(&mut stdin(), &mut sink());
+        stop.store(true, Ordering::Relaxed);
+    });
 }
 
 /// Starts a lab in a step with this title, for other commands to use.
