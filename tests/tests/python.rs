@@ -1,0 +1,90 @@
+//! The package for Python: its own tests, and two processes with a channel between cards.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use hamlyn_lab::{Kit, Lab};
+
+/// Runs in Python, and prints nothing if the package can be used.
+const CHECK: &str = "import sys; assert sys.version_info >= (3, 11), sys.version";
+
+/// Number of the package's own tests, at least.
+const TESTS: usize = 21;
+
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/python")
+}
+
+/// Returns this host's Python, which finds the package.
+fn python() -> Result<Command> {
+    let prepared = || {
+        let mut command = Command::new("python3");
+        command.env("PYTHONPATH", package()).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
+        command
+    };
+    let needed = "these tests need python3 of version 3.11 or later";
+    let checked = prepared().args(["-c", CHECK]).output().context(needed)?;
+    ensure!(checked.status.success(), "{needed}: {}", String::from_utf8_lossy(&checked.stderr));
+    Ok(prepared())
+}
+
+#[test]
+fn package_passes_its_own_tests() -> Result<()> {
+    let tests = package().join("tests");
+    let output = python()?.args(["-m", "unittest", "discover", "-s"]).arg(tests).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}");
+    let count = said.split("\nRan ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    ensure!(count >= Some(TESTS), "{said}");
+    Ok(())
+}
+
+/// Makes the shared library, as programs see the one of `scripts/install`.
+fn shared_library(folder: &Path) -> Result<PathBuf> {
+    let (names, library) = (folder.join("names"), folder.join("libhamlyn.so"));
+    fs::write(&names, "{ global: uln_*; local: *; };\n")?;
+    let mut link = Command::new("cc");
+    link.args(["-shared", "-Wl,--gc-sections", "-Wl,--whole-archive"]);
+    link.arg(Kit::find()?.program("libhamlyn_c.a")?).arg("-Wl,--no-whole-archive");
+    link.arg(format!("-Wl,--version-script={}", names.display()));
+    let made = link.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&library).output()?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Ok(library)
+}
+
+/// A process that is killed when it is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn processes_exchange_messages_by_cards() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let library = shared_library(folder.path())?;
+    let lab = Lab::builder().vms(0).spare_cards(2).start()?;
+    let end = |card: usize, role: &str| -> Result<Command> {
+        let mut command = python()?;
+        command.arg(package().join("tests/ends.py")).arg(role).env("HAMLYN_LIBRARY", &library);
+        command.env("HAMLYN_CARD", format!("vfio-user:{}", lab.card_socket(card)?.display()));
+        Ok(command)
+    };
+    let mut server = Killed(end(1, "serve")?.stdout(Stdio::piped()).spawn()?);
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().context("no standard output")?).read_line(&mut line)?;
+    ensure!(line == "listening\n", "{line:?}");
+    let output = end(0, "ask")?.output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success() && output.stdout == b"all as expected\n", "{errors}");
+    let status = server.0.wait()?;
+    ensure!(status.success(), "the server: {status}");
+    Ok(())
+}
