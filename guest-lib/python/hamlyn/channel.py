@@ -77,10 +77,10 @@ class _Handle:
     def take(self) -> c_void_p | None:
         """Returns the object to the first caller, which must destroy it."""
         # A thread that waits sees this before its next slice.
-        was_open, self._is_open = self._is_open, False
+        self._is_open = False
         with self._lock:
             handle, self._handle = self._handle, c_void_p()
-        return handle if was_open and handle else None
+        return handle if handle else None
 
     def destroy(self) -> None:
         if handle := self.take():

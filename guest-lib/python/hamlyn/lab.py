@@ -163,7 +163,7 @@ class Program:
         return RunError(text + _shown(self.stdout + self.stderr), self._result())
 
     def stop(self, timeout: float = 60.0) -> Result:
-        """Ends it as by `kill`, and returns what it has done."""
+        """Sends it SIGTERM, and waits until it ends. Its status is then 143, or its own."""
         self._process.terminate()
         return self.wait(timeout, check=False)
 
@@ -238,6 +238,8 @@ class Lab:
         for each. `machine` has more keys for each machine, and `keys` has those of the lab: as in
         docs/labs.md, with `_` for `-` if you like, and absolute paths. `logs` is a folder for the
         logs at the end."""
+        if file is not None and (machine or keys):
+            raise ValueError(f"keys beside the file {os.fspath(file)}: write them there")
         program = _hamlyn()
         text = lab_file(machines, model, machine or {}, keys) if file is None else Path(file).read_text()
         try:
@@ -249,7 +251,7 @@ class Lab:
             self.machines = []
         self._program = program
         self._folder = Path(tempfile.mkdtemp(prefix="hamlyn-"))
-        path = self._folder / "lab.toml" if file is None else Path(file)
+        path = self._folder / "lab.toml" if file is None else Path(file).absolute()
         if file is None:
             path.write_text(text)
         log = self._folder / "hamlyn.log"

@@ -86,6 +86,8 @@ class Labs(unittest.TestCase):
         with hamlyn.Lab(file) as lab:
             self.assertEqual(lab.machines, ["one", "vm1"])
             self.assertEqual(lab.directory, lab.run_directory / "lab-demo")
+        with self.assertRaisesRegex(ValueError, "keys beside the file .*demo.toml"):
+            hamlyn.Lab(file, ip="10.0.0.0/24")
 
     def test_counters_have_the_same_names_in_any_layout(self) -> None:
         with hamlyn.Lab() as lab:
