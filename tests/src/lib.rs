@@ -5,3 +5,4 @@ pub mod eventually;
 pub mod instructions;
 pub mod mutants;
 pub mod program;
+pub mod python;

@@ -1,22 +1,17 @@
 //! The package for Python: its own tests, and two processes with a channel between cards.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use hamlyn_lab::{Kit, Lab};
+use hamlyn_lab::Lab;
+use hamlyn_tests::python::{package, shared_library};
 
 /// Runs in Python, and prints nothing if the package can be used.
 const CHECK: &str = "import sys; assert sys.version_info >= (3, 11), sys.version";
 
 /// Number of the package's own tests, at least.
 const TESTS: usize = 21;
-
-fn package() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-lib/python")
-}
 
 /// Returns this host's Python, which finds the package.
 fn python() -> Result<Command> {
@@ -40,19 +35,6 @@ fn package_passes_its_own_tests() -> Result<()> {
     let count = said.split("\nRan ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
     ensure!(count >= Some(TESTS), "{said}");
     Ok(())
-}
-
-/// Makes the shared library, as programs see the one of `scripts/install`.
-fn shared_library(folder: &Path) -> Result<PathBuf> {
-    let (names, library) = (folder.join("names"), folder.join("libhamlyn.so"));
-    fs::write(&names, "{ global: uln_*; local: *; };\n")?;
-    let mut link = Command::new("cc");
-    link.args(["-shared", "-Wl,--gc-sections", "-Wl,--whole-archive"]);
-    link.arg(Kit::find()?.program("libhamlyn_c.a")?).arg("-Wl,--no-whole-archive");
-    link.arg(format!("-Wl,--version-script={}", names.display()));
-    let made = link.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&library).output()?;
-    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    Ok(library)
 }
 
 /// A process that is killed when it is dropped.
