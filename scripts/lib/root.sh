@@ -10,7 +10,7 @@ BACKPORTS=trixie-backports
 wanted_packages() {
     echo linux-image-cloud-amd64 linux-headers-cloud-amd64 gcc libc6-dev make kmod busybox-static cpio e2fsprogs \
         zstd dash coreutils sed grep findutils diffutils mawk
-    if [[ ! $DEMO ]]; then echo shellcheck sparse libfabric-dev; fi
+    if [[ ! $DEMO ]]; then echo shellcheck sparse libfabric-dev python3-pytest; fi
     # The machine of the tests under KVM has the root's, whatever the host's own can do.
     if [[ -z $(host_qemu) || ${HAMLYN_KVM:-} ]]; then echo qemu-system-x86; fi
     if [[ ! $DEMO || $IMAGES ]]; then echo mmdebstrap apt dpkg perl mount util-linux tar debian-archive-keyring; fi
@@ -23,6 +23,25 @@ host_qemu() {
     local qemu
     qemu=$(command -v qemu-system-x86_64) || return 0
     if "$qemu" -device help 2>/dev/null | grep -q '"vfio-user-pci"'; then echo "$qemu"; fi
+}
+
+# Whether the host has a Python that the package for Python runs on.
+host_has_python() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+# use_python: make python3 the private root's, with its own loader and libraries, if the host's will not do. Pytest is always
+# the root's.
+use_python() {
+    export PYTHONPATH=$ROOT/usr/lib/python3/dist-packages
+    if host_has_python; then return; fi
+    cat >"$CACHE/bin/python3" <<EOF
+#!/bin/sh
+root=\$(dirname "\$(dirname "\$(readlink -f "\$0")")")/root
+export PYTHONHOME="\$root/usr"
+exec "\$root/usr/lib64/ld-linux-x86-64.so.2" --argv0 "\$0" --library-path "\$root/usr/lib/x86_64-linux-gnu" \\
+    "\$root/usr/bin/python3" "\$@"
+EOF
+    chmod +x "$CACHE/bin/python3"
+    PATH=$CACHE/bin:$PATH
 }
 
 prepare_root() {

@@ -1,5 +1,6 @@
 //! The package for Python: its own tests, and two processes with a channel between cards.
 
+use std::env;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -13,11 +14,16 @@ const CHECK: &str = "import sys; assert sys.version_info >= (3, 11), sys.version
 /// Number of the package's own tests, at least.
 const TESTS: usize = 21;
 
-/// Returns this host's Python, which finds the package.
+/// Returns this host's Python, which finds the package. `scripts/test` lets it find pytest, too.
 fn python() -> Result<Command> {
+    let mut path = package().into_os_string();
+    if let Some(more) = env::var_os("PYTHONPATH") {
+        path.push(":");
+        path.push(more);
+    }
     let prepared = || {
         let mut command = Command::new("python3");
-        command.env("PYTHONPATH", package()).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
+        command.env("PYTHONPATH", &path).env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
         command
     };
     let needed = "these tests need python3 of version 3.11 or later";
@@ -32,6 +38,7 @@ fn package_passes_its_own_tests() -> Result<()> {
     let output = python()?.args(["-m", "unittest", "discover", "-s"]).arg(tests).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{said}");
+    ensure!(!said.contains("skipped"), "pytest is missing; ./scripts/test brings one: {said}");
     let count = said.split("\nRan ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
     ensure!(count >= Some(TESTS), "{said}");
     Ok(())
