@@ -302,7 +302,7 @@ fn file_keeps_card_and_calls() {
 }
 
 #[test]
-fn call_in_which_the_process_ended_has_no_return() {
+fn unfinished_call_has_no_return() {
     let mut writer = RecordingWriter::new(Vec::new(), &card()).unwrap();
     let tick = step(StepKind::Tick, 0, 0);
     [tick, step(StepKind::Clock, 7, 0), tick]
