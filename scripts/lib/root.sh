@@ -10,7 +10,7 @@ BACKPORTS=trixie-backports
 wanted_packages() {
     echo linux-image-cloud-amd64 linux-headers-cloud-amd64 gcc libc6-dev make kmod busybox-static cpio e2fsprogs \
         zstd dash coreutils sed grep findutils diffutils mawk
-    if [[ ! $DEMO ]]; then echo shellcheck sparse libfabric-dev python3-pytest; fi
+    if [[ ! $DEMO ]]; then echo shellcheck sparse libfabric-dev python3-pytest mdbook; fi
     # The machine of the tests under KVM has the root's, whatever the host's own can do.
     if [[ -z $(host_qemu) || ${HAMLYN_KVM:-} ]]; then echo qemu-system-x86; fi
     if [[ ! $DEMO || $IMAGES ]]; then echo mmdebstrap apt dpkg perl mount util-linux tar debian-archive-keyring; fi

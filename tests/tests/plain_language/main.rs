@@ -138,6 +138,17 @@ fn links_of_documents_lead_to_files() {
     assert!(bad.is_empty(), "{} links:\n{}", bad.len(), bad.join("\n"));
 }
 
+/// The book of `scripts/book` has what `docs/SUMMARY.md` lists.
+#[test]
+fn every_document_is_a_chapter() {
+    let documents = documents();
+    let (_, summary) = documents.iter().find(|(name, _)| name == "docs/SUMMARY.md").unwrap();
+    let chapters = documents.iter().filter_map(|(name, _)| name.strip_prefix("docs/"));
+    let missing: Vec<_> =
+        chapters.filter(|name| *name != "SUMMARY.md" && !summary.contains(&format!("]({name})"))).collect();
+    assert!(missing.is_empty(), "docs/SUMMARY.md lacks {missing:?}");
+}
+
 /// Returns the alternatives of a path with braces.
 fn expanded(path: &str) -> Vec<String> {
     let parts = path.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
