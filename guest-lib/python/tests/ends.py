@@ -170,4 +170,9 @@ def die() -> None:
 
 
 if __name__ == "__main__":
+    # A program that was started in the background may have been told to ignore them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # A wait without an end ends here.
+    signal.alarm(180)
     {"serve": serve, "ask": ask, "die": die}[sys.argv[1]]()

@@ -18,6 +18,18 @@ from hamlyn.lab import lab_file
 FAKE = Path(__file__).with_name("fake_hamlyn.py")
 
 
+def setUpModule() -> None:
+    # A program that was started in the background may have been told to ignore them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # A wait without an end ends all tests.
+    signal.alarm(180)
+
+
+def tearDownModule() -> None:
+    signal.alarm(0)
+
+
 def runs(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
