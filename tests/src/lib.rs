@@ -3,6 +3,7 @@
 pub mod desk;
 pub mod eventually;
 pub mod instructions;
+pub mod killed;
 pub mod mutants;
 pub mod program;
 pub mod python;

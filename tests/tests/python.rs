@@ -2,10 +2,11 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Lab;
+use hamlyn_tests::killed::Killed;
 use hamlyn_tests::python::{package, shared_library};
 
 /// Runs in Python, and prints nothing if the package can be used.
@@ -42,17 +43,6 @@ fn package_passes_its_own_tests() -> Result<()> {
     let count = said.split("\nRan ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
     ensure!(count >= Some(TESTS), "{said}");
     Ok(())
-}
-
-/// A process that is killed when it is dropped.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

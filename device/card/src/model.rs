@@ -120,7 +120,7 @@ impl Choice {
         self.model
     }
 
-    /// Returns the name and value of each setting that is not left at its default.
+    /// Returns the name and value of each setting that was set.
     pub fn chosen(&self) -> &[(&'static str, u32)] {
         &self.chosen
     }

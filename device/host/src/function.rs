@@ -9,7 +9,7 @@ use hamlyn_abi::family::identity::{ULN_REG_MAGIC, ULN_REG_SCRATCH};
 use hamlyn_bus::{
     Answer, Area, Bar, BarRead, Bus, Description, Function, Msix, ReadToken, ResetCause, SharedPages, Widths,
 };
-use hamlyn_card::card::{self, BarKind, Card, Place, Posted, Progress, Reading, Region};
+use hamlyn_card::card::{self, BarKind, Card, Posted, Progress, Reading, Region};
 use hamlyn_card::ports::{Clock, Packet, Ports};
 use hamlyn_fabric::one_way::Writer;
 use hamlyn_faults::State;
@@ -136,6 +136,14 @@ fn widths(widths: card::Widths) -> Widths {
     .collect()
 }
 
+/// Asks a card for something that it tells without ports.
+fn ask<T>(card: &mut dyn Card, tap: Option<&Tap>, verb: impl FnOnce(&mut dyn Card) -> T) -> T {
+    match tap.filter(|tap| tap.is_recording()) {
+        Some(tap) => verb(&mut RecordedCard::new(card, tap)),
+        None => verb(card),
+    }
+}
+
 impl CardFunction {
     pub(super) fn new(card: Box<dyn Card + Send>, uplink: Uplink, snooping: Option<Snooping>) -> Self {
         let (windows, late, stores_before) = (Pages::default(), VecDeque::new(), [None; FUNCTIONS]);
@@ -242,11 +250,8 @@ impl CardFunction {
 
     fn tell_what_is_watched(&mut self) {
         let Some(snooping) = &mut self.snooping else { return };
-        while let Some((page, on)) = self.card.watch_change() {
+        while let Some((page, on)) = ask(self.card.as_mut(), self.tap.as_ref(), |card| card.watch_change()) {
             snooping.watch(page, on);
-            if let Some(tap) = &self.tap {
-                tap.watch(page, on);
-            }
         }
     }
 
@@ -398,13 +403,8 @@ impl CardFunction {
         self.note(Tap::done);
     }
 
-    /// Returns what the card is told of its link.
-    fn place(&self) -> Option<Place> {
-        self.uplink.place().filter(|_| !self.faults.is(State::Down))
-    }
-
     pub(super) fn link_changed(&mut self, bus: &Bus) {
-        let place = self.place();
+        let place = self.uplink.place().filter(|_| !self.faults.is(State::Down));
         self.note(|tap| tap.link(place));
         self.with_ports(bus, |card, ports, _| card.link_changed(ports, place));
     }
@@ -469,8 +469,8 @@ impl CardFunction {
     /// Returns the next answer to a deferred read, if there is one.
     pub(super) fn late_answer(&mut self) -> Option<LateAnswer> {
         while !self.late.is_empty() {
-            let (number, value) = self.card.late_reading()?;
-            self.note(|tap| tap.late(number, value));
+            let (number, value) = ask(self.card.as_mut(), self.tap.as_ref(), |card| card.late_reading())?;
+            self.note(|tap| tap.note(record(Kind::LateRead, number, value)));
             let place = self.late.iter().position(|read| read.number == number);
             if let Some(LateRead { token, width, .. }) = place.and_then(|place| self.late.remove(place)) {
                 return Some(LateAnswer { token, value: value.to_le_bytes(), width });

@@ -18,8 +18,9 @@ pub const VERSION: u32 = 1;
 const LONGEST_HEADER: u64 = 256 << 10;
 /// Most bytes of a step.
 const LONGEST_STEP: u32 = 256 << 10;
-/// Most steps of a call: a card's call is bounded.
+/// Most steps of a call, and most bytes in them: a card's call is bounded.
 const MOST_STEPS: usize = 1 << 20;
+const MOST_BYTES: usize = 64 << 20;
 
 /// What a recording says first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,8 +72,8 @@ pub enum FileError {
         /// Its kind.
         kind: u8,
     },
-    /// A call has too many steps.
-    #[error("call {0} has more than {MOST_STEPS} steps")]
+    /// A call has too many steps, or too many bytes in them.
+    #[error("call {0} has more than {MOST_STEPS} steps or {MOST_BYTES} bytes")]
     Endless(u64),
 }
 
@@ -166,6 +167,7 @@ impl<R: Read> RecordingReader<R> {
         }
         self.calls += 1;
         let mut call = Call { number: self.calls, step, steps: Vec::new(), returned: None };
+        let mut bytes = 0;
         while call.step.kind.returns() {
             let Some(step) = self.take()? else { break };
             if step.kind == StepKind::Return {
@@ -177,7 +179,8 @@ impl<R: Read> RecordingReader<R> {
                 self.next = Some(step);
                 break;
             }
-            if call.steps.len() == MOST_STEPS {
+            bytes += step.bytes.len();
+            if call.steps.len() == MOST_STEPS || bytes > MOST_BYTES {
                 return Err(FileError::Endless(call.number));
             }
             call.steps.push(step);

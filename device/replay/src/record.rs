@@ -261,7 +261,7 @@ impl<'a> RecordedCard<'a> {
         result: impl FnOnce(&T) -> (u64, bool),
     ) -> T {
         self.sink.call(call, bytes);
-        // Dropped last.
+        // Dropped after the return is there, or by a panic: then the sink learns of the call's end.
         let ports = RecordedPorts::new(*ports, self.sink);
         let value = verb(self.card, &ports.ports());
         let (number, is_late) = result(&value);

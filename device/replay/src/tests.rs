@@ -337,6 +337,15 @@ fn other_files_are_refused_with_the_reason() {
     let long = Record { length: 300_000, ..step(StepKind::DmaRead, 0, 0) };
     assert_eq!(of(&[tick, long]), Err("step 2 has 300000 bytes (limit 262144)".into()));
     let unknown = Record { kind: 99, ..tick };
+    let mut endless = RecordingWriter::new(Vec::new(), &card()).unwrap();
+    endless.push(tick.as_bytes()).unwrap();
+    for _ in 0..300 {
+        endless.push(Record { length: 256 << 10, ..step(StepKind::DmaRead, 0, 0) }.as_bytes()).unwrap();
+        endless.push(&[0; 256 << 10]).unwrap();
+    }
+    let file = endless.finish().unwrap();
+    let error = RecordingReader::new(&file[..]).unwrap().next_call().unwrap_err().to_string();
+    assert_eq!(error, "call 1 has more than 1048576 steps or 67108864 bytes");
     assert_eq!(of(&[unknown]), Err("step 1 has the kind 99, which cannot come there".into()));
     assert_eq!(of(&[tick, step(StepKind::Broken, 0, 0)]), Ok(()));
     let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());

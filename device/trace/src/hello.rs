@@ -35,7 +35,7 @@ pub struct CardName {
     pub counters: Vec<String>,
     /// What its BARs contain, beside the registers.
     pub regions: Vec<RegionName>,
-    /// Its settings that are not the defaults.
+    /// Its settings that were set; the others have their defaults.
     pub settings: BTreeMap<String, u32>,
 }
 

@@ -3,10 +3,11 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::Kit;
+use hamlyn_tests::killed::Killed;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -93,16 +94,6 @@ fn module_handles_a_card_that_misbehaves() -> Result<()> {
         ensure!(line.contains("failed: ") && !line.contains(" 0 faults"), "{shown}");
     }
     Ok(())
-}
-
-/// A program that is killed with this value.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Result, ensure};
 use hamlyn_lab::hamlyn;
+use hamlyn_tests::killed::Killed;
 use tempfile::TempDir;
 
 use crate::eventually;
@@ -77,16 +78,6 @@ fn examples_of_two_machines_pass() -> Result<()> {
     Ok(())
 }
 
-/// A lab that is killed with this process.
-struct Kept(Child);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn labs_run_side_by_side() -> Result<()> {
     let _turn = crate::turn(3);
@@ -94,7 +85,7 @@ fn labs_run_side_by_side() -> Result<()> {
     let stays =
         labs.file("stays.toml", "name = \"one\"\n[[machine]]\nmemory = \"256M\"\nname = \"sole\"\n")?;
     let mut up =
-        Kept(labs.command(&["lab", "up", &stays])?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+        Killed(labs.command(&["lab", "up", &stays])?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     let asked = ["exec", "one/sole", "--", "hostname"];
     eventually(|| Ok(labs.output(&asked)?.stdout == b"sole\n"), "the first lab runs")?;
     // The driver keeps one terminus for itself.

@@ -2,11 +2,12 @@
 //! in the order of docs/libvirt.md.
 
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue::{self, Model};
 use hamlyn_lab::Lab;
+use hamlyn_tests::killed::Killed;
 use serde_json::json;
 
 use crate::shrimp_paging::shell;
@@ -14,17 +15,6 @@ use crate::{eventually, lab_of};
 
 /// The slot of the port. The machine's own card has another.
 const SLOT: &str = "20";
-
-/// A program that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Returns the arguments of the port, as the program prints them.
 fn port(program: &Path, model: &Model) -> Result<Vec<String>> {
@@ -43,11 +33,11 @@ fn is_plugged_in(model: &'static Model, own: &'static Model, check: &[&str]) -> 
     // A switch links cards of one protocol, so this card has its own switch.
     let place = |name: &str| lab.directory().join(format!("plugged-{name}.sock"));
     let (socket, switch) = (place("card"), place("switch"));
-    let _switch = Running(Command::new(&program).args(["switch", "--socket"]).arg(&switch).spawn()?);
+    let _switch = Killed(Command::new(&program).args(["switch", "--socket"]).arg(&switch).spawn()?);
     eventually(|| Ok(switch.exists()), "the switch listens")?;
     let mut card = Command::new(&program);
     card.args(["card", "--model", model.name, "--socket"]).arg(&socket).arg("--switch").arg(&switch);
-    let _card = Running(card.spawn()?);
+    let _card = Killed(card.spawn()?);
     eventually(|| Ok(socket.exists()), "the card listens")?;
     let device = |id: &str, addr: &str, path: &Path| {
         json!({ "driver": "vfio-user-pci", "id": id, "bus": "hot", "addr": addr, "multifunction": addr == "0x0.0",

@@ -189,17 +189,6 @@ impl Tap {
         self.recorder().recording = Recording::Runs;
     }
 
-    /// Notes that the card has answered a read that it had put off.
-    pub(crate) fn late(&self, number: u64, value: u64) {
-        self.note(record(Kind::LateRead, number, value));
-        self.call(step(StepKind::LateReading, number, value), &[]);
-    }
-
-    /// Notes that the card watches a page, or does so no more.
-    pub(crate) fn watch(&self, page: u64, on: bool) {
-        self.call(step(StepKind::WatchChange, page, on.into()), &[]);
-    }
-
     /// Records text.
     pub(crate) fn text(&self, record: Record, text: &str) {
         let mut text = text.as_bytes().to_vec();

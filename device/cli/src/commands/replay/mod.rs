@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use hamlyn_replay::compare::{DriverView, difference};
-use hamlyn_replay::file::{RecordingReader, RecordingWriter};
+use hamlyn_replay::file::{Call, RecordingReader, RecordingWriter};
 use hamlyn_trace::perfetto::Perfetto;
 use hamlyn_trace::text;
 
@@ -131,7 +131,7 @@ impl Sinks {
             let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
             Ok::<_, anyhow::Error>(BufWriter::new(file))
         };
-        if let Some(output) = &args.output {
+        for output in args.output.iter().chain(&args.perfetto) {
             ensure!(!is_same(output, &args.file), "{} cannot be its own output", args.file.display());
         }
         let perfetto = args.perfetto.as_ref().map(open).transpose()?;
@@ -203,9 +203,6 @@ fn view(path: &Path, until: u64) -> anyhow::Result<DriverView> {
     Ok(view)
 }
 
-fn next(
-    reader: &mut RecordingReader<BufReader<File>>,
-    path: &Path,
-) -> anyhow::Result<Option<hamlyn_replay::file::Call>> {
+fn next(reader: &mut RecordingReader<BufReader<File>>, path: &Path) -> anyhow::Result<Option<Call>> {
     reader.next_call().with_context(|| path.display().to_string())
 }

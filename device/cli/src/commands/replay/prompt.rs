@@ -1,6 +1,6 @@
 //! A replay that stops, and takes commands.
 
-use std::io::{BufRead, Write, stdin, stdout};
+use std::io::{BufRead, Read, Stdout, Write, stdin, stdout};
 
 use anyhow::Context;
 use hamlyn_trace::text;
@@ -21,6 +21,8 @@ h                this
 q                end
 An empty line repeats the last s or c.";
 
+/// Bytes of a line; the rest of a longer one is another line.
+const LONGEST_LINE: u64 = 4096;
 /// Most bytes of memory that are shown.
 const MOST_MEMORY: usize = 4096;
 
@@ -68,28 +70,29 @@ fn parse(line: &str) -> Result<Command, String> {
         }
         ["h" | "help" | "?"] => Command::Help,
         ["q" | "quit"] => Command::Quit,
-        _ => return Err(format!("{line:?} is not a command; h shows them")),
+        _ => return Err(format!("{:?} is not a command; h shows them", line.trim_end())),
     })
 }
 
 /// Runs a replay to its breakpoints, and takes commands from standard input.
 pub(super) fn run(replay: &mut Replay, breaks: &[String], steps: bool, until: u64) -> anyhow::Result<()> {
-    let mut prompt = Prompt { replay, breaks: breaks.to_vec(), until };
+    let mut prompt = Prompt { replay, out: stdout(), breaks: breaks.to_vec(), until };
     let mut next = Ok(if steps { Command::Step(1) } else { Command::Continue });
     let mut repeated = Command::Step(1);
-    let mut lines = stdin().lock().lines();
+    let mut input = stdin().lock();
     loop {
         match &next {
             Ok(Command::Quit) => return Ok(()),
             Ok(command) => prompt.carry_out(command)?,
-            Err(error) => println!("{error}"),
+            Err(error) => writeln!(prompt.out, "{error}")?,
         }
-        print!("({} call {}) ", prompt.replay.card().name, prompt.replay.number());
-        stdout().flush()?;
-        let Some(line) = lines.next().transpose().context("cannot read standard input")? else {
-            println!();
-            return Ok(());
-        };
+        write!(prompt.out, "({} call {}) ", prompt.replay.card().name, prompt.replay.number())?;
+        prompt.out.flush()?;
+        let mut line = String::new();
+        let read = input.by_ref().take(LONGEST_LINE).read_line(&mut line);
+        if read.context("cannot read standard input")? == 0 {
+            return Ok(writeln!(prompt.out)?);
+        }
         if let Ok(command @ (Command::Step(_) | Command::Continue)) = &next {
             repeated = command.clone();
         }
@@ -99,6 +102,7 @@ pub(super) fn run(replay: &mut Replay, breaks: &[String], steps: bool, until: u6
 
 struct Prompt<'a> {
     replay: &'a mut Replay,
+    out: Stdout,
     breaks: Vec<String>,
     until: u64,
 }
@@ -109,7 +113,7 @@ impl Prompt<'_> {
             Command::Step(count) => {
                 for _ in 0..*count {
                     match self.step()? {
-                        Some(made) => self.show(&made),
+                        Some(made) => self.show(&made)?,
                         None => break,
                     }
                 }
@@ -117,30 +121,33 @@ impl Prompt<'_> {
             Command::Continue => {
                 while let Some(made) = self.step()? {
                     if self.is_break(&made) || !made.differences.is_empty() {
-                        self.show(&made);
+                        self.show(&made)?;
                         break;
                     }
                 }
             }
             Command::Break(Some(word)) => self.breaks.push(word.clone()),
-            Command::Break(None) => self.breaks.iter().for_each(|word| println!("break {word}")),
+            Command::Break(None) => {
+                self.breaks.iter().try_for_each(|word| writeln!(self.out, "break {word}"))?;
+            }
             Command::Delete(word) => self.breaks.retain(|known| known != word),
             Command::Back(count) => self.go_to(self.replay.number().saturating_sub(*count))?,
             Command::Goto(call) => self.go_to(*call)?,
             Command::Counters => {
                 let counters = self.replay.player().card().counters();
-                counters.iter().filter(|(_, count)| *count != 0).for_each(|(name, count)| {
-                    println!("{name:<32} {count}");
-                });
+                for (name, count) in counters.iter().filter(|(_, count)| *count != 0) {
+                    writeln!(self.out, "{name:<32} {count}")?;
+                }
             }
             Command::Memory(address, length) => {
                 let bytes = self.replay.player().memory(*address, *length);
                 for (line, bytes) in bytes.chunks(16).enumerate() {
                     let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                    println!("{:#014x}  {}", address.wrapping_add(line as u64 * 16), hex.join(" "));
+                    let at = address.wrapping_add(line as u64 * 16);
+                    writeln!(self.out, "{at:#014x}  {}", hex.join(" "))?;
                 }
             }
-            Command::Help => println!("{HELP}"),
+            Command::Help => writeln!(self.out, "{HELP}")?,
             Command::Quit => {}
         }
         Ok(())
@@ -149,7 +156,7 @@ impl Prompt<'_> {
     fn step(&mut self) -> anyhow::Result<Option<Made>> {
         let made = if self.replay.number() < self.until { self.replay.step()? } else { None };
         if made.is_none() {
-            println!("the recording ends here");
+            writeln!(self.out, "the recording ends here")?;
         }
         Ok(made)
     }
@@ -164,10 +171,7 @@ impl Prompt<'_> {
             let Some(made) = self.step()? else { break };
             last = Some(made);
         }
-        if let Some(made) = last {
-            self.show(&made);
-        }
-        Ok(())
+        last.map_or(Ok(()), |made| self.show(&made))
     }
 
     fn lines<'m>(&self, made: &'m Made) -> impl Iterator<Item = String> + use<'m> {
@@ -179,18 +183,16 @@ impl Prompt<'_> {
         self.lines(made).any(|line| self.breaks.iter().any(|word| line.contains(word.as_str())))
     }
 
-    fn show(&self, made: &Made) {
-        let mut is_silent = true;
-        for line in self.lines(made) {
-            println!("{line}");
-            is_silent = false;
+    fn show(&mut self, made: &Made) -> anyhow::Result<()> {
+        let lines: Vec<String> = self.lines(made).collect();
+        if lines.is_empty() {
+            writeln!(self.out, "call {}: {}", made.call.number, made.call.step)?;
         }
-        if is_silent {
-            println!("call {}: {}", made.call.number, made.call.step);
-        }
+        lines.iter().try_for_each(|line| writeln!(self.out, "{line}"))?;
         if !made.differences.is_empty() {
-            println!("{}", describe(self.replay, made));
+            writeln!(self.out, "{}", describe(self.replay, made))?;
         }
+        Ok(())
     }
 }
 

@@ -50,10 +50,14 @@ pub(in crate::commands) struct RecordArgs {
 }
 
 pub(in crate::commands) fn run(args: RecordArgs) -> anyhow::Result<()> {
-    let file = File::create(&args.file).with_context(|| format!("cannot write {}", args.file.display()))?;
+    let unwritable = || format!("cannot write {}", args.file.display());
+    // An earlier recording stays until there is a card to record.
+    let file = File::options().write(true).create(true).truncate(false).open(&args.file);
+    let file = file.with_context(unwritable)?;
     let stop = stop_by_signals()?;
     let (sources, _) = connect(std::slice::from_ref(&args.card), Wish::NONE, args.wait, &stop)?;
     let (mut source, index) = source_of(sources, &args.card)?;
+    file.set_len(0).with_context(unwritable)?;
     let mut writer = RecordingWriter::new(BufWriter::new(file), &source.hello.cards[index])?;
     source.readers[index].set_wish(Wish::RECORDING.to_word());
     tell(&format!("{} is recorded from the next start of its driver on, until Ctrl-C", args.card));
@@ -69,7 +73,7 @@ pub(in crate::commands) fn run(args: RecordArgs) -> anyhow::Result<()> {
             }
             bytes += steps.len() as u64;
             is_broken |= split(&steps).any(|(step, _)| step.kind == StepKind::Broken as u8);
-            writer.push(&steps).with_context(|| format!("cannot write {}", args.file.display()))?;
+            writer.push(&steps).with_context(unwritable)?;
         }
         if bytes / PROGRESS > told {
             told = bytes / PROGRESS;
@@ -85,7 +89,7 @@ pub(in crate::commands) fn run(args: RecordArgs) -> anyhow::Result<()> {
     let out = writer.finish()?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error);
     let length = file.and_then(|file| file.metadata()).map(|file| file.len());
-    let length = length.with_context(|| format!("cannot write {}", args.file.display()))?;
+    let length = length.with_context(unwritable)?;
     if bytes == 0 {
         bail!(
             "nothing was recorded: the driver of {} did not start meanwhile (load its module again)",
