@@ -3,6 +3,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `activation` | sockets that a service manager passes |
 //! | `listener` | the socket that peers connect to, and its file |
 //! | `credentials` | the process at the other end |
 //! | `limited` | a rate limit for log lines that peers can cause |
@@ -15,6 +16,7 @@
 //! make a write wait for space in an eventfd. So the thread that serves other peers does none of
 //! these.
 
+mod activation;
 mod credentials;
 mod limited;
 mod listener;
@@ -22,6 +24,7 @@ mod meter;
 mod parting;
 mod porter;
 
+pub use activation::warn_of_unused_sockets;
 pub use credentials::{Credentials, credentials};
 pub use limited::{Limited, Unsaid};
 pub use listener::{Kind, ListenError, Listener};

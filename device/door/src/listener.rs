@@ -13,6 +13,8 @@ use rustix::net::{
 use thiserror::Error;
 use tracing::warn;
 
+use crate::activation;
+
 /// Mode bits of a folder: others may write to it, and only owners may remove files.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
@@ -46,21 +48,25 @@ pub enum Kind {
 }
 
 /// A listening UNIX socket that only its own user can connect to. Its file is removed when it is
-/// dropped.
+/// dropped. A socket of the service manager has the mode that its unit says, and its file stays.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// Device and inode of our file, because another process may have replaced it.
-    file: (u64, u64),
+    /// Device and inode of our file, because another process may have replaced it. `None` for the
+    /// service manager's.
+    file: Option<(u64, u64)>,
 }
 
 impl Listener {
     /// Listens at `path`. Replaces the socket file of a dead process. Leaves the socket of a live
     /// process, and any other file, alone. Logs a warning if other users can replace the socket by
-    /// one of their own.
+    /// one of their own. Takes over a socket that the service manager has passed for this path.
     pub fn bind(path: &Path, kind: Kind, backlog: i32) -> Result<Self, ListenError> {
         let system = |source| ListenError::System { path: path.to_owned(), source };
+        if let Some(socket) = activation::take(path, kind.into()).map_err(system)? {
+            return Ok(Listener { socket, path: path.to_owned(), file: None });
+        }
         let address = SocketAddrUnix::new(path).map_err(system)?;
         let socket = new_socket(kind).map_err(system)?;
         // The file inherits the socket's mode, so other users can never connect.
@@ -73,7 +79,7 @@ impl Listener {
             result => result.map_err(system)?,
         }
         let file = identity(path).ok_or_else(|| system(Errno::NOENT))?;
-        let listener = Listener { socket, path: path.to_owned(), file };
+        let listener = Listener { socket, path: path.to_owned(), file: Some(file) };
         listen(&listener.socket, backlog).map_err(system)?;
         if listener.is_open_to_others() {
             warn!(
@@ -97,8 +103,12 @@ impl Listener {
     }
 
     /// Lets all users connect, for a process that checks their identity: see
-    /// [`credentials`](crate::credentials()).
+    /// [`credentials`](crate::credentials()). The unit of a socket of the service manager decides
+    /// that for it.
     pub fn open_to_all(&self) -> Result<(), ListenError> {
+        if self.file.is_none() {
+            return Ok(());
+        }
         fs::set_permissions(&self.path, fs::Permissions::from_mode(0o666)).map_err(|error| {
             ListenError::System {
                 path: self.path.clone(),
@@ -131,19 +141,24 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if identity(&self.path) == Some(self.file) {
+        if self.file.is_some() && identity(&self.path) == self.file {
             // A file that stays does no harm: the next process replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
+impl From<Kind> for SocketType {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Stream => Self::STREAM,
+            Kind::Messages => Self::SEQPACKET,
+        }
+    }
+}
+
 fn new_socket(kind: Kind) -> Result<OwnedFd, Errno> {
-    let kind = match kind {
-        Kind::Stream => SocketType::STREAM,
-        Kind::Messages => SocketType::SEQPACKET,
-    };
-    socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+    socket_with(AddressFamily::UNIX, kind.into(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
 /// Returns device and inode of a socket file, or `None` if it is not a socket.

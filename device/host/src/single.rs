@@ -71,6 +71,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
     limits::allow_many_descriptors();
     let (process, host) = CardProcess::start(options)?;
+    hamlyn_door::warn_of_unused_sockets();
     tracing::info!(
         "card on {}, host {host} of the switch at {}",
         options.socket.display(),

@@ -27,6 +27,7 @@ pub fn run(socket: &Path, options: Options) -> anyhow::Result<()> {
     limits::allow_many_descriptors();
     let ports = options.ports;
     let switch = Switch::bind(socket, Options { bursts: catalogue::bursts(), ..options })?;
+    hamlyn_door::warn_of_unused_sockets();
     let stop = stop_on_signals()?;
     let name = socket.file_stem().unwrap_or_default().to_string_lossy();
     let stat = StatServer::bind("switch", &name)?;

@@ -37,6 +37,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     limits::keep_guests_out_of_core_dumps();
     limits::allow_many_descriptors();
     let ensemble = Ensemble::start(options)?;
+    hamlyn_door::warn_of_unused_sockets();
     tracing::info!("{} cards in one process, on {}", options.cards.len(), ensemble.names.join(", "));
     let sockets = sockets(&ensemble, !options.cores.is_empty());
     let shared = Arc::new(Shared::new(ensemble).context("cannot make a bell")?);
