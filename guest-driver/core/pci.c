@@ -384,4 +384,4 @@ module_exit(uln_exit);
 MODULE_DESCRIPTION("Hamlyn user-level network card");
 MODULE_AUTHOR("The Hamlyn project");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1.0");
+MODULE_VERSION("0.9.0");

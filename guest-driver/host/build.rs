@@ -22,7 +22,8 @@ const SHIM: [&str; 3] = ["services.c", "verbs.c", "memory.c"];
 
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let driver = here.join("..");
+    // Links to the module's folders, so that a package of this crate has their files.
+    let driver = here.join("driver");
     let mut build = cc::Build::new();
     build.files(KERNEL.map(|file| driver.join("kernel").join(file)));
     build.files(SHIM.map(|file| here.join("shim").join(file)));
@@ -34,7 +35,7 @@ fn main() {
         println!("cargo::rerun-if-changed={}", read.display());
     }
     // Only the tests compile it (tests/records.rs), because its licence is the kernel's alone.
-    println!("cargo::rerun-if-changed={}", driver.join("core/records.c").display());
+    println!("cargo::rerun-if-changed={}", here.join("../core/records.c").display());
     build.std("gnu11").warnings(true).warnings_into_errors(true).extra_warnings(false);
     build.flag("-include").flag(here.join("shim/names.h"));
     // Optimized as in a kernel, in every profile, because the simulation runs it millions of times.

@@ -332,4 +332,4 @@ module_exit(net_exit);
 MODULE_DESCRIPTION("Ethernet between hosts with Hamlyn cards");
 MODULE_AUTHOR("The Hamlyn project");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1.0");
+MODULE_VERSION("0.9.0");

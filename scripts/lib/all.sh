@@ -6,5 +6,6 @@ LIB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 source "$LIB/common.sh"
 source "$LIB/cargo.sh"
 source "$LIB/root.sh"
+source "$LIB/system.sh"
 source "$LIB/debug_kernel.sh"
 source "$LIB/build.sh"

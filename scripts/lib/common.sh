@@ -63,6 +63,9 @@ no_arguments() {
     if (($#)); then die "unknown argument '$1'" "see: $SELF --help"; fi
 }
 
+# version: of all that is made here.
+version() { sed -n '/^version = /{ s/.*"\(.*\)"/\1/p; q }' Cargo.toml; }
+
 # seconds_since MICROSECONDS: as 1.2
 seconds_since() {
     local tenths=$(((${EPOCHREALTIME/[.,]/} - $1) / 100000))

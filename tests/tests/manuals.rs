@@ -17,6 +17,23 @@ fn tool_pages_have_every_option() {
     }
 }
 
+/// The script's page is written by hand.
+#[test]
+fn page_of_run_has_the_options_of_its_usage() {
+    let script =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../guest-lib/sockets/hamlyn-run")).unwrap();
+    let usage = script.lines().filter_map(|line| line.strip_prefix("#   --"));
+    let usage: Vec<(&str, &str)> = usage.map(|line| line.split_once("  ").unwrap()).collect();
+    assert_eq!(usage.len(), 3);
+    let run = manuals::commands().into_iter().find(|command| command.get_name() == "hamlyn-run").unwrap();
+    let options: Vec<_> = run.get_arguments().filter(|argument| argument.get_long().is_some()).collect();
+    assert_eq!(options.len(), usage.len());
+    for (option, (name, help)) in options.iter().zip(usage) {
+        assert_eq!(option.get_long(), name.split(' ').next());
+        assert_eq!(option.get_help().unwrap().to_string().to_lowercase(), help.trim().to_lowercase());
+    }
+}
+
 #[test]
 fn pages_have_the_usual_sections() {
     let of_section_1 =

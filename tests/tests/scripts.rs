@@ -127,3 +127,34 @@ fn too_little_room_ends_scripts_at_once() {
     assert_eq!(text(&room(20)), "well");
     assert!(!room(5).status.success());
 }
+
+#[test]
+fn all_parts_have_one_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = folder.path().join("tree");
+    let copy = "mkdir $1 && cp -r --parents Cargo.toml CHANGELOG.md scripts guest-driver guest-lib/c/src guest-lib/python $1";
+    let copied = Command::new("sh")
+        .args(["-c", copy, "-"])
+        .arg(&tree)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .status();
+    assert!(copied.unwrap().success());
+    let check = || {
+        Command::new(tree.join("scripts/release")).arg("--check").env_remove("HAMLYN_CACHE").output().unwrap()
+    };
+    assert!(text(&check()).starts_with("all parts have version "));
+    for (file, line) in
+        [("guest-driver/net/device.c", "MODULE_VERSION"), ("guest-lib/c/src/call.rs", "ULN_VERSION: u32")]
+    {
+        let file = tree.join(file);
+        let was = fs::read_to_string(&file).unwrap();
+        fs::write(&file, was.replace(line, "OTHER")).unwrap();
+        let output = check();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            !output.status.success() && said.contains(file.file_name().unwrap().to_str().unwrap()),
+            "{said}"
+        );
+        fs::write(&file, was).unwrap();
+    }
+}

@@ -242,7 +242,7 @@ pub(crate) fn at_once<T>(milliseconds: c_int, outcome: hamlyn::Result<T>) -> Res
 }
 
 /// Version of the library that this header describes: major << 16 | minor << 8 | patch.
-pub const ULN_VERSION: u32 = 0x0000_0100;
+pub const ULN_VERSION: u32 = 0x0000_0900;
 
 /// Returns the version of the library that the program runs with, encoded as ULN_VERSION. A library
 /// is compatible if it has the major number that the program was compiled with. While the major

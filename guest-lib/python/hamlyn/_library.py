@@ -10,10 +10,10 @@ from typing import Any
 
 from .errors import LibraryError, error_of
 
-VERSION = (0, 1)
+VERSION = (0, 9)
 """Major and minor number that the library must have."""
 
-_NAME = "libhamlyn.so.0"
+_NAME = "libhamlyn.so.1"
 
 
 class COptions(ctypes.Structure):

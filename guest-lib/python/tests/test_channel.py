@@ -16,7 +16,7 @@ from hamlyn.errors import error_of
 class FakeCalls(unittest.TestCase):
     def setUp(self) -> None:
         self.calls = mock.MagicMock()
-        self.calls.uln_version.return_value = 0x0105
+        self.calls.uln_version.return_value = 0x0905
         self.calls.uln_error.return_value = b"why"
         self.calls.uln_card_model.return_value = b"dart"
         for name in _library._CALLS:
@@ -43,7 +43,7 @@ class FakeCalls(unittest.TestCase):
         with mock.patch.dict(os.environ, HAMLYN_LIBRARY="/x/libhamlyn.so"):
             self.assertEqual(hamlyn.Card().model, "dart")
         self.load.assert_called_once_with("/x/libhamlyn.so")
-        for version, text in [(0x0200, "0.2.0, and this package needs 0.1"), (0x1_0100, "1.1.0")]:
+        for version, text in [(0x0200, "0.2.0, and this package needs 0.9"), (0x1_0100, "1.1.0")]:
             _library.library.cache_clear()
             self.calls.uln_version.return_value = version
             with self.assertRaisesRegex(hamlyn.LibraryError, text):
@@ -52,7 +52,7 @@ class FakeCalls(unittest.TestCase):
     def test_other_and_missing_libraries_are_named(self) -> None:
         mock.patch.stopall()
         _library.library.cache_clear()
-        other = "is not libhamlyn.so of version 0.1"
+        other = "is not libhamlyn.so of version 0.9"
         for name, text in [("libc.so.6", other), ("/no/lib.so", "set HAMLYN_LIBRARY")]:
             with mock.patch.dict(os.environ, HAMLYN_LIBRARY=name):
                 with self.assertRaisesRegex(hamlyn.LibraryError, f"{name}.*{text}"):

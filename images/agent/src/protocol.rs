@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! host                             agent
-//!                                  {"ready":{"version":"0.1.0","name":"vm0"}}
+//!                                  {"ready":{"version":"0.9.0","name":"vm0"}}
 //! {"id":1,"run":{"argv":["cat"],"uid":1000,"stdin":true}}
 //! {"id":1,"stdin":"hello\n"}       {"id":1,"stdout":"hello"}
 //! {"id":1,"eof":{}}                {"id":1,"exit":{"code":0}}

@@ -8,7 +8,7 @@ mod library;
 use std::io;
 
 use clap::builder::Resettable;
-use clap::{Command, CommandFactory};
+use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 use hamlyn_cli::commands::Cli;
@@ -22,7 +22,25 @@ pub type Page = (String, String);
 /// Returns every program's command line.
 #[must_use]
 pub fn commands() -> Vec<Command> {
-    [hamlyn_tools::commands(), vec![Cli::command()]].concat()
+    [hamlyn_tools::commands(), vec![run(), Cli::command()]].concat()
+}
+
+/// Returns the command line of the script `guest-lib/sockets/hamlyn-run`, as its usage has it.
+fn run() -> Command {
+    let option = |name: &'static str, help: &'static str| Arg::new(name).long(name).help(help);
+    Command::new("hamlyn-run")
+        .about("Run a program whose TCP connections go over channels of the card, where both ends are run so")
+        .long_about(
+            "The program is not changed. A library is loaded before it, which opens a channel beside each TCP connection, \
+             and moves the bytes to the channel once both ends have it. The other end is also run so, on a machine \
+             with a card of the same network.",
+        )
+        .arg(option("report", "Append a line of JSON with counts of connections and bytes at the end of each process").value_name("FILE"))
+        .arg(option("ring", "Size of each direction's ring: 61440 by default, 4096 to 16773120").value_name("BYTES"))
+        .arg(option("by-card", "Never use express memory").action(ArgAction::SetTrue))
+        .arg(Arg::new("program").value_name("PROGRAM").required(true).help("The program"))
+        .arg(Arg::new("arguments").value_name("ARGUMENT").num_args(0..).help("Its arguments"))
+        .after_help("Example:\n  hamlyn-run redis-server --port 7000")
 }
 
 /// Returns all pages.
@@ -123,6 +141,11 @@ fn statuses(name: &str) -> &'static [(&'static str, &'static str)] {
             ("1", "One is not, the file has mistakes, or the lab could not start: standard error says why."),
             ("2", "The command line is wrong."),
         ],
+        "hamlyn-run" => &[
+            ("any", "That of the program."),
+            ("1", "Also if its library is missing: standard error says where it was looked for."),
+            ("2", "Also a wrong command line."),
+        ],
         "hamlyn-ping" => &[
             ("0", "A message was answered."),
             ("1", "None was, or the peer could not be reached: standard error says why."),
@@ -158,7 +181,7 @@ fn variables(name: &str) -> &'static [(&'static str, &'static str)] {
 }
 
 fn is_tool(name: &str) -> bool {
-    matches!(name, "hamlyn-info" | "hamlyn-ping" | "hamlyn-perf")
+    matches!(name, "hamlyn-info" | "hamlyn-ping" | "hamlyn-perf" | "hamlyn-run")
 }
 
 /// Lines as they are.
@@ -192,7 +215,7 @@ fn examples(page: &mut Roff, help: &str) {
 }
 
 fn neighbours(name: &str, family: &[String]) -> Vec<Inline> {
-    let tools = ["hamlyn-info", "hamlyn-ping", "hamlyn-perf"].map(str::to_owned);
+    let tools = ["hamlyn-info", "hamlyn-ping", "hamlyn-perf", "hamlyn-run"].map(str::to_owned);
     let all: &[String] = if is_tool(name) { &tools } else { family };
     let others = all.iter().filter(|other| *other != name);
     let others = others.map(|other| (other.as_str(), "(1)"));
