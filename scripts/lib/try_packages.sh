@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 started=()
 # The units' user, and their folder for counters.
 as_hamlyn=(setpriv --reuid hamlyn --regid hamlyn --clear-groups env HAMLYN_RUN=/run/hamlyn/counters)
-trap 'kill "${started[@]}" 2>/dev/null || true' EXIT
+trap 'kill "${started[@]}" 2>/dev/null || true; tail -n 30 /var/lib/dkms/hamlyn/*/build/make.log 2>/dev/null || true' EXIT
 
 fail() {
     echo "error: $1" >&2
@@ -74,13 +74,27 @@ use_library() {
     man -w hamlyn hamlyn-card uln_channel >/dev/null
 }
 
+# DKMS builds the driver for each kernel that it is for, and for no other.
 use_driver() {
-    dkms status
-    [[ $(dkms status hamlyn | grep -c installed) -gt 0 ]] || fail "DKMS has built the driver for no kernel"
+    local kernel
+    for kernel in /lib/modules/*; do
+        kernel=${kernel##*/}
+        dkms autoinstall --kernelver "$kernel"
+        if [[ $kernel == 6.1.* ]]; then
+            [[ ! $(dkms status -k "$kernel" hamlyn) == *installed* ]] || fail "the driver was built for $kernel"
+        else
+            modinfo -k "$kernel" hamlyn hamlyn-net | grep vermagic
+        fi
+    done
 }
 
 install adduser systemd udev man-db pkg-config gcc libc6-dev
-if (($#)); then install dkms linux-headers-cloud-amd64; fi
+if (($#)); then
+    # The system's own kernel, and that of its backports.
+    for suite in "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)"{,-backports}; do
+        install kmod "$(apt-cache show "linux-headers-cloud-amd64/$suite" | sed -n 's/^Depends: \([^ ]*\).*/\1/p')"
+    done
+fi
 files >before
 install ./*.deb
 hamlyn --version
