@@ -414,20 +414,40 @@ static void peer_tick(struct uln_peer *peer)
 			service->ops->tick(service, peer->host);
 }
 
+/*
+ * Returns the time for which this host itself stood still before a check: that proves nothing about
+ * others. Only this time is forgiven. If a long one restarted the time-outs instead, a host that
+ * stands still again and again would never notice that a peer has died.
+ */
+static unsigned long peer_stood_still(const struct uln_system *system)
+{
+	unsigned long since = jiffies - system->ticked;
+
+	return since > peer_patience() / 2 ? since - PEER_TICK : 0;
+}
+
+/* Moves a time of the past forward, but not beyond now: it may be within the time that is over. */
+static unsigned long peer_forgive(unsigned long past, unsigned long still)
+{
+	unsigned long now = jiffies;
+
+	return now - past > still ? past + still : now;
+}
+
 /* Sends unacknowledged messages again, and detects peers that have died. */
 void uln_peers_tick(struct work_struct *work)
 {
 	struct uln_system *system =
 		container_of(to_delayed_work(work), struct uln_system, tick);
 	struct uln_peer *peer;
-	bool late, again = false;
+	unsigned long still;
+	bool again = false;
 	unsigned int i;
 
 	guard(mutex)(system->lock);
 	if (!system->open)
 		return;
-	/* This host itself stood still, which proves nothing about others. */
-	late = time_after(jiffies, system->ticked + peer_patience() / 2);
+	still = peer_stood_still(system);
 	system->ticked = jiffies;
 	/* Each is first in turn, as there may not be room for all. */
 	system->turn++;
@@ -435,10 +455,8 @@ void uln_peers_tick(struct work_struct *work)
 		peer = &system->peers[(system->turn + i) % ARRAY_SIZE(system->peers)];
 		if (!peer_is_watched(peer))
 			continue;
-		if (late) {
-			peer->heard = jiffies;
-			peer->moved = jiffies;
-		}
+		peer->heard = peer_forgive(peer->heard, still);
+		peer->moved = peer_forgive(peer->moved, still);
 		peer_tick(peer);
 		again = again || peer_is_watched(peer);
 	}

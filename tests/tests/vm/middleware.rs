@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::{lab, lab_of, shared, text};
 
+/// Seconds for a call: it ends when its server does, or with an answer, however slow the host is.
+const TIMEOUT: &str = "600";
+
 /// Starts a program that reports when it is ready.
 fn start(lab: &Lab, vm: usize, argv: &[&str]) -> Result<(Run, Value)> {
     let mut run = lab.vm(vm).run(argv.iter().copied())?;
@@ -26,7 +29,8 @@ fn procedure_calls_work_until_the_server_dies() -> Result<()> {
     let (mut server, ready) = start(&lab, 0, &["rpc", "serve"])?;
     ensure!(ready["host"] == 0, "{ready}");
     // Several clients at once, one of them in the server's machine.
-    let mut clients = [1, 1, 0].map(|vm| lab.vm(vm).run(["rpc", "check", "--host", "0", "--rounds", "5"]));
+    let mut clients = [1, 1, 0]
+        .map(|vm| lab.vm(vm).run(["rpc", "check", "--host", "0", "--rounds", "5", "--timeout", TIMEOUT]));
     for client in &mut clients {
         let client = client.as_mut().map_err(|error| anyhow::anyhow!("{error:#}"))?;
         let checked = last(client)?;
@@ -39,17 +43,26 @@ fn procedure_calls_work_until_the_server_dies() -> Result<()> {
             );
         }
     }
-    let mut call = lab.vm(1).run(["rpc", "call", "--host", "0", "fail"])?;
+    let mut call = lab.vm(1).run(["rpc", "call", "--host", "0", "--timeout", TIMEOUT, "fail"])?;
     ensure!(text(&call.answer()?, "error") == "this procedure never works");
-    let mut call =
-        lab.vm(1).run(["rpc", "call", "--host", "0", "--name", "a name without a listener", "echo"])?;
+    let mut call = lab.vm(1).run([
+        "rpc",
+        "call",
+        "--host",
+        "0",
+        "--timeout",
+        TIMEOUT,
+        "--name",
+        "a name without a listener",
+        "echo",
+    ])?;
     ensure!(text(&call.answer()?, "error").contains("no listener has that name"));
 
     // A client dies. The server is told, and serves the others.
-    let (mut killed, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
+    let (mut killed, _) = start(&lab, 1, &["rpc", "watch", "--host", "0", "--timeout", TIMEOUT])?;
     killed.kill(9)?;
     killed.wait()?;
-    let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
+    let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0", "--timeout", TIMEOUT])?;
     // All but the last are gone: three closed, one ended with an error, one was killed.
     let gone = (0..5).map(|_| Ok(text(&server.answer()?, "gone"))).collect::<Result<Vec<_>>>()?;
     ensure!(gone.iter().filter(|reason| *reason == "it has closed").count() == 3, "{gone:?}");
@@ -60,12 +73,12 @@ fn procedure_calls_work_until_the_server_dies() -> Result<()> {
     let lost = text(&last(&mut watching)?, "lost");
     ensure!(lost.contains("without closing") || lost.contains("its process ended"), "{lost}");
     let (mut server, _) = start(&lab, 0, &["rpc", "serve"])?;
-    let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
+    let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0", "--timeout", TIMEOUT])?;
     server.kill(9)?;
     server.wait()?;
     ensure!(text(&last(&mut watching)?, "lost").contains("its process ended"));
     let (_server, _) = start(&lab, 0, &["rpc", "serve"])?;
-    let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0"])?;
+    let (mut watching, _) = start(&lab, 1, &["rpc", "watch", "--host", "0", "--timeout", TIMEOUT])?;
     lab.vm(0).kill()?;
     let lost = text(&last(&mut watching)?, "lost");
     ensure!(lost.contains("its host gives no sign of life") || lost.contains("the link is lost"), "{lost}");

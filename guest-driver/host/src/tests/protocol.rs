@@ -132,6 +132,22 @@ fn silent_host_is_given_up() {
 }
 
 #[test]
+fn standstills_delay_only_detection_of_dead_host() {
+    let mut two = Two::new();
+    let [asked, _] = two.connect();
+    // In each round host 0 stands still for a long time, and then runs for about a second.
+    let mut round = || {
+        two.now += 3 * TIMEOUT / 4;
+        two.pass(1000, false);
+        two.reason(0, asked)
+    };
+    // The time in which it stood still is not counted.
+    assert_eq!([round(), round(), round()], [0; 3]);
+    // The rest is.
+    assert!((3..12).any(|_| round() == ULN_END_HOST_LOST), "standstills hide that a host is dead");
+}
+
+#[test]
 fn restarted_host_resets_connections() {
     let mut two = Two::new();
     let [asked, taken] = two.connect();
