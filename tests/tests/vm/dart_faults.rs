@@ -179,7 +179,7 @@ const FILE_SYSTEM: &str = "while read -r module; do insmod /lib/swap/$module.ko;
     dd if=/dev/zero of=/tmp/disk/file bs=4096 count=2 && sync";
 /// Unbinds the card from its driver.
 const UNBIND: &str = "card=$(readlink -f /sys/class/dart/dart0/device) &&
-    timeout 40 sh -c \"echo $(basename $card) >$card/driver/unbind\" && echo unbound";
+    timeout 600 sh -c \"echo $(basename $card) >$card/driver/unbind\" && echo unbound";
 
 #[test]
 fn unbind_does_not_wait_for_a_page() -> Result<()> {

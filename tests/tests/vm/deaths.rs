@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use hamlyn_lab::{Exit, Lab, Run};
 
+use hamlyn_tests::eventually::PATIENCE;
+
 use crate::messages::{all_to_all, ping_pong, transfer};
 use crate::{lab, lab_of, shared, text};
 
@@ -22,7 +24,7 @@ fn flood(lab: &Lab, from: usize, to: usize) -> Result<(Run, Run)> {
 
 /// Waits until a counter of a card stops changing.
 fn until_still(lab: &Lab, card: usize, name: &str) -> Result<()> {
-    let patience = Instant::now() + Duration::from_secs(30);
+    let patience = Instant::now() + PATIENCE;
     let mut last = lab.card_counters(card)?["card"][name].clone();
     loop {
         std::thread::sleep(Duration::from_millis(300));

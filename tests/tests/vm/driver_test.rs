@@ -14,6 +14,9 @@ use tempfile::TempDir;
 
 use crate::{if_long, turn};
 
+/// For tests without a hang: longer than a program is silent on a loaded host.
+const PATIENT: [&str; 2] = ["--stuck", "100"];
+
 /// Runs `hamlyn driver-test` with a kit and additional programs: shell scripts, each with its name.
 fn driver_test(kit: Option<&Path>, options: &[&str], scripts: &[(&str, &str)]) -> Result<Output> {
     let folder = tempfile::tempdir()?;
@@ -42,9 +45,12 @@ fn error(output: &Output) -> Result<String> {
 
 #[test]
 fn program_stuck_in_the_kernel_is_shown() -> Result<()> {
-    let output = driver_test(None, &["--stuck", "1"], &[("stuck", "exec c-stuck")])?;
+    let output = driver_test(None, &["--stuck", "4"], &[("stuck", "exec c-stuck")])?;
     let said = error(&output)?;
-    ensure!(said.contains("stuck has printed nothing for 1s") && said.contains("limit: --stuck 1"), "{said}");
+    ensure!(
+        said.contains("stuck has printed nothing for 4s") && said.contains("limit: --stuck 4)"),
+        "{said}"
+    );
     let first = said.lines().nth(1).unwrap_or_default();
     ensure!(first.starts_with("  c-stuck (process ") && first.contains("state D, in "), "{said}");
     ensure!(said.contains("    [<0>] kernel_clone+"), "{said}");
@@ -60,7 +66,7 @@ sleep 1000 </dev/hamlyn0 >/dev/null 2>&1 &";
 #[test]
 fn what_a_second_run_leaves_is_named() -> Result<()> {
     let log = ("log", "echo '<6>a developer was \x1b[1mhere' >/dev/kmsg");
-    let output = driver_test(None, &[], &[log, ("leaves", LEAVES)])?;
+    let output = driver_test(None, &PATIENT, &[log, ("leaves", LEAVES)])?;
     let said = error(&output)?;
     for part in
         [" KiB more (limit 1024)", "objects of users: 0 before, 1 after", "module's use count: 0 before, "]
@@ -75,7 +81,7 @@ fn what_a_second_run_leaves_is_named() -> Result<()> {
 
 #[test]
 fn error_in_the_kernels_log_fails() -> Result<()> {
-    let output = driver_test(None, &[], &[("complains", "echo '<4>BUG: a test' >/dev/kmsg")])?;
+    let output = driver_test(None, &PATIENT, &[("complains", "echo '<4>BUG: a test' >/dev/kmsg")])?;
     let said = error(&output)?;
     ensure!(said.contains("complains, first time: the kernel reports an error: "), "{said}");
     ensure!(said.contains("BUG: a test\n"), "{said}");
@@ -84,7 +90,7 @@ fn error_in_the_kernels_log_fails() -> Result<()> {
 
 #[test]
 fn module_handles_a_card_that_misbehaves() -> Result<()> {
-    let output = driver_test(None, &["--faults=command-lost,card-gone"], &[])?;
+    let output = driver_test(None, &["--stuck", "100", "--faults=command-lost,card-gone"], &[])?;
     ensure!(output.status.success(), "{output:?}");
     let shown = stdout(&output);
     let table = shown.split_once(" fault ").map_or("", |(_, table)| table);
@@ -116,7 +122,7 @@ fn changed_module_is_loaded_and_tested_again() -> Result<()> {
 
     let _right = turn(1);
     let mut command = Command::new(Kit::find()?.program("hamlyn")?);
-    command.args(["driver-test", "--watch"]).env("HAMLYN_KIT", folder.path().join("kit.json"));
+    command.args(["driver-test", "--watch"]).args(PATIENT).env("HAMLYN_KIT", folder.path().join("kit.json"));
     let mut watch = Killed(command.stdout(Stdio::piped()).spawn()?);
     let mut lines = BufReader::new(watch.0.stdout.take().context("no output")?).lines();
     let mut until = |start: &str| {

@@ -7,7 +7,7 @@ use hamlyn_lab::{Kit, Memory, Packages, System};
 
 use crate::if_long;
 use crate::left::log_is_clean;
-use crate::network::{network, root, wait_for_answer};
+use crate::network::{network, root, wait_for_answer, wait_until};
 use crate::turn::lab_of;
 use crate::unmodified::EXPORT;
 
@@ -54,7 +54,7 @@ fn module_is_built_over_nfs_while_server_reboots() -> Result<()> {
     build()?.finish_text().with_context(said)?;
     root(client, "mv /build /local && mkdir /build && mount -t nfs4 vm1:/tree /build")?;
     let mut over_nfs = build()?;
-    root(client, "for i in $(seq 1000); do [ -s /build/part2.o ] && exit; sleep 0.2; done; false")?;
+    wait_until(client, "[ -s /build/part2.o ]")?;
     ensure!(root(client, "ls /build")?.lines().all(|file| file != "built.ko"), "the build was over too soon");
     server.reboot()?;
     root(server, EXPORT)?;

@@ -9,7 +9,7 @@ use crate::lab_of;
 fn named_server_serves_local_and_remote_clients() -> Result<()> {
     // Each client has two queues at the server's card, and eight have a terminus.
     let lab = lab_of(Lab::builder().vms(2).card_args(["--queues", "1024", "--termini", "128"]));
-    let mut server = lab.vm(1).run(["kv-server", "serve", "--until", "205"])?;
+    let mut server = lab.vm(1).run(["kv-server", "serve", "--until", "205", "--patience", "300000"])?;
     assert_eq!(server.answer()?["listening"], "kv");
     let crowd = |vm: usize, clients: &str, more: &[&str]| {
         let asked = ["kv-server", "crowd", "--host", "1", "--clients", clients, "--requests", "400"];

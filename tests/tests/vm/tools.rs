@@ -156,7 +156,7 @@ fn tools_work_on_a_reordering_fabric() -> Result<()> {
         server.wait()?;
     }
     // A server that is gone.
-    let mut late = lab.vm(0).run(["hamlyn-ping", &host, "-W", "1"])?;
+    let mut late = lab.vm(0).run(["hamlyn-ping", &host, "-W", "60"])?;
     assert_eq!(late.wait()?, Exit::Code(1));
     assert!(late.stderr().contains("no listener has that name"), "{}", late.stderr());
     Ok(())

@@ -31,6 +31,14 @@ const IDLE_LABS: usize = 3;
 /// more than they compute.
 const MACHINES: usize = 5;
 
+/// Time after which a machine or a program in it counts as hung. It is longer than the [`LIMIT`] of
+/// a command, so that a command which hangs is reported as it reports itself.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Seconds after which a command in a machine counts as hung, far more than it takes on a loaded
+/// host: `timeout {LIMIT} ...`.
+pub(crate) const LIMIT: u32 = 600;
+
 /// Number of machines in those labs now.
 static OWN: Mutex<usize> = Mutex::new(0);
 static GIVEN_BACK: Condvar = Condvar::new();
@@ -97,7 +105,7 @@ pub(crate) fn shared_three() -> Turn {
 }
 
 /// Returns the shared lab of a kind, which `builder` describes. A test must have returned
-/// everything within a minute after it drops the lab. Otherwise the next test gets a fresh lab.
+/// everything soon after it drops the lab. Otherwise the next test gets a fresh lab.
 pub(crate) fn shared_as(kind: &'static str, builder: Builder) -> Turn {
     let place = *SHARED
         .lock()
@@ -134,7 +142,7 @@ pub(crate) fn turn(machines: usize) -> Right {
 }
 
 fn start(builder: Builder) -> Lab {
-    let lab = builder.start().unwrap_or_else(|error| panic!("no lab: {error:#}"));
+    let lab = builder.patience(PATIENCE).start().unwrap_or_else(|error| panic!("no lab: {error:#}"));
     if has_debug_kernel() {
         for vm in lab.vms().iter().filter(|vm| vm.is_running()) {
             // A machine with its own image has no agent.
@@ -285,7 +293,7 @@ fn is_as_it_was(lab: &Lab) -> Result<()> {
 
 /// Operating systems may still have to report ended connections to each other. They resend after
 /// 250 ms until the peer has acknowledged.
-fn is_still(lab: &Lab) -> Result<bool> {
+pub(crate) fn is_still(lab: &Lab) -> Result<bool> {
     let sent = || -> Result<Vec<Value>> {
         let of = |card| Ok(Lab::card_counters(lab, card)?["card"]["packets_sent"].clone());
         (0..lab.vms().len()).map(of).collect()

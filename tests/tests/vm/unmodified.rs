@@ -5,8 +5,8 @@ use hamlyn_lab::{Builder, Kit, Lab, Memory, Packages, System, Vm};
 use serde_json::Value;
 
 use crate::left::log_is_clean;
-use crate::network::{network, root, wait_for_answer};
-use crate::turn::lab_of;
+use crate::network::{network, root, wait_for_answer, wait_until};
+use crate::turn::{LIMIT, lab_of};
 
 /// Describes two machines with the packages of `tests/packages`.
 fn machines(model: &str) -> Result<Builder> {
@@ -23,11 +23,11 @@ fn serve(server: &Vm) -> Result<()> {
         nginx
         mkdir -p /run/sshd; ssh-keygen -A; /usr/sbin/sshd -o AuthorizedKeysFile=/run/sshd/keys
         head -c 5000000 /dev/urandom > /var/www/html/file
-        (cd /var/www/html && python3 -m http.server 8000 >/dev/null 2>&1 &)
-        for port in 5201 6379 80 22 8000; do
-            for i in $(seq 100); do nc -z 127.0.0.1 $port && break; sleep 0.1; done
-        done";
-    root(server, start).map(drop)
+        (cd /var/www/html && python3 -m http.server 8000 >/dev/null 2>&1 &)";
+    root(server, start)?;
+    [5201, 6379, 80, 22, 8000]
+        .into_iter()
+        .try_for_each(|port: u16| wait_until(server, &format!("nc -z 127.0.0.1 {port}")))
 }
 
 /// Fails if a run ends with an error, or nothing was received.
@@ -102,10 +102,9 @@ fn vlan(client: &Vm, server: &Vm) -> Result<()> {
         );
         root(vm, &make)?;
     }
-    let mut capture = server.run_as(
-        0,
-        ["sh", "-c", "timeout 60 tcpdump -l -e -n -c 1 -i uln0 'vlan 7 and icmp[icmptype] = icmp-echo' 2>&1"],
-    )?;
+    let tcpdump =
+        format!("timeout {LIMIT} tcpdump -l -e -n -c 1 -i uln0 'vlan 7 and icmp[icmptype] = icmp-echo' 2>&1");
+    let mut capture = server.run_as(0, ["sh", "-c", &tcpdump])?;
     capture.line()?;
     wait_for_answer(client, "10.8.0.2")?;
     let captured = capture.finish_text()?.join("\n");
@@ -134,8 +133,11 @@ fn ipv6(client: &Vm, server: &Vm) -> Result<()> {
 /// address is written as for `ping`, and as in a URL.
 fn reaches(client: &Vm, server: &Vm, [address, host]: [&str; 2]) -> Result<()> {
     for size in [56, 1472, 1473, 20_000] {
-        let said = root(client, &format!("ping -c 2 -i 0.2 -s {size} {address}"))?;
-        ensure!(said.contains(" 2 received"), "{size} bytes: {said}");
+        // One at a time: of several, `ping` does not wait for a late answer to the last.
+        for _ in 0..2 {
+            let said = root(client, &format!("ping -c 1 -W 60 -s {size} {address}"))?;
+            ensure!(said.contains(" 1 received"), "{size} bytes: {said}");
+        }
     }
     let sum = root(server, "md5sum < /var/www/html/file")?;
     let got = root(client, &format!("curl -gsS 'http://{host}/file' | md5sum"))?;
@@ -155,12 +157,13 @@ fn bridge(client: &Vm, server: &Vm) -> Result<()> {
         ip -n inner addr add 10.7.0.77/24 dev inside; ip -n inner link set inside up";
     root(server, make)?;
     wait_for_answer(client, "10.7.0.77")?;
-    let said = root(
-        client,
-        "(timeout 20 tcpdump -c 2 -n -i uln0 icmp > /tmp/captured 2>/dev/null) &
-        for i in $(seq 50); do ping -c 1 -W 1 10.7.0.77 > /dev/null; kill -0 $! 2>/dev/null || break; done
-        wait; cat /tmp/captured",
-    )?;
+    let capture = format!(
+        "timeout {LIMIT} tcpdump -c 2 -n -i uln0 icmp > /tmp/captured 2> /tmp/complaints &
+        until grep -q 'listening on' /tmp/complaints; do kill -0 $! || exit; sleep 0.1; done
+        while kill -0 $! 2>/dev/null; do ping -c 1 -W 1 10.7.0.77 > /dev/null; done
+        wait; cat /tmp/captured"
+    );
+    let said = root(client, &capture)?;
     ensure!(said.contains("10.7.0.1 > 10.7.0.77: ICMP echo request"), "{said}");
     wait_for_answer(client, "vm1")
 }
@@ -185,7 +188,7 @@ fn nfs(client: &Vm, server: &Vm) -> Result<()> {
         ["sh", "-c", "echo begun; fio --name=x --directory=/mnt/nfs --size=4M --rw=randwrite --bs=16k --verify=crc32c --verify_fatal=1 --end_fsync=1 --rate=1m --output=/tmp/fio"],
     )?;
     fio.line()?;
-    root(client, "for i in $(seq 100); do [ -s /mnt/nfs/x.0.0 ] && exit; sleep 0.1; done; false")?;
+    wait_until(client, "[ -s /mnt/nfs/x.0.0 ]")?;
     server.reboot()?;
     root(server, EXPORT)?;
     fio.finish_text().with_context(|| root(client, "cat /tmp/fio").unwrap_or_default())?;
@@ -194,13 +197,8 @@ fn nfs(client: &Vm, server: &Vm) -> Result<()> {
 
 /// Ends what [`serve`] has started.
 fn end(server: &Vm) -> Result<()> {
-    let end = "pkill -x 'iperf3|redis-server|nginx|sshd'; pkill -f '[h]ttp.server'
-        for i in $(seq 100); do
-            pgrep -x 'iperf3|redis-server|nginx|sshd|python3' > /dev/null || exit 0
-            sleep 0.1
-        done
-        ps; false";
-    root(server, end).map(drop)
+    root(server, "pkill -x 'iperf3|redis-server|nginx|sshd'; pkill -f '[h]ttp.server'; true")?;
+    wait_until(server, "! pgrep -x 'iperf3|redis-server|nginx|sshd|python3' > /dev/null")
 }
 
 /// Runs most programs over the network of two machines with the test's packages.

@@ -109,7 +109,7 @@ fn client_without_version_is_disconnected() {
 #[test]
 fn client_may_be_silent_after_version() {
     let mut harness = Harness::silent();
-    let deadline = std::time::Duration::from_secs(2);
+    let deadline = std::time::Duration::from_secs(4);
     harness.server.set_version_deadline(deadline);
     harness.reconnect();
     harness.negotiate();

@@ -1,16 +1,20 @@
 //! Debian's Open MPI, libfabric's own programs and HPCC over the provider for libfabric, between
 //! machines.
 
-use anyhow::{Context, Result, ensure};
-use hamlyn_lab::{Builder, Kit, Lab, Memory, Packages, System, Vm};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use hamlyn_lab::{Builder, Kit, Lab, Memory, Packages, Run, System, Vm};
 
 use crate::left::log_is_clean;
-use crate::network::{network, root, wait_for_answer};
-use crate::turn::lab_of;
+use crate::network::{network, root, wait_for_answer, wait_until};
+use crate::turn::{LIMIT, lab_of};
 
 /// Options with which Open MPI uses the provider. Debian's configuration excludes libfabric.
-const MPIRUN: &str = "timeout 100 mpirun --allow-run-as-root --bind-to none --hostfile hosts \
+const MPIRUN: &str = "timeout 1500 mpirun --allow-run-as-root --bind-to none --hostfile hosts \
     --mca opal_common_ofi_provider_include hamlyn";
+/// Longer than the limit of `mpirun`, which prints nothing while it starts its processes.
+const PATIENCE: Duration = Duration::from_secs(1600);
 /// Of these two, messages use the first, and one-sided operations need the second.
 const BY_TAGS: &str = "--mca pml cm --mca mtl ofi";
 const BY_MEMORY: &str = "--mca pml ob1 --mca btl ofi,self --mca btl_ofi_mode 2";
@@ -46,13 +50,20 @@ fn prepare(lab: &Lab, slots: usize) -> Result<()> {
     Ok(())
 }
 
+/// Starts a job in the first machine.
+fn start(first: &Vm, job: &str) -> Result<Run> {
+    let mut job = first.run_as(0, ["sh", "-c", &format!("cd /root; {MPIRUN} {job}")])?;
+    job.set_patience(PATIENCE);
+    Ok(job)
+}
+
 /// Every rank has checked what it received.
 fn check(lab: &Lab, ranks: usize, options: &str) -> Result<()> {
     for how in [
         format!("{BY_TAGS} -n {ranks} python3 check.py"),
         format!("{BY_MEMORY} -n {ranks} python3 onesided.py"),
     ] {
-        let said = root(lab.vm(0), &format!("cd /root; {MPIRUN} {options} {how}"))?;
+        let said = start(lab.vm(0), &format!("{options} {how}"))?.finish_text()?.join("\n");
         for rank in 0..ranks {
             ensure!(said.contains(&format!("checked by rank {rank} of {ranks}")), "{how}: {said}");
         }
@@ -65,11 +76,10 @@ fn ping_pong(lab: &Lab) -> Result<()> {
     let messages =
         [("msg", 0), ("msg", 64), ("msg", 16384), ("msg", 1 << 20), ("tagged", 4096), ("tagged", 100_000)];
     for (kind, size) in messages {
-        let program = format!("timeout 60 fi_pingpong -p hamlyn -e rdm -c -m {kind} -I 20 -S {size}");
+        let program = format!("timeout {LIMIT} fi_pingpong -p hamlyn -e rdm -c -m {kind} -I 20 -S {size}");
         let mut server = lab.vm(1).run_as(0, ["sh", "-c", &format!("echo ready; {program} 2>&1")])?;
         server.line()?;
-        let listens = "for i in $(seq 100); do netstat -ltn | grep -q :47592 && exit; sleep 0.1; done; false";
-        root(lab.vm(1), listens)?;
+        wait_until(lab.vm(1), "netstat -ltn | grep -q :47592")?;
         let said = root(lab.vm(0), &format!("{program} vm1 2>&1"))?;
         ensure!(said.lines().last().is_some_and(|line| line.contains("=20")), "{kind} {size}: {said}");
         server.finish_text()?;
@@ -78,7 +88,7 @@ fn ping_pong(lab: &Lab) -> Result<()> {
 }
 
 fn hpcc(first: &Vm) -> Result<()> {
-    let said = root(first, &format!("cd /root; {MPIRUN} {BY_TAGS} -n 2 hpcc && cat hpccoutf.txt"))?;
+    let said = start(first, &format!("{BY_TAGS} -n 2 hpcc && cat hpccoutf.txt"))?.finish_text()?.join("\n");
     for wanted in ["Success=1", "5 tests completed and passed residual checks", "MPIRandomAccess_Errors=0"] {
         ensure!(said.contains(wanted), "no {wanted:?} in {said}");
     }
@@ -90,14 +100,8 @@ fn killed_rank_ends_job(lab: &Lab) -> Result<()> {
     let program = "from mpi4py import MPI\nprint('up', flush=True)\nwhile True: MPI.COMM_WORLD.allreduce(1)";
     root(lab.vm(0), &format!("echo \"{program}\" > /root/loop.py"))?;
     root(lab.vm(1), &format!("echo \"{program}\" > /root/loop.py"))?;
-    let mut job = lab.vm(0).run_as(
-        0,
-        [
-            "sh",
-            "-c",
-            &format!("cd /root; {MPIRUN} {BY_TAGS} -n 2 --map-by node python3 loop.py 2>&1; echo ended $?"),
-        ],
-    )?;
+    let mut job =
+        start(lab.vm(0), &format!("{BY_TAGS} -n 2 --map-by node python3 loop.py 2>&1; echo ended $?"))?;
     for _ in 0..2 {
         while !job.line()?.contains("up") {}
     }
@@ -105,8 +109,7 @@ fn killed_rank_ends_job(lab: &Lab) -> Result<()> {
     let said = job.finish_text()?.join("\n");
     ensure!(said.contains("signal 9 (Killed)") && said.contains("ended 137"), "{said}");
     for vm in [lab.vm(0), lab.vm(1)] {
-        let gone = "for i in $(seq 100); do pgrep -f '[l]oop.py|[p]rte' >/dev/null || exit 0; sleep 0.1; done; ps; false";
-        root(vm, gone).with_context(|| format!("processes are left in {}", vm.name()))?;
+        wait_until(vm, "! pgrep -f '[l]oop.py|[p]rte' >/dev/null")?;
     }
     Ok(())
 }
