@@ -2,16 +2,15 @@
 
 use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hamlyn::channel::{Channel, Listener, Opening};
 
 use super::tcp::Connection;
+use crate::environment;
 use crate::link::ChannelLink;
 use crate::stream::Stream;
 
-/// How long the other end may take for each of its steps. Its program has to make a call for them.
-const AGREEMENT: Duration = Duration::from_secs(5);
 /// Attempts to open a channel, or to be asked for one.
 pub(super) const TRIES: u32 = 3;
 
@@ -111,7 +110,8 @@ impl State {
 
     /// Gives up a channel whose other end does not go on.
     pub(super) fn limit_agreement(&mut self) {
-        let is_over = self.attached.is_some_and(|attached| attached.elapsed() > AGREEMENT);
+        let limit = environment::get().agreement;
+        let is_over = self.attached.is_some_and(|attached| attached.elapsed() > limit);
         if self.stream.is_agreeing() && !self.stream.has_switched() && is_over {
             self.stream.take_link();
         }
