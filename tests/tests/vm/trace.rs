@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::tools::server;
-use crate::{Turn, lab, shared_of};
+use crate::turn::is_still;
+use crate::{Turn, eventually, lab, shared_of};
 
 /// A command that traces the lab's cards until it is stopped.
 struct Reader(Child);
@@ -46,12 +47,27 @@ impl Drop for Reader {
     }
 }
 
-/// Exchanges messages between the machines while a command traces their cards.
+/// Exchanges messages between the machines while a command traces their cards. All of them have
+/// arrived at its end.
 pub(crate) fn traced(lab: &Turn, words: &[&str], file: &Path) -> Result<()> {
     let reader = Reader::start(lab, words, file)?;
-    let (_server, host) = server(lab, 1, "hamlyn-ping")?;
+    let (mut server, host) = server(lab, 1, "hamlyn-ping")?;
     lab.vm(0).run(["hamlyn-ping", &host, "--count", "3", "--interval", "0"])?.finish_text()?;
+    server.kill(9)?;
+    server.wait()?;
+    // The kernels still tell each other of the ends.
+    eventually(|| Ok(is_still(lab)? && has_arrived(lab, 0, 1)? && has_arrived(lab, 1, 0)?), "all is over")?;
     reader.stop()
+}
+
+/// Returns whether all packets of a card have arrived at another. Only Hamlyn cards count both.
+fn has_arrived(lab: &Turn, from: usize, to: usize) -> Result<bool> {
+    let [from, to] = [lab.card_counters(from)?, lab.card_counters(to)?];
+    let Some(received) = to["card"]["packets_received"].as_u64() else { return Ok(true) };
+    let refused = to["card"].as_object().into_iter().flatten();
+    let refused = refused.filter(|(name, _)| name.starts_with("refused_") || *name == "discarded");
+    let refused: u64 = refused.filter_map(|(_, count)| count.as_u64()).sum();
+    Ok(from["card"]["packets_sent"].as_u64().context("no packets")? <= received + refused)
 }
 
 fn objects(file: &Path) -> Result<Vec<Value>> {
