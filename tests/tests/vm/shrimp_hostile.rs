@@ -29,7 +29,7 @@ const ATTACKER: u16 = 2;
 const PAGE: u64 = 4096;
 /// Bytes of a machine's memory.
 const MEMORY: u64 = 384 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Columns of the mesh, the default of cards.
 const COLUMNS: u16 = 4;
 /// Bytes in front of a packet's data: places, length, address.
@@ -236,8 +236,17 @@ impl Impostor {
 
 /// Makes a host wait no longer than 6 seconds for others.
 fn be_impatient(lab: &Lab, vm: usize) -> Result<()> {
-    let line = "echo 6000 >/sys/module/hamlyn/parameters/peer_timeout";
-    lab.vm(vm).run_as(0, ["sh", "-c", line])?.finish_text().map(drop)
+    set_peer_timeout(lab, vm, 6000)
+}
+
+/// Does not give up the impostor, which is silent while it does something else.
+fn be_patient(lab: &Lab, vm: usize) -> Result<()> {
+    set_peer_timeout(lab, vm, 600_000)
+}
+
+fn set_peer_timeout(lab: &Lab, vm: usize, milliseconds: u32) -> Result<()> {
+    let line = format!("echo {milliseconds} >/sys/module/hamlyn/parameters/peer_timeout");
+    lab.vm(vm).run_as(0, ["sh", "-c", &line])?.finish_text().map(drop)
 }
 
 /// Returns a handle of memory that the attacker's host claims to have.
@@ -363,7 +372,7 @@ fn invalid_kernel_messages_do_not_affect_other_mappings() -> Result<()> {
 #[test]
 fn mapper_that_never_releases_is_declared_lost() -> Result<()> {
     let lab = shrimp_lab(2)?;
-    be_impatient(&lab, 0)?;
+    be_patient(&lab, 0)?;
     let mut receiver = desk(&lab, 0)?;
     let shared = receiver.ask("export 4096 2")?;
     let handle: Handle = text(&shared, "handle").parse()?;
@@ -371,6 +380,7 @@ fn mapper_that_never_releases_is_declared_lost() -> Result<()> {
     let ask = ShrimpAsk { key: handle.key, offset: 0, length: 4096, first: 0, place: 0 };
     impostor.say_of(SHRIMP_SAY_MAP, (9, handle.export), ask.as_bytes())?;
     impostor.await_said(SHRIMP_SAY_PAGES)?;
+    be_impatient(&lab, 0)?;
     // It is alive and acknowledges everything.
     let line = format!("unexport {}", shared["export"]);
     let (receiver, done) = while_it_acknowledges(&mut impostor, receiver, &line)?;
@@ -390,7 +400,7 @@ fn remote_mappings_are_charged_to_the_exporter() -> Result<()> {
     /// Minimum bytes of a mapping: three bits for each page.
     const SIZE: u64 = 3 * 1024 / 8;
     let lab = shrimp_lab(2)?;
-    be_impatient(&lab, 0)?;
+    be_patient(&lab, 0)?;
     let group = "/sys/fs/cgroup/exporter";
     let enter = format!(
         "set -e; mount -t cgroup2 none /sys/fs/cgroup; echo +memory > /sys/fs/cgroup/cgroup.subtree_control; \
@@ -412,7 +422,8 @@ fn remote_mappings_are_charged_to_the_exporter() -> Result<()> {
         impostor.await_said(SHRIMP_SAY_PAGES)?;
     }
     let most = before + u64::from(MAPPINGS) * SIZE;
-    crate::eventually(|| Ok(charged()? >= most), "the exporter is charged for the mappings")?;
+    impostor.only_acknowledge("the exporter is charged for the mappings", || Ok(charged()? >= most))?;
+    be_impatient(&lab, 0)?;
     drop(impostor);
     crate::eventually(|| Ok(charged()? < most), "the mappings of a host that is lost are gone")?;
     both_are_usable(&lab)
@@ -421,7 +432,7 @@ fn remote_mappings_are_charged_to_the_exporter() -> Result<()> {
 #[test]
 fn store_does_not_wait_forever_for_a_page() -> Result<()> {
     let lab = shrimp_lab(2)?;
-    be_impatient(&lab, 0)?;
+    be_patient(&lab, 0)?;
     let mut sender = desk(&lab, 0)?;
     let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
     sender.begin(&format!("map {} 0 4096 single", attackers_handle()))?;
@@ -431,6 +442,7 @@ fn store_does_not_wait_forever_for_a_page() -> Result<()> {
     let part = ShrimpPart { first: 0, count: 1 };
     impostor.say_of(SHRIMP_SAY_INVALIDATE, (asked.to, asked.from), part.as_bytes())?;
     impostor.await_said(SHRIMP_SAY_INVALIDATED)?;
+    be_impatient(&lab, 0)?;
     // The page is requested, and never arrives.
     let mapping = &made["mapping"];
     let stored = while_it_acknowledges(&mut impostor, sender, &format!("store {mapping} 0 5"))?;
@@ -459,10 +471,12 @@ fn while_it_acknowledges(
 #[test]
 fn map_fails_when_the_exporter_does_not_answer() -> Result<()> {
     let lab = shrimp_lab(2)?;
-    be_impatient(&lab, 0)?;
+    be_patient(&lab, 0)?;
+    let asking = desk(&lab, 0)?;
     let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
     let line = format!("map {} 0 4096 single", attackers_handle());
-    let (_, answer) = while_it_acknowledges(&mut impostor, desk(&lab, 0)?, &line)?;
+    be_impatient(&lab, 0)?;
+    let (_, answer) = while_it_acknowledges(&mut impostor, asking, &line)?;
     let error = answer["error"].as_str().unwrap_or_default();
     ensure!(error.contains("host 2 did not answer in time"), "{answer}");
     both_are_usable(&lab)
@@ -473,12 +487,14 @@ fn user_cannot_occupy_all_outstanding_map_requests() -> Result<()> {
     /// Outstanding requests that a user may have at a host (`MAX_ASKING_EACH` of the driver).
     const EACH: usize = 8;
     let lab = shrimp_lab(2)?;
+    be_patient(&lab, 0)?;
+    // Before the requests, which are not answered while a program starts.
+    let mut greedy = (0..EACH + 4).map(|_| desk(&lab, 0)).collect::<Result<Vec<_>>>()?;
+    let mut other = Desk(lab.vm(0).run_as(1002, ["shrimp", "desk"])?);
     let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
     let line = format!("map {} 0 4096 single", attackers_handle());
-    let mut greedy = (0..EACH + 4).map(|_| desk(&lab, 0)).collect::<Result<Vec<_>>>()?;
     greedy.iter_mut().try_for_each(|desk| desk.begin(&line))?;
     impostor.listen_until(|heard| heard.len() == EACH)?;
-    let mut other = Desk(lab.vm(0).run_as(1002, ["shrimp", "desk"])?);
     other.begin(&line)?;
     impostor.listen_until(|heard| heard.len() > EACH)?;
     ensure!(impostor.heard.len() == EACH + 1, "{} questions at once", impostor.heard.len());
