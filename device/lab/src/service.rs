@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use hamlyn_host::stat;
+use hamlyn_host::stat::{self, StatError};
 use serde_json::Value;
 
 use super::evidence;
@@ -54,9 +54,18 @@ impl Service {
         &self.log
     }
 
+    /// Returns its counters. A process that is silent is asked again for the lab's patience: it may
+    /// run on a loaded host.
     pub(super) fn counters(&self) -> anyhow::Result<Value> {
-        self.check()?;
-        Ok(stat::read(&self.lock().stat)?.counters)
+        let deadline = Instant::now() + self.recipe.patience;
+        loop {
+            self.check()?;
+            let socket = self.lock().stat.clone();
+            match stat::read(&socket) {
+                Err(StatError::Silent { .. }) if Instant::now() < deadline => {}
+                report => return Ok(report?.counters),
+            }
+        }
     }
 
     /// Fails with the reason if it has ended.
