@@ -1,7 +1,11 @@
-"""CPython's own tests of TCP sockets and of waiting for them; prints those that do not pass."""
+"""CPython's own tests of TCP sockets and of waiting for them; prints those that do not pass.
+
+Names of tests as arguments: runs only these, and prints those that pass, too.
+"""
 
 import contextlib
 import re
+import sys
 import unittest
 
 MODULES = [
@@ -30,11 +34,27 @@ def flat(suite):
             yield test
 
 
-loaded = flat(unittest.defaultTestLoader.loadTestsFromNames(MODULES))
+class Result(unittest.TextTestResult):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.passed = []
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed.append((test, None))
+
+
+def names(entries):
+    # Without the parameters of a part of a test.
+    return sorted({test.id().split(" ")[0] for test, _ in entries})
+
+
+only = sys.argv[1:]
+loaded = flat(unittest.defaultTestLoader.loadTestsFromNames(only or MODULES))
 suite = unittest.TestSuite(test for test in loaded if KEPT.search(test.id()) or not OTHERS.search(test.id()))
 with open("/tmp/cpython.log", "w") as log, contextlib.redirect_stdout(log):
-    result = unittest.TextTestRunner(log, verbosity=2, warnings="ignore").run(suite)
-for kind in ("failures", "errors", "skipped"):
-    for test, _ in sorted(getattr(result, kind), key=lambda entry: entry[0].id()):
-        print(kind, test.id())
+    result = unittest.TextTestRunner(log, verbosity=2, warnings="ignore", resultclass=Result).run(suite)
+for kind in ("failures", "errors", "skipped", *(["passed"] if only else [])):
+    for name in names(getattr(result, kind)):
+        print(kind, name)
 print("ran", result.testsRun, flush=True)
