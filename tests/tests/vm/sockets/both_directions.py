@@ -4,7 +4,7 @@ import hashlib
 import random
 import select
 
-from ends import same, symmetric
+from ends import LIMIT, symmetric
 
 
 def in_both_directions(sock, end, wait, keeps, size=1_000_000):
@@ -43,7 +43,7 @@ def in_both_directions(sock, end, wait, keeps, size=1_000_000):
 @symmetric
 def by_select(sock, end):
     def wait(read, write):
-        got = select.select([sock] if read else [], [sock] if write else [], [], 30)
+        got = select.select([sock] if read else [], [sock] if write else [], [], LIMIT)
         return bool(got[0]), bool(got[1])
 
     in_both_directions(sock, end, wait, False)
@@ -55,14 +55,14 @@ def by_poll(sock, end):
 
     def wait(read, write):
         poll.register(sock, (select.POLLIN if read else 0) | (select.POLLOUT if write else 0))
-        events = dict(poll.poll(30_000))[sock.fileno()]
+        events = dict(poll.poll(1000 * LIMIT))[sock.fileno()]
         return bool(events & select.POLLIN), bool(events & select.POLLOUT)
 
     in_both_directions(sock, end, wait, False)
 
 
 def epoll_events(epoll, sock):
-    events = dict(epoll.poll(30))[sock.fileno()]
+    events = dict(epoll.poll(LIMIT))[sock.fileno()]
     return bool(events & select.EPOLLIN), bool(events & select.EPOLLOUT)
 
 

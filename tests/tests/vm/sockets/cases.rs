@@ -35,7 +35,7 @@ const SOME: [&str; 7] = [
 ];
 
 /// Longer than a case's own limit.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(700);
 
 /// Which ends run under `hamlyn-run`.
 struct Ends {
@@ -57,12 +57,14 @@ pub(super) fn with_one_end(pair: &Pair) -> Result<()> {
     run(pair, "client-only", &Ends { server: false, client: true }, Some(&FEW))
 }
 
-fn start(pair: &Pair, vm: &Vm, name: &str, role: &str, under: bool) -> Result<(Run, Vec<String>)> {
+fn start(pair: &Pair, vm: &Vm, name: &str, role: &str, ends: &Ends) -> Result<(Run, Vec<String>)> {
     for (file, text) in FILES {
         root(vm, &format!("mkdir -p /root/cases; cat > /root/cases/{file}.py <<'END'\n{text}\nEND"))?;
     }
-    let under = if under { pair.under(name) } else { String::new() };
-    let command = format!("exec {under} python3 -W ignore /root/cases/programs.py {role}");
+    let is_under = if role == "server" { ends.server } else { ends.client };
+    let under = if is_under { pair.under(name) } else { String::new() };
+    let switches = if ends.server && ends.client { "switches" } else { "" };
+    let command = format!("exec {under} python3 -W ignore /root/cases/programs.py {role} {switches}");
     let mut run = vm.run_as(0, ["sh", "-c", &command])?;
     run.set_patience(PATIENCE);
     let cases = serde_json::from_value(run.answer()?["cases"].take())?;
@@ -81,8 +83,8 @@ fn run_case(server: &mut Run, client: &mut Run, case: &str) -> Result<[Value; 2]
 
 fn run(pair: &Pair, name: &str, ends: &Ends, cases: Option<&[&str]>) -> Result<()> {
     pair.begin(name)?;
-    let (mut server, known) = start(pair, pair.server(), name, "server", ends.server)?;
-    let (mut client, _) = start(pair, pair.client(), name, "client", ends.client)?;
+    let (mut server, known) = start(pair, pair.server(), name, "server", ends)?;
+    let (mut client, _) = start(pair, pair.client(), name, "client", ends)?;
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let mut results = Vec::new();
     for case in cases.unwrap_or(&known) {

@@ -13,7 +13,19 @@ import subprocess
 import threading
 import time
 
-from ends import case, exact, HOST, raises, same, to_end, warm_up
+from ends import (
+    bytes_by_tcp,
+    case,
+    exact,
+    few_round_trips,
+    HOST,
+    LIMIT,
+    raises,
+    same,
+    SWITCHES,
+    to_end,
+    warm_up,
+)
 
 
 @case(least=2)
@@ -56,7 +68,7 @@ def close_with_unread_bytes(end):
     for sock in end.connections():
         if end.is_server:
             end.hear()
-            assert select.select([sock], [], [], 30)[0]
+            assert select.select([sock], [], [], LIMIT)[0]
             sock.close()
             end.tell()
         else:
@@ -67,7 +79,7 @@ def close_with_unread_bytes(end):
                 same(sock.recv(1), b"")
             except ConnectionResetError:
                 pass
-            until = time.monotonic() + 30
+            until = time.monotonic() + LIMIT
             try:
                 while time.monotonic() < until:
                     sock.send(b"x")
@@ -117,7 +129,7 @@ def end_of_the_peer_wakes(end):
                 sock = end.connection()
                 if is_warm:
                     warm_up(sock, end)
-                time.sleep(100)
+                time.sleep(LIMIT)
                 os._exit(0)
             end.hear()
             time.sleep(0.3)
@@ -183,7 +195,7 @@ def connect_without_blocking(end):
         raises(BlockingIOError, sock.connect, (HOST, end.port))
         poll = select.poll()
         poll.register(sock, select.POLLOUT)
-        assert poll.poll(30_000) == [(sock.fileno(), select.POLLOUT)]
+        assert poll.poll(1000 * LIMIT) == [(sock.fileno(), select.POLLOUT)]
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
         assert sock.connect_ex((HOST, end.port)) in (0, errno.EISCONN)
         sock.setblocking(True)
@@ -195,9 +207,13 @@ def connect_without_blocking(end):
 
 @case(least=250)
 def connections_one_after_another(end):
-    for _ in range(500):
+    for number in range(500):
         with end.connection() as sock:
-            warm_up(sock, end, 4)
+            # Half of them may end before they have been switched.
+            if number % 2:
+                warm_up(sock, end, 4)
+            else:
+                few_round_trips(sock, end, 4)
             if end.is_server:
                 same(to_end(sock), b"")
 
@@ -228,11 +244,15 @@ def connections_at_once(end):
         serve_by_selector(end.listener, 100)
         return
     socks = [end.connection() for _ in range(100)]
-    for turn in range(8):
+    turn, left = 0, set(socks) if SWITCHES else set()
+    while turn < 8 or left:
+        before = {sock: bytes_by_tcp(sock) for sock in left}
         for at, sock in enumerate(socks):
-            sock.sendall(b"%06d" % (turn * 1000 + at))
+            sock.sendall(b"%03d%05d" % (at, turn))
         for at, sock in enumerate(socks):
-            same(exact(sock, 6), b"%06d" % (turn * 1000 + at))
+            same(exact(sock, 8), b"%03d%05d" % (at, turn))
+        left = {sock for sock in left if bytes_by_tcp(sock) != before[sock]}
+        turn += 1
     for sock in socks:
         sock.close()
 

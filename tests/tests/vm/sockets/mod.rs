@@ -12,13 +12,16 @@ use hamlyn_lab::{Kit, Memory, Packages, System, Vm};
 use serde_json::Value;
 
 use crate::left::log_is_clean;
-use crate::network::{network, root, wait_for_answer};
+use crate::network::{network, root, wait_for_answer, wait_until};
 use crate::turn::{Turn, lab_of};
 use crate::{mpi, unmodified};
 
 /// Options of the switch for express memory between the hosts. Each host's half has room for some
 /// 120 connections.
 const EXPRESS: [&str; 6] = ["--express", "shared", "--express-part", "16M", "--ports", "2"];
+
+/// An end may have to wait for the other's machine, and would stay on TCP.
+const AGREEMENT: &str = "HAMLYN_RUN_AGREEMENT=600";
 
 /// A name, and what is run.
 type Part = (&'static str, fn(&Pair) -> Result<()>);
@@ -31,7 +34,7 @@ struct Pair {
     room: u64,
     has_express: bool,
     /// Variables of `hamlyn-run`.
-    environment: &'static str,
+    environment: String,
     errors: RefCell<Vec<String>>,
 }
 
@@ -76,7 +79,7 @@ impl Pair {
             model,
             room,
             has_express: express,
-            environment: "",
+            environment: AGREEMENT.to_owned(),
             errors: RefCell::default(),
         };
         wait_for_answer(pair.client(), "vm1")?;
@@ -86,7 +89,7 @@ impl Pair {
     /// From now on connections go by card, although the hosts share memory.
     fn by_card(&mut self) {
         self.has_express = false;
-        self.environment = "HAMLYN_RUN_EXPRESS=no";
+        self.environment += " HAMLYN_RUN_EXPRESS=no";
     }
 
     fn client(&self) -> &Vm {
@@ -131,7 +134,7 @@ impl Pair {
     fn run(&self, parts: &[Part]) {
         for (name, part) in parts {
             if let Err(error) = part(self) {
-                let way = if self.environment.is_empty() { "" } else { " by card" };
+                let way = if self.environment == AGREEMENT { "" } else { " by card" };
                 self.errors.borrow_mut().push(format!("{name}{way}: {error:#}"));
             }
         }
@@ -155,17 +158,13 @@ fn reports(vm: &Vm, name: &str) -> Result<Vec<Value>> {
 
 /// Waits until a program listens.
 fn wait_for_port(vm: &Vm, port: u16) -> Result<()> {
-    let listens =
-        format!("for i in $(seq 300); do netstat -ltn | grep -q ':{port} ' && exit; sleep 0.1; done; false");
-    root(vm, &listens).with_context(|| format!("port {port} of {}", vm.name())).map(drop)
+    wait_until(vm, &format!("netstat -ltn | grep -q ':{port} '"))
 }
 
 /// Ends a server's processes, and waits until they have.
 fn stop(vm: &Vm, program: &str) -> Result<()> {
-    let stop = format!(
-        "pkill -TERM -x {program}; for i in $(seq 200); do pgrep -x {program} >/dev/null || exit 0; sleep 0.1; done; ps; false"
-    );
-    root(vm, &stop).with_context(|| format!("{program} does not end")).map(drop)
+    root(vm, &format!("pkill -TERM -x {program}; true"))?;
+    wait_until(vm, &format!("! pgrep -x {program} >/dev/null"))
 }
 
 #[test]

@@ -1,7 +1,8 @@
 """What programs do with TCP connections, one case after another, between two machines.
 
-    programs.py server | client
+    programs.py server | client [switches]
 
+With `switches`, cases wait until the connections have been switched that are to be.
 The test writes a case's name to the server's standard input, and the name and the server's port
 to the client's. Each case runs in a child process, and its result is a line of JSON.
 """

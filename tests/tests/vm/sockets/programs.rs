@@ -4,7 +4,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{Pair, Part, reports, stop, wait_for_port};
-use crate::network::root;
+use crate::network::{root, wait_until};
+use crate::turn::LIMIT;
 
 pub(super) const ALL: [Part; 5] = [
     ("redis", redis),
@@ -30,7 +31,7 @@ fn redis(pair: &Pair) -> Result<()> {
         let said = root(
             client,
             &format!(
-                "timeout 60 {} redis-benchmark -h vm1 -t set,get -d 1000 -n {requests} -c {connections} --csv
+                "timeout {LIMIT} {} redis-benchmark -h vm1 -t set,get -d 1000 -n {requests} -c {connections} --csv
                 redis-cli -h vm1 strlen key:__rand_int__",
                 pair.under("benchmark")
             ),
@@ -79,7 +80,7 @@ fn messages_of_redis(pair: &Pair) -> Result<()> {
     pair.begin("messages")?;
     let under = pair.under("messages");
     root(client, &format!("cat > /root/listener.py <<'END'\n{LISTENER}\nEND"))?;
-    let command = format!("timeout 60 {under} python3 /root/listener.py");
+    let command = format!("timeout {LIMIT} {under} python3 /root/listener.py");
     let mut listener = client.run_as(0, ["sh", "-c", &command])?;
     listener.line()?;
     let said = root(
@@ -104,21 +105,20 @@ fn redis_is_killed(pair: &Pair) -> Result<()> {
     root(pair.server(), &format!("{under} {REDIS}"))?;
     wait_for_port(pair.server(), 6379)?;
     let mut clients = [
-        format!("printf 'ping\\nping\\nping\\nblpop nothing 0\\n' | timeout 60 {under} redis-cli -h vm1 2>&1; echo ended $?"),
-        format!("timeout 60 {under} redis-benchmark -h vm1 -t get -n 100000000 -c 5 -q 2>&1 | tr '\\r' '\\n' | tail -n 3; echo ended $?"),
+        format!("printf 'ping\\nping\\nping\\nblpop nothing 0\\n' | timeout {LIMIT} {under} redis-cli -h vm1 2>&1; echo ended $?"),
+        format!("timeout {LIMIT} {under} redis-benchmark -h vm1 -t get -n 100000000 -c 5 -q 2>&1 | tr '\\r' '\\n' | tail -n 3; echo ended $?"),
     ]
     .map(|command| pair.client().run_as(0, ["sh".into(), "-c".into(), command]))
     .into_iter()
     .collect::<Result<Vec<_>>>()?;
-    root(
-        pair.server(),
-        "for i in $(seq 200); do
-            redis-cli info clients | grep -q 'blocked_clients:1' && redis-cli info clients | grep -q 'connected_clients:[78]' && break
-            sleep 0.1
-        done
-        sleep 0.5
-        pkill -9 -x redis-server",
-    )?;
+    // Enough requests of each client that its connection has been switched.
+    let is_busy = "{
+        redis-cli info clients > /tmp/clients; redis-cli info stats > /tmp/stats
+        grep -q 'blocked_clients:1' /tmp/clients && grep -q 'connected_clients:[78]' /tmp/clients &&
+            test $(sed -n 's/total_commands_processed:\\([0-9]*\\).*/\\1/p' /tmp/stats) -ge 2000
+    }";
+    wait_until(pair.server(), is_busy)?;
+    root(pair.server(), "pkill -9 -x redis-server")?;
     for client in &mut clients {
         let said = client.finish_text()?.join("\n");
         ensure!(!said.contains("ended 124") && said.contains("ended"), "{said}");
@@ -136,7 +136,7 @@ fn memcached(pair: &Pair) -> Result<()> {
     let script = include_str!("memcached.py");
     let run = format!(
         "cat > /root/memcached.py <<'END'\n{script}\nEND
-        timeout 100 {} python3 /root/memcached.py",
+        timeout {LIMIT} {} python3 /root/memcached.py",
         pair.under("memcached")
     );
     let said = root(client, &run)?;
@@ -181,7 +181,7 @@ fn nginx(pair: &Pair) -> Result<()> {
             client,
             &format!(
                 "rm -f /tmp/*.got
-                timeout 60 {under} curl -sS -w '%{{http_code}} %{{num_connects}}\\n' {transfers}
+                timeout {LIMIT} {under} curl -sS -w '%{{http_code}} %{{num_connects}}\\n' {transfers}
                 md5sum /tmp/?.got | cut -d ' ' -f 1"
             ),
         )?;
@@ -195,7 +195,7 @@ fn nginx(pair: &Pair) -> Result<()> {
     pair.begin("ab")?;
     let said = root(
         client,
-        &format!("timeout 60 {} ab -q -k -c 20 -n 600 http://vm1/100000 2>&1", pair.under("ab")),
+        &format!("timeout {LIMIT} {} ab -q -k -c 20 -n 600 http://vm1/100000 2>&1", pair.under("ab")),
     )?;
     let values = [
         ("Complete requests:", "600"),
@@ -224,7 +224,7 @@ fn iperf3(pair: &Pair) -> Result<()> {
     for (options, least) in [("", 2), ("-R", 1), ("-P 4", 5)] {
         let name = "iperf3-client";
         pair.begin(name)?;
-        let run = format!("timeout 60 {} iperf3 -c vm1 -t 2 -J {options}", pair.under(name));
+        let run = format!("timeout {LIMIT} {} iperf3 -c vm1 -n 200M -J {options}", pair.under(name));
         let said: Value = serde_json::from_str(&root(client, &run)?)?;
         let [sent, received] = ["sum_sent", "sum_received"].map(|sum| said["end"][sum]["bytes"].as_u64());
         // iperf3 does not count a write of 128 KiB in which its thread is cancelled.
@@ -262,9 +262,9 @@ fn postgresql(pair: &Pair) -> Result<()> {
         &format!(
             "set -e
             export PGHOST=vm1 PGUSER=postgres PGDATABASE=postgres
-            for i in $(seq 100); do psql -c 'select 1' > /dev/null 2>&1 && break; sleep 0.1; done
-            timeout 60 {under} pgbench -i -s 1 -q > /dev/null 2>&1
-            timeout 60 {under} pgbench -n -c 4 -j 2 -t 25 2>&1 | grep actually
+            for i in $(seq 6000); do psql -c 'select 1' > /dev/null 2>&1 && break; sleep 0.1; done
+            timeout {LIMIT} {under} pgbench -i -s 1 -q > /dev/null 2>&1
+            timeout {LIMIT} {under} pgbench -n -c 4 -j 2 -t 25 2>&1 | grep actually
             {under} psql -t -A -c 'select count(*) from pgbench_history' \\
                 -c 'select count(*) from pgbench_accounts' \\
                 -c 'select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history)'"

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 
-from ends import case, content, each_waits, eventually, exact, MOST, raises, same, symmetric, to_end
+from ends import case, content, each_waits, eventually, exact, LIMIT, MOST, raises, same, symmetric, to_end
 
 
 @symmetric
@@ -50,11 +50,11 @@ def timeouts(sock, end, waits):
         raises(TimeoutError, sock.recv, 10)
         assert time.monotonic() - begin > 0.25
         end.tell()
-        sock.settimeout(30)
+        sock.settimeout(LIMIT)
         same(exact(sock, 5), b"later")
         sock.settimeout(0.5)
         end.tell(fill(sock.send))
-        sock.settimeout(30)
+        sock.settimeout(LIMIT)
         same(exact(sock, 4), b"done")
         sock.settimeout(None)
     else:

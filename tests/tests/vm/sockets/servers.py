@@ -7,16 +7,23 @@ import struct
 import threading
 import traceback
 
-from ends import case, content, exact, HOST, ROUNDS, same
+from ends import bytes_by_tcp, case, content, exact, HOST, round_trips, ROUNDS, same, SWITCHES
 
 
-def ask(sock, number):
+def ask(sock, number, is_switched):
     """Talks with a server that answers each message with its hash."""
-    for turn in range(ROUNDS):
+
+    def ask_once(turn):
         size = 1 + (turn * 7919 + number * 104_729) % 30_000
         data = content(False, size)
         sock.sendall(struct.pack("!I", size) + data)
         same(exact(sock, 32), hashlib.sha256(data).digest())
+
+    if is_switched:
+        round_trips(sock, ask_once)
+    else:
+        for turn in range(ROUNDS):
+            ask_once(turn)
 
 
 class Handler(socketserver.StreamRequestHandler):
@@ -35,13 +42,13 @@ def serve(kind, end, clients):
     server.server_close()
 
 
-def ask_in_threads(end, clients):
+def ask_in_threads(end, clients, is_switched):
     errors = []
 
     def talk(number):
         try:
             with end.connection() as sock:
-                ask(sock, number)
+                ask(sock, number, is_switched)
         except BaseException:
             errors.append(traceback.format_exc())
 
@@ -61,8 +68,8 @@ def forking_server(end):
         return
     for number in range(3):
         with end.connection() as sock:
-            ask(sock, number)
-    ask_in_threads(end, 3)
+            ask(sock, number, False)
+    ask_in_threads(end, 3, False)
 
 
 @case(least=8)
@@ -70,7 +77,7 @@ def threading_server(end):
     if end.is_server:
         serve(socketserver.ThreadingTCPServer, end, 8)
     else:
-        ask_in_threads(end, 8)
+        ask_in_threads(end, 8, True)
 
 
 @case(least=20)
@@ -92,10 +99,15 @@ def asyncio_streams(end):
 
     async def talk(number):
         reader, writer = await asyncio.open_connection(HOST, end.port)
-        for turn in range(8):
+        sock = writer.get_extra_info("socket")
+        turn, is_switched = 0, not SWITCHES
+        while turn < 8 or not is_switched:
+            before = bytes_by_tcp(sock)
             data = content(False, 1 + (turn * 7919 + number * 104_729) % 20_000)
             writer.write(data)
             same(await reader.readexactly(len(data)), data)
+            is_switched = is_switched or bytes_by_tcp(sock) == before
+            turn += 1
         writer.write_eof()
         same(await reader.read(), b"")
         writer.close()
