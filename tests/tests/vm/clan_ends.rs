@@ -57,7 +57,7 @@ impl Reader {
     /// Waits until both a load and a DMA read succeed.
     fn reads(&mut self) -> Result<()> {
         eventually(|| Ok(self.fetch()?["value"].is_u64()), "what is there is read")?;
-        // The card gives up a read after a short time, which the other card may need on a loaded host.
+        // The card soon gives up a read, to which the other may answer late on a loaded host.
         let is_late = |got: &Value| got["error"].as_str().is_some_and(|error| error.contains("not answered"));
         let mut got = Value::Null;
         let mut is_answered = || {

@@ -119,7 +119,8 @@ fn sleepers_are_rung(lab: &Lab) -> Result<()> {
         send((&mut client, made), (&mut server, accepted, 1))?;
         send((&mut server, accepted), (&mut client, made, 0))?;
     }
-    // A receiver that looks whether its peer's host lives, once a second, may find a message itself.
+    // A receiver that looks whether its peer's host lives, once a second, may find a message
+    // itself.
     let most_rang = rings.iter().all(|rings| *rings >= ROUNDS - 2);
     ensure!(most_rang, "the cards were rung {rings:?} times for {ROUNDS} messages to sleepers");
     Ok(())
