@@ -14,7 +14,7 @@ use hamlyn_lab::{Kit, Lab};
 use serde_json::Value;
 
 /// No wait in these tests takes this long.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(600);
 
 /// A program at a card.
 struct Program {

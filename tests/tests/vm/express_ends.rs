@@ -94,7 +94,6 @@ fn host_is_lost(answer: &Value) -> Result<()> {
 #[test]
 fn process_death_is_reported_after_its_last_message() -> Result<()> {
     let lab = lab_of(express(2).card_args(["--handshake", "6000"]));
-    hurry(&lab)?;
     // In the middle of many messages: only whole messages arrive.
     let mut pair = Pair::open(&lab)?;
     ensure!(pair.at(0, "flood")? == json!({ "flooding": true }));
@@ -129,6 +128,7 @@ fn process_death_is_reported_after_its_last_message() -> Result<()> {
     ensure!(pair.zero.answer()? == json!({ "closed": true }));
     drop(pair);
     all_is_well(&lab)?;
+    hurry(&lab)?;
     all_but_processes_end(&lab)
 }
 

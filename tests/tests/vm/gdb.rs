@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_lab::hamlyn;
+use hamlyn_tests::eventually::PATIENCE;
 
 use crate::{eventually, lab};
 
@@ -59,7 +59,7 @@ fn debugger_stops_the_machine_and_has_its_symbols() -> Result<()> {
 
     let socket = target.strip_prefix("target remote ").context("no target")?;
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let stopped = ask(&mut stream, "?")?;
     ensure!(stopped.contains("$T") || stopped.contains("$S"), "{stopped}");
     // It leaves without a word, as when it is killed.

@@ -175,7 +175,7 @@ fn machines_have_tcp_and_extra_qemu_devices() -> Result<()> {
     up.output(&["exec", "vm1", "--", "ping", "-c", "1", "-W", "60", "vm0"])?;
     let mut server = up.command(&["exec", "vm0", "--", "nc", "-l", "-p", "7000"])?;
     let mut server = server.stdout(Stdio::piped()).spawn()?;
-    let send = "for try in $(seq 100); do echo well | nc vm0 7000 && exit; sleep 0.2; done; exit 1";
+    let send = "for try in $(seq 3000); do echo well | nc vm0 7000 && exit; sleep 0.2; done; exit 1";
     up.output(&["exec", "vm1", "--", "sh", "-c", send])?;
     let said = BufReader::new(server.stdout.take().context("no output")?).lines().next();
     assert_eq!(said.context("nothing came")??, "well");

@@ -170,11 +170,9 @@ fn large_exit_does_not_block_other_card_users() -> Result<()> {
 
     let (count, pages) = (slots.to_string(), PAGES.to_string());
     let mut hoard = lab.vm(0).run_as(0, ["driver-check", "hoard", "--slots", &count, "--pages", &pages])?;
-    hoard.set_patience(std::time::Duration::from_secs(300));
     ensure!(hoard.answer()?["slots"] == slots);
     let all = (slots * PAGES).to_string();
     let mut beside = lab.vm(0).run(["driver-check", "beside", "--pages", &all])?;
-    beside.set_patience(std::time::Duration::from_secs(300));
     beside.answer()?;
     hoard.kill(9)?;
     hoard.wait()?;

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::{Turn, eventually, lab_of};
 
 /// The longest time that a store may take to arrive.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Number of rounds of each processor in `processors`.
 const TIMES: u64 = 300;
 /// The value that the example stores last.
