@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use hamlyn_lab::{Lab, Run};
 use serde_json::{Value, json};
 
-use crate::clan::{aperture, clan_lab, desk, endpoint, made, nothing_is_left};
+use crate::clan::{answered, aperture, clan_lab, desk, endpoint, made, nothing_is_left};
 use crate::desk::Desk;
 use crate::left::log_is_clean;
 use crate::{eventually, text};
@@ -39,8 +39,13 @@ impl Reader {
         self.desk.ask(&format!("fetch {} 0", self.window))
     }
 
+    fn get_line(&self) -> String {
+        format!("get {} {} {} 1", self.endpoint, self.memory, self.descriptor)
+    }
+
     fn get(&mut self) -> Result<Value> {
-        self.desk.ask(&format!("get {} {} {} 1", self.endpoint, self.memory, self.descriptor))
+        let line = self.get_line();
+        self.desk.ask(&line)
     }
 
     /// Checks that a load and a DMA read both fail with the given reason.
@@ -57,14 +62,8 @@ impl Reader {
     /// Waits until both a load and a DMA read succeed.
     fn reads(&mut self) -> Result<()> {
         eventually(|| Ok(self.fetch()?["value"].is_u64()), "what is there is read")?;
-        // The card soon gives up a read, to which the other may answer late on a loaded host.
-        let is_late = |got: &Value| got["error"].as_str().is_some_and(|error| error.contains("not answered"));
-        let mut got = Value::Null;
-        let mut is_answered = || {
-            got = self.get()?;
-            Ok(!is_late(&got))
-        };
-        eventually(&mut is_answered, "a read is answered")?;
+        let line = self.get_line();
+        let got = answered(&mut self.desk, &line)?;
         ensure!(got == json!({ "done": 1 }), "{got}");
         Ok(())
     }
