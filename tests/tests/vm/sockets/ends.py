@@ -116,7 +116,7 @@ def round_trips(sock, turn, least=ROUNDS):
         turn(number)
         number += 1
         is_switched = is_switched or bytes_by_tcp(sock) == before
-        if number > least:
+        if number > ROUNDS:
             time.sleep(0.01)
         assert time.monotonic() < until, f"it is not switched after {number} round trips"
 
