@@ -106,12 +106,12 @@ def bytes_by_tcp(sock):
     return struct.unpack_from("Q", info, 128) + struct.unpack_from("Q", info, 200)
 
 
-def round_trips(sock, turn, least=ROUNDS):
-    """Calls `turn` with its number, until the connection has been switched: the channel is opened
-    beside these calls."""
+def round_trips(sock, turn, least=ROUNDS, must=True):
+    """Calls `turn` with its number, until the connection has been switched if it must be: the
+    channel is opened beside these calls. Returns whether it has been switched."""
     until = time.monotonic() + LIMIT / 2
     number, is_switched = 0, not SWITCHES
-    while number < least or not is_switched:
+    while number < least or must and not is_switched:
         before = bytes_by_tcp(sock)
         turn(number)
         number += 1
@@ -119,10 +119,12 @@ def round_trips(sock, turn, least=ROUNDS):
         if number > ROUNDS:
             time.sleep(0.01)
         assert time.monotonic() < until, f"it is not switched after {number} round trips"
+    return is_switched
 
 
-def warm_up(sock, end, least=ROUNDS):
-    """Makes round trips until the connection has been switched."""
+def warm_up(sock, end, least=ROUNDS, must=True):
+    """Makes round trips, and one more, until the connection has been switched if it must be. Returns
+    to the client whether it has been."""
 
     def answer():
         text = exact(sock, 11)
@@ -137,20 +139,10 @@ def warm_up(sock, end, least=ROUNDS):
     if end.is_server:
         while answer().startswith(b"turn"):
             pass
-    else:
-        round_trips(sock, turn, least)
-        turn(0, b"last")
-
-
-def few_round_trips(sock, end, rounds):
-    for turn in range(rounds):
-        text = b"turn %06d" % turn
-        if end.is_server:
-            same(exact(sock, len(text)), text)
-            sock.sendall(text)
-        else:
-            sock.sendall(text)
-            same(exact(sock, len(text)), text)
+        return None
+    is_switched = round_trips(sock, turn, least, must)
+    turn(0, b"last")
+    return is_switched
 
 
 def raises(wanted, function, *arguments):
