@@ -432,7 +432,7 @@ fn remote_mappings_are_charged_to_the_exporter() -> Result<()> {
 #[test]
 fn store_does_not_wait_forever_for_a_page() -> Result<()> {
     let lab = shrimp_lab(2)?;
-    be_patient(&lab, 0)?;
+    be_impatient(&lab, 0)?;
     let mut sender = desk(&lab, 0)?;
     let mut impostor = Impostor::meet(Attacker::attach(&lab)?, 0)?;
     sender.begin(&format!("map {} 0 4096 single", attackers_handle()))?;
@@ -442,7 +442,6 @@ fn store_does_not_wait_forever_for_a_page() -> Result<()> {
     let part = ShrimpPart { first: 0, count: 1 };
     impostor.say_of(SHRIMP_SAY_INVALIDATE, (asked.to, asked.from), part.as_bytes())?;
     impostor.await_said(SHRIMP_SAY_INVALIDATED)?;
-    be_impatient(&lab, 0)?;
     // The page is requested, and never arrives.
     let mapping = &made["mapping"];
     let stored = while_it_acknowledges(&mut impostor, sender, &format!("store {mapping} 0 5"))?;
