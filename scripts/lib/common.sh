@@ -33,6 +33,8 @@ esac
 export HAMLYN_KERNEL
 # An ordinary user on Debian lacks chroot and mount's folder.
 PATH=$PATH:/usr/sbin:/sbin
+# The folder of the names that the caller gives.
+CALLER=$PWD
 cd "$REPO"
 # The kernel's build, the dynamic loader and JSON each give some characters a meaning. These are tried; all others are refused
 # before anything is fetched.

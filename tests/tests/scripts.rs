@@ -158,3 +158,23 @@ fn all_parts_have_one_version() {
         fs::write(&file, was).unwrap();
     }
 }
+
+#[test]
+fn refused_dumps_are_named_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = tree(&folder, "dumps");
+    let said = |line: &str| {
+        let output =
+            Command::new("bash").args(["-c", line]).current_dir(&tree).env_remove("HAMLYN_CACHE").output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(said("scripts/drgn").starts_with("error: no dump is named\n"));
+    let missing = format!("error: {} is not a file\n", tree.join("fake/vm0.dump").display());
+    let from_a_folder = said("mkdir fake && cd fake && ../scripts/drgn vm0.dump");
+    assert!(from_a_folder.starts_with(&missing), "{from_a_folder}");
+    let kernel = said("touch fake/vm0.dump; scripts/drgn fake/vm0.dump");
+    assert!(kernel.starts_with("error: the debug kernel or its module is missing\n"), "{kernel}");
+    assert!(kernel.contains("HAMLYN_KERNEL=debug ./scripts/prepare"), "{kernel}");
+}

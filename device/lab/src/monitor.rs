@@ -1,12 +1,15 @@
 //! QEMU's machine monitor, for the few things that only QEMU can do.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufReader, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use hamlyn_agent::lines::next_line;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
 /// QEMU answers at once, unless an access to a card blocks it.
@@ -57,29 +60,68 @@ pub(super) fn serve_debugger(socket: &Path, debugger: Option<&Path>) -> anyhow::
 const LONGEST: usize = 1 << 20;
 
 fn execute(socket: &Path, commands: &[(&str, Value)]) -> anyhow::Result<()> {
-    let mut stream = UnixStream::connect(socket).context("cannot connect to QEMU's monitor")?;
-    stream.set_read_timeout(Some(PATIENCE)).context("cannot set a time-out")?;
-    let mut replies = BufReader::new(stream.try_clone().context("cannot share the monitor's stream")?);
-    let first = [("qmp_capabilities", json!({}))];
-    for (command, arguments) in first.iter().chain(commands) {
-        writeln!(stream, "{}", json!({ "execute": command, "arguments": arguments }))
-            .context("cannot write to QEMU's monitor")?;
-        reply(&mut replies).with_context(|| format!("QEMU's monitor refused {command}"))?;
-    }
-    Ok(())
+    let mut monitor = Monitor::connect(socket)?;
+    commands.iter().try_for_each(|(command, arguments)| monitor.ask(command, arguments).map(drop))
 }
 
-/// Reads up to the next reply, skipping the greeting and events.
-fn reply(replies: &mut impl BufRead) -> anyhow::Result<()> {
-    loop {
-        let Some(line) = next_line(replies, LONGEST).context("no answer")? else { bail!("QEMU is gone") };
-        let Ok(line) = line else { bail!("the answer is too long (limit {LONGEST} bytes)") };
-        let reply: Value = serde_json::from_slice(&line).context("the answer is not JSON")?;
-        if let Some(error) = reply.get("error") {
-            bail!("{error}");
-        }
-        if reply.get("return").is_some() {
-            return Ok(());
+/// A connection to a machine's monitor. QEMU serves one at a time: others wait.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    stream: UnixStream,
+    replies: BufReader<UnixStream>,
+    /// Why the last dump of memory has failed, as an event says.
+    pub(super) dump_error: Option<String>,
+}
+
+impl Monitor {
+    pub(super) fn connect(socket: &Path) -> anyhow::Result<Monitor> {
+        let stream = UnixStream::connect(socket).context("cannot connect to QEMU's monitor")?;
+        stream.set_read_timeout(Some(PATIENCE)).context("cannot set a time-out")?;
+        let replies = BufReader::new(stream.try_clone().context("cannot share the monitor's stream")?);
+        let mut monitor = Monitor { stream, replies, dump_error: None };
+        monitor.ask("qmp_capabilities", &json!({}))?;
+        Ok(monitor)
+    }
+
+    /// Executes a command, and returns its result.
+    pub(super) fn ask(&mut self, command: &str, arguments: &Value) -> anyhow::Result<Value> {
+        let line = json!({ "execute": command, "arguments": arguments });
+        writeln!(self.stream, "{line}").context("cannot write to QEMU's monitor")?;
+        self.reply().with_context(|| format!("QEMU's monitor refused {command}"))
+    }
+
+    /// Gives QEMU a file that is open here, under a name.
+    pub(super) fn pass(&mut self, file: BorrowedFd<'_>, name: &str) -> anyhow::Result<()> {
+        let line = format!("{}\n", json!({ "execute": "getfd", "arguments": { "fdname": name } }));
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [file];
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        let bytes = [IoSlice::new(line.as_bytes())];
+        let sent = sendmsg(&self.stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL)
+            .context("cannot pass a file to QEMU's monitor")?;
+        ensure!(sent == line.len(), "QEMU's monitor has taken {sent} of {} bytes", line.len());
+        self.reply().context("QEMU's monitor refused a file")?;
+        Ok(())
+    }
+
+    /// Reads up to the next reply, skipping the greeting and events.
+    fn reply(&mut self) -> anyhow::Result<Value> {
+        loop {
+            let Some(line) = next_line(&mut self.replies, LONGEST).context("no answer")? else {
+                bail!("QEMU is gone")
+            };
+            let Ok(line) = line else { bail!("the answer is too long (limit {LONGEST} bytes)") };
+            let mut reply: Value = serde_json::from_slice(&line).context("the answer is not JSON")?;
+            if let Some(error) = reply.get("error") {
+                bail!("{error}");
+            }
+            if let Some(answer) = reply.get_mut("return") {
+                return Ok(answer.take());
+            }
+            if reply["event"] == "DUMP_COMPLETED" {
+                self.dump_error = reply.pointer("/data/error").and_then(Value::as_str).map(str::to_owned);
+            }
         }
     }
 }

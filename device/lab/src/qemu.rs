@@ -271,6 +271,8 @@ impl Machine {
             ("-device", format!("virtserialport,chardev=agent,name={PORT}")),
             ("-chardev", listen("monitor", &self.monitor)),
             ("-qmp", "chardev:monitor".to_owned()),
+            // A kernel writes there where its structures are, for dumps of the memory.
+            ("-device", "vmcoreinfo".to_owned()),
         ];
         let drive = |disk| format!("if=virtio,format=raw,readonly=on,file={}", path(disk));
         let disk = self.disk.as_deref().map(|disk| ("-drive", drive(disk)));

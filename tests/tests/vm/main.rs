@@ -30,6 +30,7 @@ mod deaths;
 mod doorbells;
 mod driver;
 mod driver_test;
+mod dump;
 mod echo;
 mod express;
 mod express_ends;

@@ -6,6 +6,7 @@ mod cp;
 mod demo;
 mod doctor;
 mod driver_test;
+mod dump;
 mod exec;
 mod fabric;
 mod fault;
@@ -99,6 +100,7 @@ enum Command {
     Sim(sim::SimArgs),
     DriverTest(driver_test::DriverTestArgs),
     Gdb(gdb::GdbArgs),
+    Dump(dump::DumpArgs),
     /// Print a completion script for a shell
     #[command(after_help = "\
 Example:
@@ -155,6 +157,7 @@ impl Cli {
             Command::Fabric(args) => fabric::run(args),
             Command::Sim(args) => sim::run(&args),
             Command::DriverTest(args) => driver_test::run(args),
+            Command::Dump(args) => dump::run(&args),
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut shown(), "hamlyn", &mut script);
