@@ -151,6 +151,8 @@ copy_module() {
 # in_kernel FOLDER ARGUMENT...: build the module's sources there, for the guests' kernel.
 in_kernel() { in_root make -C "/usr/lib/modules/$(kernel_version)/build" M="$1" -j "$(nproc)" "${@:2}" modules; }
 
+# Arguments of the module's build.
+MODULE_ARGUMENTS=()
 make_module() {
     local objects
     objects=$GUEST/module/$(kernel_version)
@@ -159,12 +161,31 @@ make_module() {
     mkdir -p "$objects"
     touch "$objects/started"
     copy_module "$objects"
-    in_kernel "$objects"
+    in_kernel "$objects" "${MODULE_ARGUMENTS[@]}"
     if [[ -e $objects/hamlyn-net.ko ]]; then cp "$objects/hamlyn-net.ko" "$NET_MODULE"; fi
     cp "$objects/hamlyn.ko" "$MODULE.partial"
     # The module gets the time at which the build began: a source that was edited meanwhile is newer.
     touch -r "$objects/started" "$MODULE.partial"
     mv "$MODULE.partial" "$MODULE"
+}
+
+# make_module_in FOLDER: build the module in FOLDER and not beside the guests' kernel. make builds only the objects whose sources
+# changed.
+make_module_in() {
+    local GUEST=$1 MODULE=$1/hamlyn.ko NET_MODULE=$1/hamlyn-net.ko
+    make_module
+}
+
+# make_kit_in FOLDER: make an image whose guests load the module in FOLDER, and a kit with both, there. All other parts are those
+# of the kit.
+make_kit_in() {
+    local folder=$1 MODULE=$1/hamlyn.ko
+    mkdir -p "$folder/tree/lib"
+    root_run strip --strip-debug -o "$folder/tree/lib/hamlyn.ko" "$MODULE"
+    archive "$folder/tree" "$folder/module.cpio"
+    # The kernel unpacks the second archive over the first, so this module replaces the image's.
+    cat "$GUEST/initrd.img" "$folder/module.cpio" >"$folder/initrd.img"
+    write_kit "$folder/kit.json" "$folder/initrd.img"
 }
 
 # check_module: compile the module with warnings of the kernel's level 1, and check it with sparse. Either fails on a warning.

@@ -160,6 +160,29 @@ fn all_parts_have_one_version() {
 }
 
 #[test]
+fn coverage_table_counts_lines_with_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = tree(&folder, "counts");
+    let source = |name: &str, lines: &str| {
+        let text = format!("        -:    0:Source:core/{name}\n        -:    0:Runs:1\n{lines}");
+        fs::write(tree.join(format!("core#{name}.gcov")), text).unwrap();
+    };
+    source("a.c", "        -:    1:// x\n        3:    2:a\n    #####:    3:b: c\n       1*:    4:d\n");
+    source("b.c", "    #####:    3:9: b\n        0:    4:c\n        7:    5:d\n");
+    let table = text(&shell(&tree, "awk -F: -f scripts/lib/coverage.awk core*.gcov")).to_owned();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    let expected = [
+        vec!["file", "lines", "executed"],
+        vec!["core/a.c", "3", "2", "66.7", "%"],
+        vec!["core/b.c", "3", "1", "33.3", "%"],
+        vec![],
+        vec!["core/", "6", "3", "50.0", "%"],
+        vec!["all", "6", "3", "50.0", "%"],
+    ];
+    assert_eq!(rows, expected, "{table}");
+}
+
+#[test]
 fn refused_dumps_are_named_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let tree = tree(&folder, "dumps");

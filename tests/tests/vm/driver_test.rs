@@ -89,6 +89,19 @@ fn error_in_the_kernels_log_fails() -> Result<()> {
 }
 
 #[test]
+fn counts_need_a_kernel_that_counts() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("counts.tar").display().to_string();
+    let output = driver_test(None, &["--counts", &file], &[])?;
+    let said = error(&output)?;
+    // The debug kernel counts, but not in this module.
+    let debug = std::env::var("HAMLYN_KERNEL").is_ok_and(|kernel| kernel == "debug");
+    let reason = if debug { "the module counts no lines: " } else { "the kernel counts no lines: " };
+    ensure!(said.starts_with(&format!("error: {reason}")), "{said}");
+    Ok(())
+}
+
+#[test]
 fn module_handles_a_card_that_misbehaves() -> Result<()> {
     let output = driver_test(None, &["--stuck", "100", "--faults=command-lost,card-gone"], &[])?;
     ensure!(output.status.success(), "{output:?}");

@@ -2,12 +2,14 @@
 
 mod amounts;
 mod cases;
+mod coverage;
 mod faults;
 mod guest;
 mod tasks;
 mod watch;
 
 use std::io::{self, Write, stdout};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -74,6 +76,10 @@ pub(super) struct DriverTestArgs {
     /// ./scripts/driver --watch, which builds it
     #[arg(long, conflicts_with = "faults")]
     watch: bool,
+    /// Write how often each line of the module was executed into this file, as a tar archive of
+    /// gcov's .gcda files. The module must be built to count: see ./scripts/driver --coverage
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["faults", "watch"])]
+    counts: Option<PathBuf>,
     /// Parameters of the module
     #[arg(last = true, value_name = "NAME=VALUE")]
     parameters: Vec<String>,
@@ -102,9 +108,18 @@ pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     if args.watch {
         return watch::run(&kit.module, &programs, &start, &test);
     }
-    let lab = start()?;
+    // Before the machine starts: a test in vain takes long.
+    let counts = args.counts.as_deref().map(coverage::create).transpose()?;
+    let mut lab = start()?;
+    if counts.is_some() {
+        lab.open_door()?;
+    }
     let test = Test::new(&lab, silence, &kit, model.name, &args.parameters);
-    test.all(&programs).map_err(|error| {
+    let all = || {
+        test.all(&programs)?;
+        counts.map_or(Ok(()), |file| coverage::write(&lab, file))
+    };
+    all().map_err(|error| {
         // If the reader of standard output has closed it, the test has not failed.
         if error.is::<io::Error>() || test.guest.is_lost.get() {
             return error;
