@@ -95,7 +95,7 @@ fn memory_of_a_panicked_machine_is_dumped() -> Result<()> {
     let panic = "echo 0 >/proc/sys/kernel/panic; echo c >/proc/sysrq-trigger";
     let _run = lab.vm(0).run_as(0, ["sh", "-c", panic])?;
     let log = lab.directory().join("vm0.log");
-    eventually(|| Ok(contains(&log, "end Kernel panic")?), "the kernel panics")?;
+    eventually(|| contains(&log, "end Kernel panic"), "the kernel panics")?;
     let output = dump(&lab, &file, &[])?;
     ensure!(output.status.success(), "{output:?}");
     ensure!(size_of_memory(&readelf(&file)?)? >= MEMORY);
