@@ -62,6 +62,12 @@
 #include "uln_uapi.h"
 #include "uln_wire.h"
 
+/* Some kernels of the series 6.12 lack it, such as that of Debian 12's backports. */
+#ifndef scoped_class
+#define scoped_class(name, var, args...) \
+	for (CLASS(name, var)(args), *var##_done = NULL; !var##_done; var##_done = (void *)1)
+#endif
+
 #ifdef __BIG_ENDIAN
 #error "the card's structures are little-endian"
 #endif

@@ -19,7 +19,7 @@ fn tool_pages_have_every_option() {
 
 /// The script's page is written by hand.
 #[test]
-fn page_of_run_has_the_options_of_its_usage() {
+fn page_of_run_has_its_usage() {
     let script =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../guest-lib/sockets/hamlyn-run")).unwrap();
     let usage = script.lines().filter_map(|line| line.strip_prefix("#   --"));
