@@ -89,7 +89,8 @@ use_driver() {
     done
 }
 
-install adduser systemd udev man-db pkg-config gcc libc6-dev
+# With all that the packages need, so that what is left afterwards is theirs.
+install systemd udev man-db pkg-config gcc libc6-dev dkms
 if (($#)); then
     # The system's own kernel, and that of its backports.
     for suite in "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)"{,-backports}; do
@@ -108,7 +109,7 @@ kill "${started[@]}"
 wait
 started=()
 [[ -z $(ls /run/hamlyn/counters) ]] || fail "cards that have ended leave sockets"
-apt-get purge --yes --autoremove 'hamlyn*' 'libhamlyn*' </dev/null
+apt-get purge --yes 'hamlyn*' 'libhamlyn*' </dev/null
 files >after
 comm -13 before after >left
 if [[ -s left ]]; then fail "the packages leave files: $(<left)"; fi
