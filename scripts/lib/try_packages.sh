@@ -17,10 +17,10 @@ fail() {
 
 install() { apt-get install --yes --no-install-recommends "$@" </dev/null; }
 
-# Everything but what apt, dpkg and caches keep.
+# Everything but what apt, dpkg and caches keep, and copies of the users' files.
 files() {
     find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /packages -o -path /tmp -o -path /var/log \
-        -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg \) -prune -o -print | sort
+        -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path '/etc/*-' \) -prune -o -print | sort
 }
 
 # eventually TEXT COMMAND...: until it succeeds, for half a minute.
@@ -84,7 +84,7 @@ use_driver() {
             [[ ! $(dkms status -k "$kernel" hamlyn) == *installed* ]] || fail "the driver was built for $kernel"
         else
             dkms autoinstall --kernelver "$kernel"
-            modinfo -k "$kernel" hamlyn hamlyn-net | grep vermagic
+            modinfo "/lib/modules/$kernel/updates/dkms"/hamlyn{,-net}.ko* | grep "vermagic:.* $kernel "
         fi
     done
 }
