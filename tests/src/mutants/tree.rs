@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -50,9 +51,11 @@ impl Tree {
 /// original would use the broken build.
 fn rename(manifest: &Path) -> Result<()> {
     let text = fs::read_to_string(manifest)?;
-    let (head, tail) = text.split_once("\nversion = \"").context("the workspace has no version")?;
-    let (version, rest) = tail.split_once('"').context("the workspace's version has no end")?;
-    Ok(fs::write(manifest, format!("{head}\nversion = \"{version}-break\"{rest}"))?)
+    let (_, tail) = text.split_once("\nversion = \"").context("the workspace has no version")?;
+    let (version, _) = tail.split_once('"').context("the workspace's version has no end")?;
+    // Also where packages of the workspace need one another.
+    let (old, new) = (format!("version = \"{version}\""), format!("version = \"{version}-break\""));
+    Ok(fs::write(manifest, text.replace(&old, &new))?)
 }
 
 /// Makes `to` a copy of `from`, without hidden files, cargo's output, and `folder`, which contains
@@ -68,8 +71,11 @@ fn update(from: &Path, to: &Path, folder: &Path) -> Result<()> {
             continue;
         }
         let copy = to.join(&name);
-        if entry.file_type()?.is_dir() {
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
             update(&path, &copy, folder)?;
+        } else if kind.is_symlink() {
+            link(&fs::read_link(&path)?, &copy)?;
         } else if fs::read(&path)? != fs::read(&copy).unwrap_or_default() || !copy.exists() {
             fs::copy(&path, &copy).with_context(|| format!("cannot copy {}", path.display()))?;
         }
@@ -89,11 +95,22 @@ fn update(from: &Path, to: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Makes `copy` a link to the same place, if it is not one already.
+fn link(place: &Path, copy: &Path) -> Result<()> {
+    if fs::read_link(copy).is_ok_and(|is| is == place) {
+        return Ok(());
+    }
+    if fs::symlink_metadata(copy).is_ok() {
+        fs::remove_file(copy)?;
+    }
+    symlink(place, copy).with_context(|| format!("cannot make the link {}", copy.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MANIFEST: &str = "[package]\nversion = \"1.2\"\nname = \"a\"\n";
+    const MANIFEST: &str = "[package]\nversion = \"1.2\"\nname = \"a\"\n[dependencies]\nb = { path = \"b\", version = \"1.2\" }\n";
 
     #[test]
     fn copy_updates_only_changed_files() {
@@ -105,12 +122,13 @@ mod tests {
         }
         fs::write(place("part/target/CACHEDIR.TAG"), "").unwrap();
         fs::write(place("Cargo.toml"), MANIFEST).unwrap();
+        symlink("part", place("link")).unwrap();
         let tree = Tree::copy(from.path(), work.path(), PathBuf::new()).unwrap();
         let copied = |name: &str| fs::read_to_string(tree.root.join(name)).ok();
         assert_eq!(copied("part/other").as_deref(), Some("1"));
         // Its build is not taken for the build of the original.
-        let manifest = "[package]\nversion = \"1.2-break\"\nname = \"a\"\n";
-        assert_eq!(copied("Cargo.toml").as_deref(), Some(manifest));
+        assert_eq!(copied("Cargo.toml"), Some(MANIFEST.replace("1.2", "1.2-break")));
+        assert_eq!(fs::read_link(tree.root.join("link")).unwrap(), Path::new("part"));
         assert_eq!(copied("empty").as_deref(), Some(""));
         assert_eq!((copied(".hidden"), copied("part/target/CACHEDIR.TAG")), (None, None));
         assert!(Tree::copy(from.path(), work.path(), PathBuf::new()).is_err(), "one run at a time");
