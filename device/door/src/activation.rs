@@ -43,8 +43,8 @@ pub(crate) fn take(path: &Path, kind: SocketType) -> Result<Option<OwnedFd>, Err
     Ok(Some(socket))
 }
 
-/// Logs a warning for each socket of the service manager that no listener has taken: who connects
-/// to it waits in vain.
+/// Logs a warning for each socket of the service manager that no listener has taken: its clients
+/// wait in vain.
 pub fn warn_of_unused_sockets() {
     for (path, _) in passed().lock().unwrap_or_else(PoisonError::into_inner).iter() {
         warn!(
