@@ -131,7 +131,7 @@ MODULE=$GUEST/hamlyn.ko
 NET_MODULE=$GUEST/hamlyn-net.ko
 # Files that change with the guests' kernel: what is older than one of them is built again.
 KERNEL_STAMPS=("$ROOT/packages")
-if [[ $HAMLYN_KERNEL == debug ]]; then KERNEL_STAMPS+=("$ROOT/debug-kernel"); fi
+if has_own_kernel; then KERNEL_STAMPS+=("$ROOT/$HAMLYN_KERNEL-kernel"); fi
 
 build_module() {
     if [[ ! -e guest-driver/Makefile && ! -e guest-driver/Kbuild ]]; then return; fi
@@ -214,16 +214,19 @@ archive() {
     mv "$2.partial" "$2"
 }
 
-# What a debug kernel has for its own accounts, in MiB.
-extra_memory() { if [[ $HAMLYN_KERNEL == debug ]]; then echo 640; else echo 0; fi; }
+# What a kernel that looks for errors has for its own accounts, in MiB.
+extra_memory() { if has_own_kernel; then echo 640; else echo 0; fi; }
 
 # The file that machines boot. KASAN's code runs before its memory is there if a machine enters the uncompressed kernel directly.
-kernel_file() { if [[ $HAMLYN_KERNEL == debug ]]; then echo "$GUEST/vmlinuz"; else echo "$GUEST/vmlinux"; fi; }
+kernel_file() { if has_own_kernel; then echo "$GUEST/vmlinuz"; else echo "$GUEST/vmlinux"; fi; }
 
-# Print the kit's "host" for a debug kernel: long time-outs, and four levels of page tables (a fifth level takes a fifth of its
-# speed).
+# Print the kit's "host" for a kernel that looks for errors: long time-outs, and four levels of page tables (a fifth level takes
+# a fifth of its speed). Data races need two processors.
 kit_host() {
-    if [[ $HAMLYN_KERNEL == debug ]]; then printf ',\n  "host": { "kernel_args": "no5lvl %s", "patience_s": 900, "handshake_ms": 60000 }' "$1"; fi
+    local processors
+    if ! has_own_kernel; then return; fi
+    if [[ $HAMLYN_KERNEL == kcsan ]]; then processors=2; else processors=1; fi
+    printf ',\n  "host": { "kernel_args": "no5lvl %s", "processors": %s, "patience_s": 900, "handshake_ms": 60000 }' "$1" "$processors"
 }
 
 # write_kit [FILE IMAGE [KERNEL_ARGS]]: name the parts relative to the file's folder, so that a copy of the tree uses its own parts.

@@ -21,14 +21,14 @@ IMAGES=
 # Set by scripts/prepare --demo --plugin: a card of the demo sees its machine's stores.
 PLUGIN=
 # Which kernel the guests have: that of Debian's backports for clouds; or Debian 13's own, that of
-# backports for any machine, or a debug kernel, each of which has a kit of its own.
+# backports for any machine, or one of ours that looks for errors, each of which has a kit of its own.
 HAMLYN_KERNEL=${HAMLYN_KERNEL:-backports}
 case $HAMLYN_KERNEL in
 backports) GUEST=$CACHE/guest KIT=$CACHE/kit.json ;;
 stable) GUEST=$CACHE/guest-stable KIT=$CACHE/kit-stable.json ;;
 generic) GUEST=$CACHE/guest-generic KIT=$CACHE/kit-generic.json ;;
-debug) GUEST=$CACHE/guest-debug KIT=$CACHE/kit-debug.json ;;
-*) die "HAMLYN_KERNEL is '$HAMLYN_KERNEL'" "it may be: backports, stable, generic, debug" ;;
+debug | kcsan) GUEST=$CACHE/guest-$HAMLYN_KERNEL KIT=$CACHE/kit-$HAMLYN_KERNEL.json ;;
+*) die "HAMLYN_KERNEL is '$HAMLYN_KERNEL'" "it may be: backports, stable, generic, debug, kcsan" ;;
 esac
 export HAMLYN_KERNEL
 # An ordinary user on Debian lacks chroot and mount's folder.

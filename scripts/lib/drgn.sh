@@ -9,7 +9,7 @@ prepare_drgn() {
         step fetch-drgn "fetch drgn" own_apt_get install --yes --download-only python3-drgn
         step unpack-drgn "unpack it" unpack_drgn
     fi
-    make_symbols "$DEBUG_KERNEL/source/vmlinux"
+    make_symbols "$OWN_KERNEL/vmlinux"
     make_symbols "$MODULE"
 }
 

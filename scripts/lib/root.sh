@@ -65,7 +65,7 @@ prepare_other_kernel() {
     case $HAMLYN_KERNEL in
     stable) prepare_second_kernel "Debian 13's own kernel" ;;
     generic) prepare_second_kernel "the kernel for any machine" ;;
-    debug) prepare_debug_kernel ;;
+    debug | kcsan) prepare_own_kernel ;;
     esac
 }
 

@@ -2,7 +2,7 @@
 //! without complaints.
 
 use anyhow::{Result, ensure};
-use hamlyn_lab::{COMPLAINTS, Lab};
+use hamlyn_lab::{COMPLAINTS, Lab, without_foreign_races};
 
 use crate::eventually;
 use crate::turn::KERNEL_LOG;
@@ -36,7 +36,7 @@ pub(crate) fn log_has_none(lab: &Lab, vm: usize, words: &[&str]) -> Result<()> {
 }
 
 fn log_of_has_none(lab: &Lab, vm: usize, command: &str, words: &[&str]) -> Result<()> {
-    let log = lab.vm(vm).run_as(0, ["sh", "-c", command])?.finish_text()?;
+    let log = without_foreign_races(lab.vm(vm).run_as(0, ["sh", "-c", command])?.finish_text()?);
     let is_bad = |line: &String| COMPLAINTS.iter().chain(words).any(|word| line.contains(word));
     let first = log.iter().position(is_bad);
     ensure!(first.is_none(), "vm{vm}: {}", log[first.unwrap_or(0).saturating_sub(3)..].join("\n"));

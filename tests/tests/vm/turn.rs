@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hamlyn_host::catalogue;
-use hamlyn_lab::{Builder, Lab, Vm};
+use hamlyn_lab::{Builder, Lab, Vm, without_foreign_races};
 use serde_json::Value;
 
 use crate::eventually;
@@ -224,10 +224,10 @@ impl Drop for Turn {
     }
 }
 
-/// Returns whether the tests run with the kernel that looks for errors (`./scripts/test --kernel
-/// debug`).
+/// Returns whether the tests run with a kernel that looks for errors (`./scripts/test --kernel
+/// debug`, or `kcsan`).
 pub(crate) fn has_debug_kernel() -> bool {
-    std::env::var_os("HAMLYN_KERNEL").is_some_and(|kernel| kernel == "debug")
+    std::env::var_os("HAMLYN_KERNEL").is_some_and(|kernel| kernel == "debug" || kernel == "kcsan")
 }
 
 /// Prints the kernel's log without a false report of debug kernels. If two threads map the same
@@ -236,18 +236,27 @@ pub(crate) fn has_debug_kernel() -> bool {
 pub(crate) const KERNEL_LOG: &str =
     "dmesg | awk '/failed to check map error/ { skip = 1 } !skip; /end trace/ { skip = 0 }'";
 
-/// Prints the errors that a debug kernel has found. They come from its log, on standard input, and
-/// from kmemleak if that is on: unreferenced memory of the driver. A scan takes long.
-const FOUND: &str = r#"grep -E -B 3 -A 40 'BUG|WARNING|Oops|UBSAN|ODEBUG'
+/// Words of a debug kernel's report of an error.
+const REPORTS: [&str; 5] = ["BUG", "WARNING", "Oops", "UBSAN", "ODEBUG"];
+
+/// Prints unreferenced memory of the driver, if kmemleak is on. A scan takes long.
+const LEAKS: &str = r#"
 echo scan 2>/dev/null > /sys/kernel/debug/kmemleak || exit 0
 awk '/^unreferenced object/ { if (leak ~ /\[hamlyn\]/) print leak; leak = "" } { leak = leak $0 "\n" }
     END { if (leak ~ /\[hamlyn\]/) print leak }' /sys/kernel/debug/kmemleak
 "#;
 
+/// Returns the errors that a machine's debug kernel has found.
+fn found(vm: &Vm) -> Result<Vec<String>> {
+    let script = |script| vm.run_as(0, ["sh", "-c", script])?.finish_text();
+    let log = without_foreign_races(script(KERNEL_LOG)?);
+    let first = log.iter().position(|line| REPORTS.iter().any(|word| line.contains(word)));
+    let shown = first.map(|at| log[at.saturating_sub(3)..log.len().min(at + 40)].iter().cloned());
+    Ok(shown.into_iter().flatten().chain(script(LEAKS)?).collect())
+}
+
 /// Fails the test if a kernel has found an error. A machine that the test has ended is not checked.
 fn kernels_are_content(lab: &Lab) {
-    let command = format!("{KERNEL_LOG} | {FOUND}");
-    let found = |vm: &Vm| vm.run_as(0, ["sh", "-c", &command])?.finish_text();
     for vm in lab.vms().iter().filter(|vm| vm.is_running()) {
         // Memory that is being freed may look like a leak once. A machine that the test has damaged
         // may not answer.

@@ -9,7 +9,7 @@ use comfy_table::presets::NOTHING;
 use hamlyn_faults::talk::{Request, VERSION};
 use hamlyn_host::faults::{ask, processes_of};
 use hamlyn_lab::plain::plain;
-use hamlyn_lab::{COMPLAINTS, Lab, MODULE};
+use hamlyn_lab::{Lab, MODULE, first_complaint, without_foreign_races};
 
 use super::amounts::Amounts;
 use super::cases::{CASES, Case};
@@ -208,9 +208,8 @@ impl Trial<'_> {
     }
 
     fn complaint(&self) -> anyhow::Result<Option<String>> {
-        let log = self.0.guest.ask("dmesg -c")?;
-        let found = log.iter().find(|line| COMPLAINTS.iter().any(|word| line.contains(word)));
-        Ok(found.map(|line| plain(line)))
+        let log = without_foreign_races(self.0.guest.ask("dmesg -c")?);
+        Ok(first_complaint(&log).map(|at| plain(&log[at])))
     }
 
     fn amounts_unloaded(&self) -> anyhow::Result<Amounts> {

@@ -21,7 +21,7 @@ use super::demo::SHOWS;
 use amounts::Amounts;
 use guest::Guest;
 use hamlyn_lab::plain::plain;
-use hamlyn_lab::{Added, COMPLAINTS, Kit, Lab, MODULE};
+use hamlyn_lab::{Added, Kit, Lab, MODULE, first_complaint, without_foreign_races};
 
 /// The module's file in the machines' image.
 const FILE: &str = "/lib/hamlyn.ko";
@@ -88,7 +88,7 @@ pub(super) struct DriverTestArgs {
 pub(super) fn run(args: DriverTestArgs) -> anyhow::Result<()> {
     let model = args.machine.model.one()?;
     let show = SHOWS.of(model)?;
-    let layout = args.machine.layout.choose(1);
+    let layout = args.machine.layout(1);
     let kit = Kit::find()?;
     let stuck = args.stuck.unwrap_or_else(|| STUCK.max(kit.host.patience_s / 10));
     // A module that hangs while it is loaded must not stop the boot.
@@ -170,12 +170,12 @@ impl<'a> Test<'a> {
         if let Some(line) = act().with_context(|| title.to_owned())?.last() {
             writeln!(stdout(), "  {}", plain(line))?;
         }
-        let log = self.guest.ask("dmesg -c")?;
+        let log = without_foreign_races(self.guest.ask("dmesg -c")?);
         for line in &log {
             writeln!(stdout(), "  kernel: {}", plain(line))?;
         }
-        match log.iter().find(|line| COMPLAINTS.iter().any(|word| line.contains(word))) {
-            Some(line) => bail!("{title}: the kernel reports an error: {}", plain(line)),
+        match first_complaint(&log) {
+            Some(at) => bail!("{title}: the kernel reports an error: {}", plain(&log[at])),
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! What a lab file expects after its runs.
 
 use anyhow::ensure;
-use hamlyn_lab::{COMPLAINTS, Lab};
+use hamlyn_lab::{Lab, first_complaint, without_foreign_races};
 use serde_json::Value;
 
 use super::file::{Description, Expect};
@@ -61,9 +61,8 @@ fn quiet(lab: &Lab, vm: usize) -> anyhow::Result<()> {
     if !vm.is_running() {
         return Ok(());
     }
-    let log = vm.run_as(0, ["dmesg"])?.finish_text()?;
-    let first = log.iter().position(|line| COMPLAINTS.iter().any(|word| line.contains(word)));
-    let shown = first.map(|at| log[at..log.len().min(at + LINES)].join("\n"));
+    let log = without_foreign_races(vm.run_as(0, ["dmesg"])?.finish_text()?);
+    let shown = first_complaint(&log).map(|at| log[at..log.len().min(at + LINES)].join("\n"));
     ensure!(shown.is_none(), "{} has a warning:\n{}", vm.name(), shown.unwrap_or_default());
     Ok(())
 }
