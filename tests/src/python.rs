@@ -18,7 +18,7 @@ pub fn shared_library(folder: &Path) -> Result<PathBuf> {
     let (names, library) = (folder.join("names"), folder.join("libhamlyn.so"));
     fs::write(&names, "{ global: uln_*; local: *; };\n")?;
     let mut link = Command::new("cc");
-    link.args(["-shared", "-Wl,--gc-sections", "-Wl,--whole-archive"]);
+    link.args(["-shared", "-s", "-Wl,--gc-sections", "-Wl,--whole-archive"]);
     link.arg(Kit::find()?.program("libhamlyn_c.a")?).arg("-Wl,--no-whole-archive");
     link.arg(format!("-Wl,--version-script={}", names.display()));
     let made = link.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&library).output()?;

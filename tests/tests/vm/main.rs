@@ -59,6 +59,7 @@ mod own_program;
 mod plug;
 mod power;
 mod protocols;
+mod python;
 mod quotas;
 mod refusals;
 mod replay;

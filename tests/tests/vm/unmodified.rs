@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::left::log_is_clean;
 use crate::network::{network, root, wait_for_answer, wait_until};
+use crate::python;
 use crate::turn::{LIMIT, lab_of};
 
 /// Describes two machines with the packages of `tests/packages`.
@@ -222,6 +223,7 @@ pub(crate) fn most_programs(lab: &Lab, model: &str) -> Result<()> {
 fn debians_programs_run_over_hamlyn_cards() -> Result<()> {
     let lab = lab_of(machines("hamlyn")?);
     most_programs(&lab, "hamlyn")?;
+    python::channels(lab.vm(0), lab.vm(1))?;
     (0..2).try_for_each(|vm| log_is_clean(&lab, vm))
 }
 
