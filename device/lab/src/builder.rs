@@ -4,18 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Error, ensure};
+use anyhow::{Context, Error, bail, ensure};
 use hamlyn_host::catalogue::{self, Choice, Model};
 
+use super::functions::{CARD_SLOT, Functions};
+use super::machine::Machine;
 use super::name::Name;
 use super::own::{Own, settings_of_all};
 use super::processes::Directory;
-use super::qemu::{CARD_SLOT, Functions, Machine};
 use super::service::{Recipe, Service};
 use super::stores::{self, Snoop, Stores};
 use super::subnet::Subnet;
 use super::system::System;
-use super::{Accel, Accelerator, Added, Card, Host, Kit, Lab, Memory, Vm, image};
+use super::{Accel, Accelerator, Added, Card, Host, Kit, Lab, Memory, Vm, Vmm, image};
 use super::{network, system};
 
 /// Returns more arguments for a machine's QEMU, given its index and the lab's directory.
@@ -32,6 +33,7 @@ pub struct Builder {
     name: Option<Name>,
     own: Vec<Own>,
     spare_cards: usize,
+    vmm: Vmm,
     accel: Accel,
     snoop: Snoop,
     reboots: bool,
@@ -62,6 +64,7 @@ impl Default for Builder {
             name: None,
             own: Vec::new(),
             spare_cards: 0,
+            vmm: Vmm::Qemu,
             accel: Accel::Auto,
             snoop: Snoop::Auto,
             reboots: false,
@@ -120,6 +123,12 @@ impl Builder {
     /// Sets the number of additional cards without a machine, for processes of the host.
     pub fn spare_cards(mut self, count: usize) -> Builder {
         self.spare_cards = count;
+        self
+    }
+
+    /// Sets the program that runs the machines.
+    pub fn vmm(mut self, vmm: Vmm) -> Builder {
+        self.vmm = vmm;
         self
     }
 
@@ -266,7 +275,11 @@ impl Builder {
             None => Kit::find()?,
         };
         self.adapt(&kit.host);
-        let accelerator = self.accel.decide()?;
+        let accelerator = self.vmm.decide(self.accel)?;
+        let program = match self.vmm {
+            Vmm::Qemu => kit.qemu.clone(),
+            Vmm::CloudHypervisor => Vmm::find_cloud_hypervisor()?,
+        };
         ensure!(!self.network || self.vms == 2, "the network links two machines, not {}", self.vms);
         if let Some(most) = self.ip.map(Subnet::machines) {
             ensure!(self.vms <= most, "the range of addresses is for {most} machines, not {}", self.vms);
@@ -314,7 +327,7 @@ impl Builder {
             .map(|index| {
                 let machine = self.machine(&kit, accelerator, stores.as_ref(), run, index, &cards[index])?;
                 let service = &services[cards[index].service];
-                Ok(Vm::new(machine, &kit.qemu, run, service.log(), self.patience))
+                Ok(Vm::new(machine, &program, run, service.log(), self.patience))
             })
             .collect::<anyhow::Result<_>>()?;
         for vm in &vms {
@@ -332,6 +345,7 @@ impl Builder {
 
     /// Applies the kit's host settings.
     fn adapt(&mut self, host: &Host) {
+        self.vmm = host.vmm.unwrap_or(self.vmm);
         self.accel = host.accel.unwrap_or(self.accel);
         if !host.kernel_args.is_empty() {
             self.append = format!("{} {}", host.kernel_args, self.append);
@@ -422,7 +436,9 @@ impl Builder {
         let fixed: Vec<&str> = fixed.chain(["--model", &models]).collect();
         let cores = self.cores.iter().map(|core| format!("--cores={core}")).collect::<Vec<_>>();
         let own = settings_of_all(&self.own, &self.models);
-        let more = [&self.card_args[..], &own, &self.switch_args[..], &cores].concat();
+        // Cloud Hypervisor does not seal the memory of its machines against shrinking.
+        let trust = if self.vmm == Vmm::Qemu { Vec::new() } else { vec!["--trust-memory".to_owned()] };
+        let more = [&self.card_args[..], &own, &self.switch_args[..], &cores, &trust].concat();
         Ok(vec![self.service(run, "fabric", "fabric", None, &fixed, &more)?])
     }
 
@@ -489,10 +505,20 @@ impl Builder {
         let (name, own) = (self.machine_name(index).to_owned(), &self.own[index]);
         let file = |ending: &str| run.join(format!("{name}.{ending}"));
         let stores = stores.filter(|_| catalogue::is_snooped(self.models[index]));
+        let more = self.devices(index, run);
+        if self.vmm == Vmm::CloudHypervisor {
+            let system = self.drive(own).is_some();
+            let parts = [(!more.is_empty(), "devices of QEMU's"), (system, "a disk image")];
+            if let Some((_, part)) = parts.iter().find(|(has, _)| *has) {
+                bail!("{name} cannot have {part} under Cloud Hypervisor: --vmm qemu can");
+            }
+        }
         Ok(Machine {
+            vmm: self.vmm,
             accelerator,
             reboots: self.reboots,
             memory: self.memory_of(own, kit),
+            processors: kit.host.processors.unwrap_or(1),
             core: self.cores.get(index % self.cores.len().max(1)).copied(),
             kernel: own.kernel.as_ref().unwrap_or(&kit.kernel).clone(),
             initrd: own.initrd.as_ref().unwrap_or(&kit.initrd).clone(),
@@ -505,8 +531,8 @@ impl Builder {
             console: file("console"),
             console_log: file("log"),
             agent: file("agent"),
-            monitor: file("monitor"),
-            more: self.devices(index, run),
+            monitor: file(if self.vmm == Vmm::Qemu { "monitor" } else { "api" }),
+            more,
             name,
         })
     }

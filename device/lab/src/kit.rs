@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use super::Accel;
+use super::{Accel, Vmm};
 
 /// Locations of a virtual machine's parts. The file names them relative to its own folder, so a
 /// copied or moved tree has its own kit.
@@ -27,7 +27,7 @@ pub struct Kit {
     pub packages: Option<PathBuf>,
     /// The folder of the programs that run on the host: those of the guests, and `hamlyn`.
     pub programs: PathBuf,
-    /// Additional MiB that this kernel needs: a debug kernel's shadow memory.
+    /// Additional MiB that this kernel needs to look for errors, such as KASAN's shadow memory.
     #[serde(default)]
     pub extra_memory: u32,
     /// How machines run on this host, or with this kernel.
@@ -40,10 +40,14 @@ pub struct Kit {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Host {
+    /// The program that runs every machine, overriding the lab's.
+    pub vmm: Option<Vmm>,
     /// Accelerator of every machine, overriding the lab's. The lab fails if it does not work.
     pub accel: Option<Accel>,
     /// Words for each kernel's command line.
     pub kernel_args: String,
+    /// Number of processors of each machine, unless its QEMU arguments set it.
+    pub processors: Option<u16>,
     /// The handshake period of cards that set none, in milliseconds.
     pub handshake_ms: Option<u32>,
     /// The shortest time to wait for a guest and for each output of a program in it, in seconds.
@@ -171,11 +175,12 @@ mod tests {
             serde_json::from_value::<Kit>(kit).map(|kit| kit.host)
         };
         assert_eq!(read(None).unwrap(), Host::default());
-        let slow =
-            json!({ "accel": "kvm", "kernel_args": "nokaslr", "handshake_ms": 60000, "patience_s": 900 });
+        let slow = json!({ "vmm": "cloud-hypervisor", "accel": "kvm", "kernel_args": "nokaslr", "processors": 2, "handshake_ms": 60000, "patience_s": 900 });
         let expected = Host {
+            vmm: Some(Vmm::CloudHypervisor),
             accel: Some(Accel::Kvm),
             kernel_args: "nokaslr".into(),
+            processors: Some(2),
             handshake_ms: Some(60_000),
             patience_s: 900,
         };

@@ -75,7 +75,8 @@ pub(super) struct Monitor {
 
 impl Monitor {
     pub(super) fn connect(socket: &Path) -> anyhow::Result<Monitor> {
-        let stream = UnixStream::connect(socket).context("cannot connect to QEMU's monitor")?;
+        let stream = UnixStream::connect(socket)
+            .context("cannot connect to QEMU's monitor (a machine of Cloud Hypervisor has none)")?;
         stream.set_read_timeout(Some(PATIENCE)).context("cannot set a time-out")?;
         let replies = BufReader::new(stream.try_clone().context("cannot share the monitor's stream")?);
         let mut monitor = Monitor { stream, replies, dump_error: None };

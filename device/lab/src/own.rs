@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use hamlyn_host::catalogue::{Choice, Model};
 
+use super::memory::Memory;
 use super::name::Name;
-use super::qemu::Memory;
 use super::system::System;
 
 /// What one machine has of its own. Where it has nothing, the lab's description holds.

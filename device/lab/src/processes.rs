@@ -146,6 +146,14 @@ impl Process {
         }
     }
 
+    /// Returns a function that tells whether the process has ended.
+    pub(super) fn watch(&self) -> impl Fn() -> bool + Send + use<> {
+        let pid = Pid::from_raw(self.child.id() as i32);
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // An error means that it has been reaped.
+        move || !pid.is_some_and(|pid| waitid(WaitId::Pid(pid), look).is_ok_and(|status| status.is_none()))
+    }
+
     /// Kills and reaps it.
     pub(super) fn kill(&mut self) {
         // An error means that it has already ended.

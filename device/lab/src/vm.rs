@@ -13,32 +13,21 @@ use serde_json::Value;
 
 use super::agent::Agent;
 use super::build_id;
+use super::cloud_hypervisor::order;
 use super::door::Speaks;
 use super::evidence::{self, Evidence};
+use super::machine::Machine;
 use super::monitor;
 use super::processes::{Process, Words};
-use super::qemu::Machine;
 use super::run::Run;
+use super::vmm::Vmm;
+use super::{cloud_hypervisor, hybrid_vsock, qemu};
 
 /// Default user of programs in the guest, for tests and the demo.
 const USER: u32 = 1001;
 
 /// The card's module in the guest's kernel.
 pub const MODULE: &str = "hamlyn";
-/// Words by which a kernel reports in its log that it has found an error or has lost a task.
-pub const COMPLAINTS: [&str; 11] = [
-    "BUG",
-    "WARNING",
-    "UBSAN",
-    "Oops",
-    "Call Trace",
-    "hung_task",
-    "blocked for more",
-    "lockup",
-    "Bad page",
-    "stall",
-    "suspected memory leaks",
-];
 /// Shell line for root. It makes a machine's driver probe other hosts once a minute instead of once
 /// a second. So interrupts of these probes are not counted.
 pub const SELDOM_PROBES: &str = "echo 600000 >/sys/module/hamlyn/parameters/peer_timeout";
@@ -56,7 +45,7 @@ const BLOCKED_LINES: usize = 200;
 #[derive(Debug)]
 pub struct Vm {
     machine: Machine,
-    qemu: std::path::PathBuf,
+    program: std::path::PathBuf,
     run: std::path::PathBuf,
     patience: Duration,
     evidence: Evidence,
@@ -66,26 +55,32 @@ pub struct Vm {
 
 #[derive(Debug)]
 struct Running {
-    qemu: Process,
+    vmm: Process,
     agent: Arc<Agent>,
 }
 
 impl Running {
     fn goes_on(&mut self) -> bool {
-        self.qemu.ended().is_none()
+        self.vmm.ended().is_none()
     }
 }
 
 impl Vm {
-    pub(super) fn new(machine: Machine, qemu: &Path, run: &Path, card_log: &Path, patience: Duration) -> Vm {
+    pub(super) fn new(
+        machine: Machine,
+        program: &Path,
+        run: &Path,
+        card_log: &Path,
+        patience: Duration,
+    ) -> Vm {
         let evidence = Evidence::new([
             (format!("{}'s console", machine.name), machine.console_log.clone()),
-            (format!("{}'s QEMU's output", machine.name), run.join(format!("{}.qemu.log", machine.name))),
+            (format!("{}'s {}'s output", machine.name, machine.vmm), output(&machine, run)),
             (format!("{}'s card's log", machine.name), card_log.to_owned()),
         ]);
         Vm {
             machine,
-            qemu: qemu.into(),
+            program: program.into(),
             run: run.into(),
             patience,
             evidence,
@@ -105,27 +100,36 @@ impl Vm {
         self.wait_until_ready()
     }
 
-    /// Starts QEMU without waiting for the guest.
+    /// Starts the VMM without waiting for the guest.
     pub(super) fn launch(&self) -> anyhow::Result<()> {
         if self.is_running() {
             bail!("{} is already running", self.name());
         }
         for socket in [&self.machine.console, &self.machine.agent, &self.machine.monitor] {
-            // Removes sockets of an earlier, killed QEMU. Fails if there are none.
+            // Removes sockets of an earlier, killed VMM. Fails if there are none.
             let _ = std::fs::remove_file(socket);
         }
-        let log = self.run.join(format!("{}.qemu.log", self.name()));
-        let mut qemu = Process::start(
+        let arguments = match self.machine.vmm {
+            Vmm::Qemu => qemu::arguments(&self.machine),
+            Vmm::CloudHypervisor => cloud_hypervisor::arguments(&self.machine),
+        };
+        let mut vmm = Process::start(
             self.name(),
-            &self.qemu,
-            self.machine.arguments(),
-            Words::Two(&self.machine.console_log, &log),
+            &self.program,
+            arguments,
+            Words::Two(&self.machine.console_log, &output(&self.machine, &self.run)),
             &self.run,
             self.machine.core,
         )?;
-        let agent = Arc::new(self.evidence.with(connect(&mut qemu, &self.machine.agent, self.patience))?);
+        let stream = match self.machine.vmm {
+            Vmm::Qemu => connect(&mut vmm, &self.machine.agent, self.patience),
+            Vmm::CloudHypervisor => hybrid_vsock::stream(&self.machine.agent, vmm.watch())
+                .context("cannot make a stream to the agent"),
+        };
+        let agent = stream.and_then(|stream| Agent::new(self.name(), stream, vmm.fate()));
+        let agent = Arc::new(self.evidence.with(agent)?);
         *self.speaks.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&agent);
-        *self.lock() = Some(Running { qemu, agent });
+        *self.lock() = Some(Running { vmm, agent });
         Ok(())
     }
 
@@ -136,7 +140,7 @@ impl Vm {
         let ready = self.agent()?.wait_for_boot(0, self.patience).with_context(|| self.name().to_owned());
         self.evidence.with(ready)?;
         if let (Some(_), Some(running)) = (self.machine.core, &*self.lock()) {
-            running.qemu.give_way().with_context(|| format!("{} cannot give way", self.name()))?;
+            running.vmm.give_way().with_context(|| format!("{} cannot give way", self.name()))?;
         }
         Ok(())
     }
@@ -223,37 +227,60 @@ impl Vm {
     pub fn reboot(&self) -> anyhow::Result<()> {
         let agent = self.agent()?;
         let boots = agent.boots();
-        monitor::reset(&self.machine.monitor).with_context(|| self.name().to_owned())?;
+        match self.machine.vmm {
+            Vmm::Qemu => monitor::reset(&self.machine.monitor),
+            Vmm::CloudHypervisor => order(&self.machine.monitor, "reboot"),
+        }
+        .with_context(|| self.name().to_owned())?;
         let ready = agent.wait_for_boot(boots, self.patience);
         self.evidence.with(ready.with_context(|| format!("{} after its reset", self.name())))?;
-        monitor::end_on_reboot(&self.machine.monitor)
+        match self.machine.vmm {
+            Vmm::Qemu => monitor::end_on_reboot(&self.machine.monitor),
+            Vmm::CloudHypervisor => Ok(()),
+        }
     }
 
     /// Stops its processors like a debugger, which the guest does not notice. [`Vm::resume`] lets
     /// them continue.
     pub fn pause(&self) -> anyhow::Result<()> {
-        monitor::pause(&self.machine.monitor, true).with_context(|| self.name().to_owned())
+        self.pause_or_resume(true)
     }
 
     /// Ends [`Vm::pause`].
     pub fn resume(&self) -> anyhow::Result<()> {
-        monitor::pause(&self.machine.monitor, false).with_context(|| self.name().to_owned())
+        self.pause_or_resume(false)
+    }
+
+    fn pause_or_resume(&self, paused: bool) -> anyhow::Result<()> {
+        match self.machine.vmm {
+            Vmm::Qemu => monitor::pause(&self.machine.monitor, paused),
+            Vmm::CloudHypervisor => order(&self.machine.monitor, if paused { "pause" } else { "resume" }),
+        }
+        .with_context(|| self.name().to_owned())
+    }
+
+    /// Fails if the machine has no monitor of QEMU's.
+    fn monitor(&self) -> anyhow::Result<&Path> {
+        match self.machine.vmm {
+            Vmm::Qemu => Ok(&self.machine.monitor),
+            Vmm::CloudHypervisor => bail!("{}: Cloud Hypervisor cannot do this, QEMU can", self.name()),
+        }
     }
 
     /// Wakes it after it has suspended itself to memory. Fails if it has not.
     pub fn wake_up(&self) -> anyhow::Result<()> {
-        monitor::wake_up(&self.machine.monitor).with_context(|| self.name().to_owned())
+        monitor::wake_up(self.monitor()?).with_context(|| self.name().to_owned())
     }
 
     /// Makes a port of its PCI Express bus report an error. `port` is its id on QEMU's command
     /// line, and `error` is QEMU's name.
     pub fn report_bus_error(&self, port: &str, error: &str) -> anyhow::Result<()> {
-        monitor::report_error(&self.machine.monitor, port, error).with_context(|| self.name().to_owned())
+        monitor::report_error(self.monitor()?, port, error).with_context(|| self.name().to_owned())
     }
 
     /// Hot-plugs a device, with the arguments of QEMU's `device_add`.
     pub fn plug_in(&self, device: &Value) -> anyhow::Result<()> {
-        monitor::plug_in(&self.machine.monitor, device).with_context(|| self.name().to_owned())
+        monitor::plug_in(self.monitor()?, device).with_context(|| self.name().to_owned())
     }
 
     /// Kills it like a power cut. [`Vm::start`] boots it again, with the same card process.
@@ -264,7 +291,7 @@ impl Vm {
         }
     }
 
-    /// Powers the guest off, and waits for QEMU's end.
+    /// Powers the guest off, and waits for the VMM's end.
     pub fn power_off(&self) -> anyhow::Result<()> {
         let _ends_with_the_machine = self.run_as(0, ["poweroff", "-f"])?;
         let deadline = Instant::now() + self.patience;
@@ -281,21 +308,23 @@ impl Vm {
         Ok(())
     }
 
-    /// Returns whether QEMU runs.
+    /// Returns whether its VMM runs.
     pub fn is_running(&self) -> bool {
         self.lock().as_mut().is_some_and(Running::goes_on)
     }
 
-    /// Returns whether QEMU runs. Fails if QEMU has failed.
+    /// Returns whether its VMM runs. Fails if that has failed.
     pub fn check(&self) -> anyhow::Result<bool> {
         let end = match self.lock().as_mut() {
-            Some(running) => running.qemu.ended(),
+            Some(running) => running.vmm.ended(),
             None => return Ok(false),
         };
         match end {
             None => Ok(true),
             Some(status) if status.success() => Ok(false),
-            Some(status) => self.evidence.with(Err(anyhow!("{}'s QEMU failed ({status})", self.name()))),
+            Some(status) => {
+                self.evidence.with(Err(anyhow!("{}'s {} failed ({status})", self.name(), self.machine.vmm)))
+            }
         }
     }
 
@@ -316,16 +345,25 @@ impl Vm {
     }
 }
 
+/// Returns the file that keeps the end of a VMM's own output.
+fn output(machine: &Machine, run: &Path) -> std::path::PathBuf {
+    let vmm = match machine.vmm {
+        Vmm::Qemu => "qemu",
+        Vmm::CloudHypervisor => "cloud-hypervisor",
+    };
+    run.join(format!("{}.{vmm}.log", machine.name))
+}
+
 /// Connects to the agent. QEMU listens before the guest's first instruction, so a connection made
 /// now misses no output.
-fn connect(qemu: &mut Process, socket: &Path, patience: Duration) -> anyhow::Result<Agent> {
+fn connect(qemu: &mut Process, socket: &Path, patience: Duration) -> anyhow::Result<UnixStream> {
     let deadline = Instant::now() + patience;
     loop {
         if let Some(status) = qemu.ended() {
             bail!("{}: QEMU ended at once ({status})", qemu.name());
         }
         match UnixStream::connect(socket) {
-            Ok(stream) => return Agent::new(qemu.name(), stream, qemu.fate()),
+            Ok(stream) => return Ok(stream),
             Err(error) if Instant::now() > deadline => {
                 return Err(error).with_context(|| format!("cannot connect to {}", socket.display()));
             }

@@ -53,6 +53,9 @@ pub const MAX_EVENT: usize = 6 * MAX_FILE + 1024;
 /// guest.
 pub const PORT: &str = "hamlyn.agent";
 
+/// The agent's port of a vsock device. Only root can listen at one below 1024.
+pub const VSOCK_PORT: u32 = 1000;
+
 /// A line from the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {

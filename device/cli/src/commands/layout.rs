@@ -5,10 +5,10 @@ use std::fmt::{self, Display, Formatter};
 use clap::{Args, ValueEnum};
 
 use super::fabric::MOST_CORES;
-use hamlyn_lab::{Builder, cores};
+use hamlyn_lab::{Builder, Vmm, cores};
 
 /// The layout that the user asks for.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(super) struct LayoutArgs {
     /// Run each card, and the switch, as a separate process: they can fail, be limited and be
     /// killed individually (`up` restarts the switch), and a message wakes three of them on its
@@ -55,14 +55,14 @@ impl LayoutArgs {
         }
     }
 
+    /// Chooses the layout, unless the user sets one.
+    pub(super) fn choose(&self, vmm: Vmm, machines: usize) -> Layout {
+        Layout::choose(vmm, self.name(), &self.cores, machines)
+    }
+
     /// Returns the cores that the user names.
     pub(super) fn cores(&self) -> &[u16] {
         &self.cores
-    }
-
-    /// Chooses the fastest layout for this host, unless the user sets one.
-    pub(super) fn choose(&self, machines: usize) -> Layout {
-        Layout::choose(self.name(), &self.cores, machines)
     }
 }
 
@@ -73,12 +73,13 @@ fn fastest(machines: usize, cores: Vec<u16>) -> Layout {
 }
 
 impl Layout {
-    /// Returns the layout of this name, for `auto` the fastest on this host.
-    pub(super) fn choose(name: LayoutName, listed: &[u16], machines: usize) -> Layout {
-        match name {
-            LayoutName::Isolated => Layout::Isolated,
-            LayoutName::Cores => Layout::Pinned(listed.to_vec()),
-            LayoutName::Auto => fastest(machines, cores(machines)),
+    /// Returns the layout of this name. `auto` is the fastest on this host; under Cloud Hypervisor,
+    /// whose machines can end the process that maps their memory, it is a process for each.
+    pub(super) fn choose(vmm: Vmm, name: LayoutName, listed: &[u16], machines: usize) -> Layout {
+        match (name, vmm) {
+            (LayoutName::Isolated, _) | (LayoutName::Auto, Vmm::CloudHypervisor) => Layout::Isolated,
+            (LayoutName::Cores, _) => Layout::Pinned(listed.to_vec()),
+            (LayoutName::Auto, Vmm::Qemu) => fastest(machines, cores(machines)),
         }
     }
 
@@ -124,9 +125,10 @@ mod tests {
         assert_eq!(fastest(3, vec![0, 3]), Layout::One, "too few cores");
         assert_eq!(fastest(1, vec![0]), Layout::One);
         let args = LayoutArgs { isolate: true, cores: Vec::new() };
-        assert_eq!(args.choose(2), Layout::Isolated);
+        assert_eq!(LayoutArgs::default().choose(Vmm::CloudHypervisor, 2), Layout::Isolated);
+        assert_eq!(args.choose(Vmm::Qemu, 2), Layout::Isolated);
         let args = LayoutArgs { isolate: false, cores: vec![5] };
-        assert_eq!(args.choose(2), Layout::Pinned(vec![5]));
-        assert_eq!(args.choose(2).to_string(), "one process for all cards, cores 5");
+        assert_eq!(args.choose(Vmm::Qemu, 2), Layout::Pinned(vec![5]));
+        assert_eq!(args.choose(Vmm::Qemu, 2).to_string(), "one process for all cards, cores 5");
     }
 }

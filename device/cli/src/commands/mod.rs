@@ -34,9 +34,9 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use hamlyn_host::catalogue;
-use hamlyn_lab::{Accel, Memory, Snoop};
+use hamlyn_lab::{Accel, Accelerator, Memory, Snoop, Vmm};
 use lab::file::{Description, Fabric, Machine};
-use lab::value::{AccelWord, ExpressWord, LayoutWord, ModelName, SnoopWord};
+use lab::value::{AccelWord, ExpressWord, LayoutWord, ModelName, SnoopWord, VmmWord};
 use layout::Layout;
 
 const EXAMPLES: &str = "\
@@ -187,6 +187,9 @@ fn tell(line: &str) {
 struct MachineArgs {
     #[command(flatten)]
     model: options::ModelsFlag,
+    /// The program that runs the machines
+    #[arg(long, value_enum, default_value_t)]
+    vmm: Vmm,
     /// Accelerator of the machines
     #[arg(long, value_enum, default_value_t)]
     accel: Accel,
@@ -205,6 +208,16 @@ struct MachineArgs {
 }
 
 impl MachineArgs {
+    /// Chooses the accelerator.
+    fn accelerator(&self) -> anyhow::Result<Accelerator> {
+        self.vmm.decide(self.accel)
+    }
+
+    /// Chooses the layout for this number of machines.
+    fn layout(&self, machines: usize) -> Layout {
+        self.layout.choose(self.vmm, machines)
+    }
+
     /// Returns the same arguments, with express memory.
     fn with_express(&self) -> Self {
         Self { express: self.express.with_some(), ..self.clone() }
@@ -227,6 +240,7 @@ impl MachineArgs {
             card_arguments: Vec::new(),
         };
         Ok(Description {
+            vmm: VmmWord(self.vmm),
             accel: AccelWord(self.accel),
             snoop: SnoopWord(self.snoop),
             fabric,

@@ -27,7 +27,8 @@ Examples:
   hamlyn up --net                         two machines that can also speak TCP, to compare
   hamlyn up --paths 4                     packets of a message overtake each other in the switch
   hamlyn up -- --packet-size 1024         what follows -- is for the cards: see hamlyn card --help
-  hamlyn up --kernel ./bzImage --append 'loglevel=7'")]
+  hamlyn up --kernel ./bzImage --append 'loglevel=7'
+  hamlyn up --vmm cloud-hypervisor        where KVM works: docs/cloud-hypervisor.md")]
 pub(super) struct UpArgs {
     /// Number of machines
     #[arg(short = 'n', long = "machines", value_name = "N", default_value_t = 2)]
@@ -76,7 +77,7 @@ pub(super) fn run(args: UpArgs) -> anyhow::Result<()> {
     // If models are mixed, show the first one's programs.
     let show = SHOWS.of(args.machine.model.models[0])?;
     let stage = Stage::new();
-    let (count, accelerator) = (args.count, args.machine.accel.decide()?);
+    let (count, accelerator) = (args.count, args.machine.accelerator()?);
     let s = if count == 1 { "" } else { "s" };
     let description = args.description()?;
     let layout = description.layout();

@@ -28,7 +28,7 @@ pub(super) static SHOW: Show = Show {
 /// Transfers memory by stores and by DMA, checks the order of a queue, and makes calls.
 fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
-    let lab = start(&stage, args, &args.machine.layout.choose(2))?;
+    let lab = start(&stage, args, &args.machine.layout(2))?;
     stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "clan"))?;
     stage.step("a message by stores, 20,000 bytes by DMA, all verified, and a load of them", |_| {
         let sent = both(&lab, &["hello", "receive"], &["hello", "send"])?;

@@ -84,7 +84,7 @@ struct Row {
 
 fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
-    let lab = start(&stage, args, &args.machine.layout.choose(2))?;
+    let lab = start(&stage, args, &args.machine.layout(2))?;
     stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "dart"))?;
     for vm in lab.vms() {
         vm.run_as(0, ["sh", "-c", SELDOM_PROBES])?.finish_text()?;

@@ -28,7 +28,7 @@ pub(super) static SHOW: Show = Show {
 /// One machine sends requests and the other answers. Each message is compared.
 fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
-    let lab = start(&stage, args, &args.machine.layout.choose(2))?;
+    let lab = start(&stage, args, &args.machine.layout(2))?;
     stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "echo"))?;
     let title = format!("{} messages from vm1 to vm0 and back, every byte verified", args.count);
     let median = stage.step(&title, |_| round_trips(&lab, args.count))?;

@@ -58,7 +58,7 @@ pub(super) fn run(args: DemoArgs) -> anyhow::Result<()> {
 }
 
 fn start(stage: &Stage, args: &DemoArgs, layout: &Layout) -> anyhow::Result<Lab> {
-    let title = format!("start a switch, 2 cards and 2 machines ({})", args.machine.accel.decide()?);
+    let title = format!("start a switch, 2 cards and 2 machines ({})", args.machine.accelerator()?);
     let lab = stage.step(&title, |tell| args.machine.lab(2, layout)?.progress(tell).start())?;
     stage.note(&layout.to_string());
     stage.note_each(lab.stores());

@@ -31,7 +31,7 @@ const UPDATES: &str = "20";
 /// Sends a flag to the other machine and back by automatic update, and pages by deliberate update.
 fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
-    let lab = start(&stage, args, &args.machine.layout.choose(2))?;
+    let lab = start(&stage, args, &args.machine.layout(2))?;
     stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "shrimp"))?;
     let title = format!("a flag from vm1 to vm0 and back, {} times; then {UPDATES} MiB", args.count);
     let result = stage.step(&title, |_| measure(&lab, args.count))?;

@@ -40,7 +40,7 @@ impl Description {
 
     /// Chooses the layout for this host.
     pub(in super::super) fn layout(&self) -> Layout {
-        Layout::choose(self.fabric.layout.0, &self.fabric.cores, self.machines.len())
+        Layout::choose(self.vmm.0, self.fabric.layout.0, &self.fabric.cores, self.machines.len())
     }
 
     /// Returns the lab with this layout. Makes images of packages, and tells about it.
@@ -52,6 +52,7 @@ impl Description {
         let lab = Lab::builder()
             .models(&models)
             .each(own)
+            .vmm(self.vmm.0)
             .accel(self.accel.0)
             .snoop(self.snoop.0)
             .programs(self.programs.iter().cloned())

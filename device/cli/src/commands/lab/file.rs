@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::value::{
-    AccelWord, Command, ExpressWord, LayoutWord, Mode, ModelName, SnoopWord, UserWord, models, optional_text,
-    text, within,
+    AccelWord, Command, ExpressWord, LayoutWord, Mode, ModelName, SnoopWord, UserWord, VmmWord, models,
+    optional_text, text, within,
 };
 
 /// Most machines of a lab.
@@ -45,6 +45,9 @@ pub(in super::super) struct Description {
     /// Also link two machines by a virtio-net network, to compare: 192.0.2.1 and 192.0.2.2
     #[serde(default)]
     pub(in super::super) net: bool,
+    /// The program that runs the machines
+    #[serde(default)]
+    pub(in super::super) vmm: VmmWord,
     /// Accelerator of the machines
     #[serde(default)]
     pub(in super::super) accel: AccelWord,

@@ -182,7 +182,7 @@ fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
     }
     let stage = Stage::new();
     let layout = description.layout();
-    let (count, accelerator) = (description.machines.len(), description.accel.0.decide()?);
+    let (count, accelerator) = (description.machines.len(), description.vmm.0.decide(description.accel.0)?);
     let machines = plural(count, "machine");
     let title = format!("start a switch and {machines} ({accelerator})");
     let lab = stay::start(&stage, &title, &description, &layout)?;

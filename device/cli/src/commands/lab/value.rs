@@ -117,6 +117,7 @@ macro_rules! word {
 
 word!(AccelWord(hamlyn_lab::Accel), "Accel");
 word!(SnoopWord(hamlyn_lab::Snoop), "Snoop");
+word!(VmmWord(hamlyn_lab::Vmm), "Vmm");
 word!(ExpressWord(Express), "Express");
 word!(LayoutWord(LayoutName), "Layout");
 word!(UserWord(User), "User");

@@ -39,7 +39,7 @@ const PAYLOAD: u64 = 16;
 
 fn show(args: &DemoArgs) -> anyhow::Result<()> {
     let stage = Stage::new();
-    let layout = args.machine.layout.choose(2);
+    let layout = args.machine.layout(2);
     let lab = start(&stage, &DemoArgs { machine: args.machine.with_express(), ..*args }, &layout)?;
     stage.step("find the card's driver in both machines", |_| find_drivers(&lab, "hamlyn"))?;
     let mut round_trips = vec![(layout.clone(), round_trips_of(&stage, &lab, args.count)?)];
