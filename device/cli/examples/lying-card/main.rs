@@ -271,9 +271,13 @@ impl Card for Liar {
     }
 }
 
-/// Returns the flags and their values.
+/// Returns the flags and their values, which are words of their own or behind an `=`.
 fn flags() -> anyhow::Result<Vec<(String, String)>> {
-    let words: Vec<String> = env::args().skip(2).collect();
+    let words = env::args().skip(2).flat_map(|word| match word.split_once('=') {
+        Some((name, value)) if name.starts_with("--") => vec![name.to_owned(), value.to_owned()],
+        _ => vec![word],
+    });
+    let words: Vec<String> = words.collect();
     let flag = |pair: &[String]| match pair {
         [name, value] if name.starts_with("--") => Ok((name[2..].to_owned(), value.clone())),
         other => bail!("{other:?} is not a flag and its value"),
