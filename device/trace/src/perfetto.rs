@@ -17,16 +17,25 @@ const TRACKS: [&str; 3] = ["processor", "card", "wire"];
 const PROCESSOR: usize = 1;
 const CARD: usize = 2;
 const WIRE: usize = 3;
-/// Length of an event that takes no time, in microseconds: a flow needs something to end at.
-const POINT: f64 = 0.5;
+/// Longest length of an event that takes no time, in nanoseconds: a flow needs something to end at.
+/// It ends before the next event of its track, as `trace_processor` drops slices that overlap.
+const POINT: u64 = 500;
 
 /// Writes a trace.
 #[derive(Debug)]
 pub struct Perfetto<W: Write> {
     out: W,
     first: bool,
-    /// The event that each card handles: its end is not known yet.
-    open: Vec<Option<Event>>,
+    cards: Vec<Card>,
+}
+
+/// What is not written yet of a card.
+#[derive(Debug, Clone, Default)]
+struct Card {
+    /// The event that it handles: its end is not known yet.
+    open: Option<Event>,
+    /// The last event of each track that takes no time: the next one is not known yet.
+    points: [Option<Event>; TRACKS.len()],
 }
 
 impl<W: Write> Perfetto<W> {
@@ -36,7 +45,7 @@ impl<W: Write> Perfetto<W> {
     /// As the writer's.
     pub fn new(mut out: W, cards: &[String]) -> io::Result<Self> {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
-        let mut perfetto = Perfetto { out, first: true, open: vec![None; cards.len()] };
+        let mut perfetto = Perfetto { out, first: true, cards: vec![Card::default(); cards.len()] };
         for (card, name) in cards.iter().enumerate() {
             let name = json!({ "name": name });
             perfetto.put(&json!({ "ph": "M", "name": "process_name", "pid": card + 1, "args": name }))?;
@@ -56,18 +65,34 @@ impl<W: Write> Perfetto<W> {
     /// As the writer's.
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
         match event.kind {
-            Kind::Done => match self.open[event.card].take() {
-                Some(begun) => self.slice(&begun, micros(event.time) - micros(begun.time)),
-                None => Ok(()),
-            },
+            Kind::Done => {
+                let Some(begun) = self.cards[event.card].open.take() else { return Ok(()) };
+                self.end_point(event.card, track(&begun), event.time)?;
+                self.slice(&begun, event.time.saturating_sub(begun.time))
+            }
             Kind::RegisterWrite | Kind::Store | Kind::Arrive => {
-                match self.open[event.card].replace(event.clone()) {
-                    Some(unfinished) => self.slice(&unfinished, POINT),
+                self.end_point(event.card, track(event), event.time)?;
+                match self.cards[event.card].open.replace(event.clone()) {
+                    Some(unfinished) => self.slice(&unfinished, event.time.saturating_sub(unfinished.time)),
                     None => Ok(()),
                 }
             }
-            _ => self.slice(event, POINT),
+            _ => {
+                self.end_point(event.card, track(event), event.time)?;
+                self.cards[event.card].points[track(event) - 1] = Some(event.clone());
+                Ok(())
+            }
         }
+    }
+
+    /// Writes the last event of a track that takes no time, at the time of the next one.
+    fn end_point(&mut self, card: usize, track: usize, next: u64) -> io::Result<()> {
+        let last = self.cards[card].points[track - 1].take();
+        last.map_or(Ok(()), |last| self.point(&last, next))
+    }
+
+    fn point(&mut self, event: &Event, next: u64) -> io::Result<()> {
+        self.slice(event, next.saturating_sub(event.time).min(POINT))
     }
 
     /// Writes a packet's way.
@@ -101,20 +126,22 @@ impl<W: Write> Perfetto<W> {
     /// # Errors
     /// As the writer's.
     pub fn finish(mut self) -> io::Result<()> {
-        for begun in std::mem::take(&mut self.open).into_iter().flatten() {
-            self.slice(&begun, POINT)?;
+        for card in std::mem::take(&mut self.cards) {
+            let mut end = 0;
+            for point in card.points.iter().flatten() {
+                end = end.max(point.time + POINT);
+                self.point(point, u64::MAX)?;
+            }
+            if let Some(begun) = &card.open {
+                self.slice(begun, end.saturating_sub(begun.time).max(POINT))?;
+            }
         }
         self.out.write_all(b"\n]}\n")?;
         self.out.flush()
     }
 
-    fn slice(&mut self, event: &Event, length: f64) -> io::Result<()> {
-        let tid = match event.kind {
-            Kind::RegisterRead | Kind::LateRead | Kind::RegisterWrite => PROCESSOR,
-            Kind::Store | Kind::Reset | Kind::Guest => PROCESSOR,
-            Kind::Send | Kind::Arrive | Kind::Link => WIRE,
-            _ => CARD,
-        };
+    /// Writes a slice, with its length in nanoseconds.
+    fn slice(&mut self, event: &Event, length: u64) -> io::Result<()> {
         let mut arguments = Map::new();
         for field in &event.fields {
             let name = if field.name.is_empty() { "value" } else { &field.name };
@@ -122,8 +149,8 @@ impl<W: Write> Perfetto<W> {
             arguments.insert(name.into(), value);
         }
         self.put(&json!({
-            "ph": "X", "name": format!("{} {}", event.what, event.subject), "pid": event.card + 1, "tid": tid,
-            "ts": micros(event.time), "dur": length.max(POINT / 10.0), "args": arguments,
+            "ph": "X", "name": format!("{} {}", event.what, event.subject), "pid": event.card + 1, "tid": track(event),
+            "ts": micros(event.time), "dur": micros(length), "args": arguments,
         }))
     }
 
@@ -133,6 +160,16 @@ impl<W: Write> Perfetto<W> {
         }
         serde_json::to_writer(&mut self.out, object)?;
         Ok(())
+    }
+}
+
+/// Returns an event's track.
+fn track(event: &Event) -> usize {
+    match event.kind {
+        Kind::RegisterRead | Kind::LateRead | Kind::RegisterWrite => PROCESSOR,
+        Kind::Store | Kind::Reset | Kind::Guest => PROCESSOR,
+        Kind::Send | Kind::Arrive | Kind::Link => WIRE,
+        _ => CARD,
     }
 }
 

@@ -233,6 +233,61 @@ fn perfetto_trace_joins_both_cards() {
     }
 }
 
+/// `trace_processor` drops a slice that begins in another one of its track and ends after it.
+#[test]
+fn slices_of_a_track_nest() {
+    let event = |(time, kind): &(u64, Kind)| Event {
+        time: *time,
+        card: 0,
+        kind: *kind,
+        inner: false,
+        what: "event",
+        subject: String::new(),
+        number: 0,
+        fields: Vec::new(),
+        bytes: Vec::new(),
+    };
+    let happened = [
+        (100, Kind::RegisterRead),
+        (200, Kind::RegisterRead),
+        (200, Kind::RegisterRead),
+        (250, Kind::RegisterWrite),
+        (260, Kind::DmaRead),
+        (270, Kind::LateRead),
+        (280, Kind::Done),
+        (290, Kind::Arrive),
+        (300, Kind::Send),
+        (310, Kind::DmaWrite),
+        // What ended the packet before is missing.
+        (400, Kind::Arrive),
+        (410, Kind::Send),
+    ];
+    let mut written = Vec::new();
+    let mut perfetto = Perfetto::new(&mut written, &["card0 (clan)".into()]).unwrap();
+    happened.iter().for_each(|happened| perfetto.event(&event(happened)).unwrap());
+    perfetto.finish().unwrap();
+    let trace: Value = serde_json::from_slice(&written).unwrap();
+    let nanoseconds = |value: &Value| (value.as_f64().unwrap() * 1000.0).round() as u64;
+    let slices: Vec<_> = trace["traceEvents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["ph"] == "X")
+        .map(|slice| {
+            let start = nanoseconds(&slice["ts"]);
+            (slice["tid"].clone(), start, start + nanoseconds(&slice["dur"]))
+        })
+        .collect();
+    assert_eq!(slices.len(), happened.len() - 1, "all but the end of a write");
+    for (index, (track, start, end)) in slices.iter().enumerate() {
+        for (other, from, to) in &slices[index + 1..] {
+            let is_apart = end <= from || to <= start;
+            let is_inside = (start <= from && to <= end) || (from <= start && end <= to);
+            assert!(track != other || is_apart || is_inside, "{track}: {start}..{end} and {from}..{to}");
+        }
+    }
+}
+
 #[test]
 fn json_objects_have_numbers_and_names() {
     let mut trace = Trace::new();
