@@ -30,6 +30,7 @@ impl Session {
         fs::set_permissions(run.path(), fs::Permissions::from_mode(0o700)).unwrap();
         fs::create_dir(run.path().join("lab-x")).unwrap();
         let claim = claim(&run.path().join("lab-x")).unwrap();
+        std::fs::write(run.path().join("lab-x/vm0.agent"), "").unwrap();
         let listener = UnixListener::bind(run.path().join("lab-x/vm0.console")).unwrap();
 
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();

@@ -187,7 +187,7 @@ fn unknown_machine_error_lists_running_machines() {
     let lab = |name: &str| {
         let lab = run.path().join(name);
         fs::create_dir(&lab).unwrap();
-        fs::write(lab.join("vm0.console"), "").unwrap();
+        fs::write(lab.join("vm0.agent"), "").unwrap();
         claim(&lab).unwrap()
     };
     let _running = ["lab-a", "lab-b"].map(lab);
@@ -207,6 +207,15 @@ fn missing_kit_error_says_what_to_run() {
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains("run ./scripts/prepare"), "{output:?}");
         assert_eq!(fs::read_dir(run.path()).unwrap().count(), 0, "something was left behind");
+    }
+}
+
+#[test]
+fn cloud_hypervisor_does_not_emulate() {
+    let run = run_directory();
+    for command in ["up", "demo", "driver-test"] {
+        let output = hamlyn(run.path(), &[command, "--vmm", "cloud-hypervisor", "--accel", "tcg"]);
+        assert!(stderr(&output).contains("--accel tcg needs --vmm qemu"), "{command}: {output:?}");
     }
 }
 

@@ -43,8 +43,9 @@ pub(super) struct ConsoleArgs {
 
 pub(super) fn run(args: ConsoleArgs) -> anyhow::Result<()> {
     let socket = find(&args.name)?.console;
-    let mut console =
-        UnixStream::connect(&socket).with_context(|| format!("cannot connect to {}", socket.display()))?;
+    let mut console = UnixStream::connect(&socket).with_context(|| {
+        format!("cannot connect to {} (Cloud Hypervisor's machines have none: hamlyn exec)", socket.display())
+    })?;
     if stdin().is_terminal() {
         writeln!(stderr(), "Connected to {}. Ctrl-] leaves; press Enter for a prompt.", args.name)?;
     }

@@ -12,7 +12,7 @@ pub(super) struct Found {
     pub(super) name: String,
     /// Its lab's directory.
     pub(super) lab: PathBuf,
-    /// Its console's socket.
+    /// Its console's socket, which only QEMU makes.
     pub(super) console: PathBuf,
 }
 
@@ -34,10 +34,10 @@ pub(super) fn all() -> anyhow::Result<Vec<Found>> {
     let mut all = Vec::new();
     // Skips labs that were killed as a whole, together with the keepers of their directories.
     for lab in rundir::all()?.into_iter().filter(|lab| !rundir::is_left_over(lab)) {
-        for console in std::fs::read_dir(&lab).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if console.extension().is_some_and(|ending| ending == "console") {
-                let name = console.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                all.push(Found { name, lab: lab.clone(), console });
+        for agent in std::fs::read_dir(&lab).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if agent.extension().is_some_and(|ending| ending == "agent") {
+                let name = agent.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                all.push(Found { name, lab: lab.clone(), console: agent.with_extension("console") });
             }
         }
     }

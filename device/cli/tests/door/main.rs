@@ -33,7 +33,7 @@ impl Lab {
         fs::set_permissions(run.path(), fs::Permissions::from_mode(0o700)).unwrap();
         let lab = run.path().join("lab-x");
         fs::create_dir(&lab).unwrap();
-        fs::write(lab.join("vm0.console"), "").unwrap();
+        fs::write(lab.join("vm0.agent"), "").unwrap();
         let claimed = claim(&lab).unwrap();
         let (host, guest) = UnixStream::pair().unwrap();
         let input = BufReader::new(guest.try_clone().unwrap());

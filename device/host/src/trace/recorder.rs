@@ -20,6 +20,9 @@ const COMMAND_BYTES: u32 = 512;
 /// Number of window words whose last value is remembered.
 const WORDS: usize = 64;
 
+/// Number of counters that are compared at once: few change in one call.
+const GROUP: usize = 8;
+
 /// Bytes of records after which they are written to the ring, though the card's call goes on.
 const FULL: usize = 64 << 10;
 /// The longest capture of a packet, 128 KiB, fits behind them.
@@ -251,14 +254,17 @@ impl Recorder {
     }
 
     fn compare(&mut self, counters: &[u64]) {
-        if self.counters == counters {
-            return;
-        }
-        for (index, count) in counters.iter().enumerate() {
-            let Some(known) = self.counters.get_mut(index) else { break };
-            let more = count.wrapping_sub(std::mem::replace(known, *count));
-            if more != 0 {
-                self.put(record(Kind::Counter, index as u64, more), &[], 0);
+        for (group, counts) in counters.chunks(GROUP).enumerate() {
+            let start = group * GROUP;
+            if self.counters.get(start..start + counts.len()) == Some(counts) {
+                continue;
+            }
+            for (index, count) in (start..).zip(counts) {
+                let Some(known) = self.counters.get_mut(index) else { return };
+                let more = count.wrapping_sub(std::mem::replace(known, *count));
+                if more != 0 {
+                    self.put(record(Kind::Counter, index as u64, more), &[], 0);
+                }
             }
         }
     }
