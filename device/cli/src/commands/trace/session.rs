@@ -13,6 +13,7 @@ use hamlyn_trace::event::Event;
 use hamlyn_trace::hello::CardName;
 use hamlyn_trace::record::{Kind, Wish, split};
 use hamlyn_trace::timeline::Timeline;
+use rustix::process::setpriority_process;
 
 use super::clock::{monotonic, nanoseconds};
 use super::guest::Guest;
@@ -23,6 +24,10 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// An event is shown once it is this old: one that came before it on another card has been read
 /// then.
 const SETTLED: Duration = Duration::from_millis(50);
+/// How long what is left in the rings is read at the end of a trace.
+const REST: Duration = Duration::from_secs(30);
+/// Priority of this program: it waits for cards and machines, not they for it.
+const NICE: i32 = 19;
 /// Number of records that are taken from a ring before the next one's turn.
 const BATCH: usize = 4096;
 
@@ -51,6 +56,7 @@ impl Session {
         seconds: Option<f64>,
         waits: bool,
     ) -> anyhow::Result<Self> {
+        setpriority_process(None, NICE).context("cannot lower this program's priority")?;
         let stop = stop_by_signals()?;
         let (sources, failures) = connect(names, wish, waits, &stop)?;
         let mut session = Session {
@@ -112,19 +118,27 @@ impl Session {
 
     /// Passes events on, in order, until the trace ends.
     pub(super) fn run(&mut self, mut sink: impl FnMut(&Event) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let mut rest = None;
         loop {
             let is_over = self.stop.load(Ordering::Relaxed)
                 || self.end.is_some_and(|end| end <= Instant::now())
                 || self.sources.iter().all(Source::has_ended);
+            if is_over && rest.is_none() {
+                // The cards write no more.
+                let readers = self.sources.iter().flat_map(|source| &source.readers);
+                readers.for_each(|reader| reader.set_wish(Wish::NONE.to_word()));
+                rest = Some(Instant::now() + REST);
+            }
             let read = self.read()?;
-            let end = if is_over { u64::MAX } else { monotonic().saturating_sub(nanoseconds(SETTLED)) };
+            let is_last = rest.is_some_and(|rest| !read || rest < Instant::now());
+            let end = if is_last { u64::MAX } else { monotonic().saturating_sub(nanoseconds(SETTLED)) };
             while let Some(event) = self.timeline.next_before(end) {
                 if event.kind == Kind::Lost {
                     self.lost += event.number;
                 }
                 sink(&event)?;
             }
-            if is_over {
+            if is_last {
                 return Ok(());
             }
             if !read {
