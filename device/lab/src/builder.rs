@@ -145,7 +145,7 @@ impl Builder {
     }
 
     /// Sets whether a machine boots again when its guest asks for it. Otherwise it ends, also on a
-    /// kernel panic.
+    /// kernel panic. Cloud Hypervisor always boots it again.
     pub fn reboots(mut self, reboots: bool) -> Builder {
         self.reboots = reboots;
         self

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hamlyn_agent::protocol::VSOCK_PORT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// Time between two attempts to reach an agent that does not listen yet.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -98,7 +99,10 @@ fn copy_until_gone(host: &UnixStream, guest: &UnixStream) -> io::Result<()> {
     let mut bytes = [0; 16 << 10];
     loop {
         let mut ends = [PollFd::new(host, PollFlags::IN), PollFd::new(guest, PollFlags::RDHUP)];
-        poll(&mut ends, None)?;
+        match poll(&mut ends, None) {
+            Err(Errno::INTR) => continue,
+            ready => ready?,
+        };
         if !ends[1].revents().is_empty() {
             return Ok(());
         }

@@ -17,7 +17,7 @@ pub(super) struct Machine {
     /// Its accelerator.
     pub accelerator: Accelerator,
     /// Whether it boots again when the guest asks for it, like a real machine. Otherwise it ends,
-    /// also on a kernel panic.
+    /// also on a kernel panic. Cloud Hypervisor always boots it again.
     pub reboots: bool,
     /// Its memory.
     pub memory: Memory,
@@ -41,7 +41,7 @@ pub(super) struct Machine {
     pub functions: Functions,
     /// Plugin that reports the machine's stores to the card.
     pub plugin: Option<PathBuf>,
-    /// The serial console's socket, where the VMM listens.
+    /// The serial console's socket, where QEMU listens. Cloud Hypervisor has none.
     pub console: PathBuf,
     /// File that keeps the end of the console's output.
     pub console_log: PathBuf,

@@ -174,5 +174,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     # A wait without an end ends here.
-    signal.alarm(900)
+    signal.alarm(180)
     {"serve": serve, "ask": ask, "die": die}[sys.argv[1]]()

@@ -18,6 +18,7 @@ use rustix::process::setpriority_process;
 use super::clock::{monotonic, nanoseconds};
 use super::guest::Guest;
 use crate::commands::lab::stay::stop_by_signals;
+use crate::commands::tell;
 
 /// How often the rings are looked at. In this time a busy card fills less than a tenth of a ring.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
@@ -72,7 +73,7 @@ impl Session {
         for source in sources {
             session.add(source, names);
         }
-        failures.iter().for_each(|failure| super::super::tell(&format!("not traced: {failure}")));
+        failures.iter().for_each(|failure| tell(&format!("not traced: {failure}")));
         Ok(session)
     }
 
@@ -139,6 +140,9 @@ impl Session {
                 sink(&event)?;
             }
             if is_last {
+                if read {
+                    tell(&format!("the last events are missing: reading them takes more than {REST:?}"));
+                }
                 return Ok(());
             }
             if !read {
