@@ -102,9 +102,15 @@ impl<W: Words> ProducerIndex<W> {
 
     /// Publishes `bytes` more to the consumer. Returns `true` if the caller must ring its bell.
     pub fn publish(&mut self, bytes: u64) -> bool {
+        self.publish_quietly(bytes);
+        must_wake(&self.words, Name::ConsumerSleeps)
+    }
+
+    /// Publishes `bytes` more to a consumer that never sleeps. This takes no fence, which would
+    /// wait for all stores before it.
+    pub fn publish_quietly(&mut self, bytes: u64) {
         self.produced += bytes;
         self.words.store(Name::Produced, self.produced, Ordering::Release);
-        must_wake(&self.words, Name::ConsumerSleeps)
     }
 
     /// Sets the producer's sleep flag. Returns `false` if the ring is already half empty: do not

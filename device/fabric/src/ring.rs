@@ -96,9 +96,14 @@ impl Producer {
 
     /// Sends what was reserved. Does nothing if there is no reservation.
     pub fn commit(&mut self) {
-        let bytes = std::mem::take(&mut self.reserved);
-        if bytes > 0 && self.index.publish(bytes) {
-            ring(self.bell.as_deref());
+        match (std::mem::take(&mut self.reserved), &self.bell) {
+            (0, _) => {}
+            (bytes, None) => self.index.publish_quietly(bytes),
+            (bytes, Some(bell)) => {
+                if self.index.publish(bytes) {
+                    bell.ring();
+                }
+            }
         }
     }
 
