@@ -29,6 +29,17 @@ pub struct Record {
     pub length: u32,
 }
 
+impl Record {
+    /// Returns the record's bytes as words.
+    #[must_use]
+    #[inline(always)]
+    pub fn words(self) -> [u64; 4] {
+        let [a, b, c, d] = self.length.to_ne_bytes();
+        let rest = u64::from_ne_bytes([self.kind, self.bar, self.width, self.failed, a, b, c, d]);
+        [self.time, self.a, self.b, rest]
+    }
+}
+
 /// Splits what a card wrote at once into its records, each with its bytes.
 pub fn split(mut batch: &[u8]) -> impl Iterator<Item = (Record, &[u8])> {
     std::iter::from_fn(move || {
@@ -99,7 +110,7 @@ kinds! {
     WindowLoad = 17,
     /// The card stored a word to a window: offset `a`, value `b`.
     WindowStore = 18,
-    /// The card copied `b` bytes from offset `a` of a window; then the first bytes.
+    /// The card copied `b` bytes from offset `a` of a window; then the bytes, as far as wanted.
     WindowCopy = 19,
     /// The card zeroed `b` bytes from offset `a` of a window.
     WindowClear = 20,
@@ -205,6 +216,12 @@ mod tests {
         let batch = [of(3, &[1, 2, 3, 0, 0, 0, 0, 0]), of(0, &[]), of(8, &[9; 8]), of(9, &[7; 8])].concat();
         let bytes: Vec<&[u8]> = split(&batch).map(|(_, bytes)| bytes).collect();
         assert_eq!(bytes, [&[1, 2, 3][..], &[], &[9; 8]], "the last one is cut off");
+    }
+
+    #[test]
+    fn words_are_the_bytes() {
+        let record = Record { time: 1, a: 2, b: 3, kind: 4, bar: 5, width: 6, failed: 7, length: 0x0a0b_0c0d };
+        assert_eq!(record.words().as_bytes(), record.as_bytes());
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Windows for TracedPorts<'_> {
     fn copy_out_of(&self, bar: u8, offset: u64, into: &mut [u8]) {
         self.ports.windows.copy_out_of(bar, offset, into);
         let copied = Record { bar, ..record(Kind::WindowCopy, offset, into.len() as u64) };
-        self.tap.packet(copied, &[VolatileSlice::from(into)]);
+        self.tap.access(copied, &[VolatileSlice::from(into)]);
     }
 
     fn clear_in(&self, bar: u8, offset: u64, length: u64) {

@@ -51,8 +51,10 @@ enum Recording {
 struct Recorder {
     writer: Writer,
     recording: Recording,
+    /// What the reader wants, as it was before the first of the pending records.
+    wish: Wish,
     /// Records that are not in the ring yet, and their number.
-    pending: Vec<u8>,
+    pending: Vec<u64>,
     count: u64,
     /// Time of the last record.
     last: u64,
@@ -75,6 +77,18 @@ pub(crate) fn record(kind: Kind, a: u64, b: u64) -> Record {
     Record { a, b, kind: kind as u8, ..Record::default() }
 }
 
+/// Whether two groups of counters differ. A comparison of slices would be a call of a function.
+#[inline(always)]
+fn differ(one: &[u64], other: &[u64]) -> bool {
+    let differs = |one: &[u64], other: &[u64]| {
+        one.iter().zip(other).fold(0, |differing, (one, other)| differing | (one ^ other)) != 0
+    };
+    match (one.first_chunk::<GROUP>(), other.first_chunk::<GROUP>()) {
+        (Some(one), Some(other)) => differs(one, other),
+        _ => differs(one, other),
+    }
+}
+
 /// Returns the time of a record.
 fn now() -> u64 {
     SystemClock.now().as_nanos() as u64
@@ -86,6 +100,7 @@ impl Tap {
         Tap(RefCell::new(Recorder {
             writer,
             recording: Recording::Waits,
+            wish: Wish::NONE,
             pending: Vec::new(),
             count: 0,
             last: 0,
@@ -155,8 +170,9 @@ impl Tap {
     /// Returns the time of an event that is recorded later, or 0 for the time of the record before
     /// it.
     pub(crate) fn time(&self) -> u64 {
-        let recorder = self.recorder();
-        if recorder.reads_clock(recorder.wish()) { now() } else { 0 }
+        let mut recorder = self.recorder();
+        recorder.look();
+        if recorder.reads_clock() { now() } else { 0 }
     }
 
     /// Records an event without bytes.
@@ -184,7 +200,7 @@ impl Tap {
     /// Whether a reader waits for a recording.
     pub(crate) fn begins_recording(&self) -> bool {
         let recorder = self.recorder();
-        recorder.wish().recording && recorder.recording == Recording::Waits
+        Wish::of_word(recorder.writer.wish()).recording && recorder.recording == Recording::Waits
     }
 
     /// Begins a recording. The next call is the card's first.
@@ -213,7 +229,7 @@ impl Tap {
     /// ring.
     pub(crate) fn end_call(&self, counters: &[u64]) {
         let mut recorder = self.recorder();
-        if std::mem::take(&mut recorder.news) {
+        if std::mem::take(&mut recorder.news) && recorder.wish.has(Kind::Counter) {
             recorder.compare(counters);
             recorder.news = false;
         }
@@ -232,7 +248,7 @@ impl Sink for Tap {
         let mut recorder = self.recorder();
         if recorder.recording == Recording::Runs {
             recorder.put_with(step, bytes, usize::MAX);
-            if recorder.pending.len() > FULL {
+            if recorder.pending.len() > FULL / size_of::<u64>() {
                 recorder.flush();
             }
         }
@@ -244,25 +260,31 @@ impl Sink for Tap {
 }
 
 impl Recorder {
-    fn wish(&self) -> Wish {
-        Wish::of_word(self.writer.wish())
+    /// Reads what the reader wants, before the first record that is written with others.
+    #[inline(always)]
+    fn look(&mut self) {
+        if self.pending.is_empty() {
+            self.wish = Wish::of_word(self.writer.wish());
+        }
     }
 
     /// Whether the next record gets its own time.
-    fn reads_clock(&self, wish: Wish) -> bool {
-        self.pending.is_empty() || wish.exact
+    #[inline(always)]
+    fn reads_clock(&self) -> bool {
+        self.pending.is_empty() || self.wish.exact
     }
 
     fn compare(&mut self, counters: &[u64]) {
-        for (group, counts) in counters.chunks(GROUP).enumerate() {
-            let start = group * GROUP;
-            if self.counters.get(start..start + counts.len()) == Some(counts) {
+        for (number, counts) in counters.chunks(GROUP).enumerate() {
+            let start = number * GROUP;
+            let Some(known) = self.counters.get(start..start + counts.len()) else { return };
+            if !differ(known, counts) {
                 continue;
             }
             for (index, count) in (start..).zip(counts) {
-                let Some(known) = self.counters.get_mut(index) else { return };
-                let more = count.wrapping_sub(std::mem::replace(known, *count));
+                let more = count.wrapping_sub(self.counters[index]);
                 if more != 0 {
+                    self.counters[index] = *count;
                     self.put(record(Kind::Counter, index as u64, more), &[], 0);
                 }
             }
@@ -270,14 +292,17 @@ impl Recorder {
     }
 
     /// Adds a record with at most as many bytes as the reader wants, or `most` if that is more.
-    #[inline]
+    ///
+    /// This is inlined so that a record is put together in registers: one in memory, written field
+    /// by field and then read whole, waits for those writes.
+    #[inline(always)]
     fn put(&mut self, mut record: Record, bytes: &[VolatileSlice<'_>], most: u32) {
         self.news = true;
-        let wish = self.wish();
-        if !wish.has_number(record.kind) {
+        self.look();
+        if !self.wish.has_number(record.kind) {
             return;
         }
-        if record.time == 0 && self.reads_clock(wish) {
+        if record.time == 0 && self.reads_clock() {
             record.time = now();
         }
         // A packet's time is that before it was sent, and the receiver has it meanwhile.
@@ -285,25 +310,23 @@ impl Recorder {
         if record.time == 0 {
             record.time = self.last;
         }
-        if bytes.is_empty() {
-            self.pending.extend_from_slice(record.as_bytes());
-        } else {
-            self.put_with(record, bytes, wish.bytes.max(most) as usize);
+        match self.wish.bytes.max(most) {
+            most if most > 0 && !bytes.is_empty() => self.put_with(record, bytes, most as usize),
+            _ => self.pending.extend_from_slice(&record.words()),
         }
         self.count += 1;
-        if self.pending.len() > FULL {
+        if self.pending.len() > FULL / size_of::<u64>() {
             self.flush();
         }
     }
 
     /// Adds a record with at most this number of bytes.
-    fn put_with(&mut self, mut record: Record, bytes: &[VolatileSlice<'_>], most: usize) {
+    fn put_with(&mut self, record: Record, bytes: &[VolatileSlice<'_>], most: usize) {
         let wanted = bytes.iter().map(VolatileSlice::len).sum::<usize>().min(most);
-        record.length = wanted as u32;
-        self.pending.extend_from_slice(record.as_bytes());
+        self.pending.extend_from_slice(&Record { length: wanted as u32, ..record }.words());
         let start = self.pending.len();
-        self.pending.resize((start + wanted).next_multiple_of(8), 0);
-        let mut rest = &mut self.pending[start..start + wanted];
+        self.pending.resize(start + wanted.div_ceil(size_of::<u64>()), 0);
+        let mut rest = &mut self.pending[start..].as_mut_bytes()[..wanted];
         for piece in bytes {
             let (now, behind) = rest.split_at_mut(piece.len().min(rest.len()));
             piece.copy_to(now);
@@ -317,7 +340,7 @@ impl Recorder {
         let begun = Instant::now();
         let mut steps = std::mem::take(&mut self.pending);
         while !steps.is_empty() {
-            match self.writer.append(&[VolatileSlice::from(&mut steps[..])]) {
+            match self.writer.append(&[VolatileSlice::from(steps.as_mut_bytes())]) {
                 Ok(true) => break,
                 Ok(false) if begun.elapsed() < PATIENCE => sleep(LOOK),
                 _ => {
@@ -351,7 +374,7 @@ impl Recorder {
         }
         let mut gap = Record { a: self.lost, time: self.last, kind: Kind::Lost as u8, ..Record::default() };
         let gap = VolatileSlice::from(gap.as_mut_bytes());
-        let pending = VolatileSlice::from(&mut self.pending[..]);
+        let pending = VolatileSlice::from(self.pending.as_mut_bytes());
         let pieces = [gap, pending];
         // The reader's own writes can only break its own ring.
         let written = self.writer.append(if self.lost > 0 { &pieces } else { &pieces[1..] });
