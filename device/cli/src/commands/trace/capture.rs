@@ -56,6 +56,7 @@ pub(in crate::commands) fn run(args: CaptureArgs) -> anyhow::Result<()> {
     let out = output(file.as_deref())?;
     let wish = Wish::of(&[Kind::Send, Kind::Arrive, Kind::Link], args.snaplen);
     let mut session = Session::start(&args.cards, wish, args.seconds, args.wait)?;
+    session.keep_for(file.as_deref())?;
     let interfaces = session.cards.iter().map(|card| {
         let (name, host) = (card.name.clone(), card.host);
         let model = catalogue::find(&card.model)?;

@@ -5,6 +5,7 @@ mod clock;
 mod guest;
 mod record;
 mod session;
+mod spool;
 
 use std::fs::File;
 use std::io::{BufWriter, Write, stdout};
@@ -63,7 +64,8 @@ pub(super) struct TraceArgs {
     /// Write a trace for ui.perfetto.dev and trace_processor
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     perfetto: Option<PathBuf>,
-    /// Write to a file instead of standard output
+    /// Write to a file instead of standard output, when the trace ends. Until then the trace takes
+    /// less of the processors' time
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Also show the tracepoints of these machines' kernels, on the host's clock: commands,
@@ -153,6 +155,7 @@ pub(super) fn run(args: TraceArgs) -> anyhow::Result<()> {
     let exact = args.perfetto.is_some() || args.messages;
     let wish = Wish { exact, ..Wish::of(&kinds, args.data) };
     let mut session = Session::start(&args.cards, wish, args.seconds, args.wait)?;
+    session.keep_for(file.map(PathBuf::as_path))?;
     session.add_guests(&args.guest)?;
     let cards: Vec<String> = session.cards.iter().map(|card| card.name.clone()).collect();
     if file.is_some() {

@@ -1,6 +1,7 @@
 //! The traces of all running cards, or of some.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
@@ -17,6 +18,7 @@ use rustix::process::setpriority_process;
 
 use super::clock::{monotonic, nanoseconds};
 use super::guest::Guest;
+use super::spool::{Entry, Spool};
 use crate::commands::lab::stay::stop_by_signals;
 use crate::commands::tell;
 
@@ -29,6 +31,8 @@ const SETTLED: Duration = Duration::from_millis(50);
 const REST: Duration = Duration::from_secs(30);
 /// Priority of this program: it waits for cards and machines, not they for it.
 const NICE: i32 = 19;
+/// Bytes of kept records after which the user is told that they are read.
+const LONG: u64 = 64 << 20;
 /// Number of records that are taken from a ring before the next one's turn.
 const BATCH: usize = 4096;
 
@@ -40,6 +44,8 @@ pub(super) struct Session {
     /// The cards, by their numbers in the trace.
     pub(super) cards: Vec<CardName>,
     timeline: Timeline,
+    /// Where records are kept until the end of the trace, unless events are shown as they happen.
+    spool: Option<Spool>,
     /// Machines whose kernels are traced, each with the number of its card in the trace.
     guests: Vec<(Guest, Option<usize>)>,
     stop: Arc<AtomicBool>,
@@ -65,6 +71,7 @@ impl Session {
             numbers: Vec::new(),
             cards: Vec::new(),
             timeline: Timeline::default(),
+            spool: None,
             guests: Vec::new(),
             stop,
             end: seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds)),
@@ -95,6 +102,14 @@ impl Session {
             self.cards.push(kernel);
             self.guests.push((Guest::start(name, number)?, card));
         }
+        Ok(())
+    }
+
+    /// Keeps what the cards write beside a file until the trace ends, if its events go to that file.
+    pub(super) fn keep_for(&mut self, file: Option<&Path>) -> anyhow::Result<()> {
+        // Events for a pipe or a device are read while they happen.
+        let file = file.filter(|file| file.metadata().is_ok_and(|file| file.is_file()));
+        self.spool = file.map(Spool::beside).transpose()?;
         Ok(())
     }
 
@@ -130,46 +145,85 @@ impl Session {
                 readers.for_each(|reader| reader.set_wish(Wish::NONE.to_word()));
                 rest = Some(Instant::now() + REST);
             }
-            let read = self.read()?;
-            let is_last = rest.is_some_and(|rest| !read || rest < Instant::now());
-            let end = if is_last { u64::MAX } else { monotonic().saturating_sub(nanoseconds(SETTLED)) };
-            while let Some(event) = self.timeline.next_before(end) {
-                if event.kind == Kind::Lost {
-                    self.lost += event.number;
-                }
-                sink(&event)?;
+            let (more, read) = self.read()?;
+            let is_last = rest.is_some_and(|rest| !more || rest < Instant::now());
+            let settled = read.saturating_sub(nanoseconds(SETTLED));
+            match &mut self.spool {
+                Some(spool) => spool.keep_time(settled)?,
+                None => self.pass_on(settled, &mut sink)?,
             }
             if is_last {
-                if read {
+                if more {
                     tell(&format!("the last events are missing: reading them takes more than {REST:?}"));
                 }
-                return Ok(());
+                self.pass_on_kept(&mut sink)?;
+                return self.pass_on(u64::MAX, &mut sink);
             }
-            if !read {
+            if !more {
                 sleep(LOOK);
             }
         }
     }
 
-    /// Takes what is in the rings. Returns whether there may be more.
-    fn read(&mut self) -> anyhow::Result<bool> {
-        let mut more = false;
+    /// Passes on the events before a time.
+    fn pass_on(
+        &mut self,
+        end: u64,
+        sink: &mut impl FnMut(&Event) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        while let Some(event) = self.timeline.next_before(end) {
+            if event.kind == Kind::Lost {
+                self.lost += event.number;
+            }
+            sink(&event)?;
+        }
+        Ok(())
+    }
+
+    /// Passes on the events of the records that were kept.
+    fn pass_on_kept(&mut self, sink: &mut impl FnMut(&Event) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let Some(spool) = self.spool.take() else { return Ok(()) };
+        if spool.bytes() > LONG {
+            let size = spool.bytes() >> 20;
+            tell(&format!("writing the events of {size} MiB of records; Ctrl-C ends that early"));
+        }
+        self.stop.store(false, Ordering::Relaxed);
+        for entry in spool.entries()? {
+            match entry.context("the kept records cannot be read")? {
+                Entry::Records(card, records) => self.timeline.push(card, &records),
+                Entry::Time(_) if self.stop.load(Ordering::Relaxed) => break,
+                Entry::Time(settled) => self.pass_on(settled, sink)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is in the rings. Returns whether there may be more, and the time up to which all
+    /// that the cards wrote has been taken.
+    fn read(&mut self) -> anyhow::Result<(bool, u64)> {
+        let (mut more, mut read) = (false, monotonic());
         for (source, numbers) in self.sources.iter_mut().zip(&self.numbers) {
             for (reader, number) in source.readers.iter_mut().zip(numbers) {
                 let Some(number) = *number else { continue };
                 for count in 1..=BATCH {
-                    let Some(record) = reader.take().context("a ring cannot be read")? else { break };
+                    let Some(records) = reader.take().context("a ring cannot be read")? else { break };
                     let guests = self.guests.iter_mut().filter(|(_, card)| *card == Some(number));
                     for (guest, _) in guests {
-                        interrupts(&record).for_each(|(time, vector)| guest.interrupt(time, vector));
+                        interrupts(&records).for_each(|(time, vector)| guest.interrupt(time, vector));
                     }
-                    self.timeline.push(number, &record);
-                    more |= count == BATCH;
+                    if count == BATCH {
+                        more = true;
+                        read = split(&records).fold(read, |read, (record, _)| read.min(record.time));
+                    }
+                    match &mut self.spool {
+                        Some(spool) => spool.keep(number, &records)?,
+                        None => self.timeline.push(number, &records),
+                    }
                 }
             }
         }
         self.guests.iter_mut().for_each(|(guest, _)| guest.poll(&mut self.timeline));
-        Ok(more)
+        Ok((more, read))
     }
 }
 
