@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn words_are_the_bytes() {
-        let record = Record { time: 1, a: 2, b: 3, kind: 4, bar: 5, width: 6, failed: 7, length: 0x0a0b_0c0d };
+        let record =
+            Record { time: 1, a: 2, b: 3, kind: 4, bar: 5, width: 6, failed: 7, length: 0x0a0b_0c0d };
         assert_eq!(record.words().as_bytes(), record.as_bytes());
     }
 

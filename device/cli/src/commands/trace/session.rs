@@ -105,7 +105,8 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps what the cards write beside a file until the trace ends, if its events go to that file.
+    /// Keeps what the cards write beside a file until the trace ends, if its events go to that
+    /// file.
     pub(super) fn keep_for(&mut self, file: Option<&Path>) -> anyhow::Result<()> {
         // Events for a pipe or a device are read while they happen.
         let file = file.filter(|file| file.metadata().is_ok_and(|file| file.is_file()));
