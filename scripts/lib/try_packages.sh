@@ -103,6 +103,8 @@ hamlyn --version
 use_library
 use_cards
 systemd-analyze verify hamlyn-switch.service hamlyn-card@0.service
+systemd-analyze security --offline=true --threshold=10 hamlyn-switch.service hamlyn-card@0.service >exposure ||
+    fail "the units' sandbox is not whole: $(<exposure)"
 udevadm verify /usr/lib/udev/rules.d/60-hamlyn-guest-dkms.rules || [[ $(systemctl --version | head -n 1 | cut -d ' ' -f 2) -lt 254 ]]
 if (($#)); then use_driver; fi
 kill "${started[@]}"
