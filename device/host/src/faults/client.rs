@@ -7,7 +7,6 @@ use anyhow::{Context, bail};
 use hamlyn_fabric::message::{connect, receive, send_with};
 use hamlyn_faults::talk::{Answer, LONGEST, Request};
 
-use super::ENDING;
 use crate::stat;
 
 /// A process that has not answered within this time is stopped or overloaded.
@@ -15,12 +14,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns the fault sockets of this user's cards.
 pub fn processes() -> anyhow::Result<Vec<PathBuf>> {
-    stat::sockets(ENDING)
+    stat::sockets(stat::FAULTS)
 }
 
 /// Returns the fault sockets of the cards whose run directory this is, as a lab's is.
 pub fn processes_of(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    stat::sockets_in(directory, ENDING).with_context(|| format!("cannot list {}", directory.display()))
+    stat::sockets_in(directory, stat::FAULTS).with_context(|| format!("cannot list {}", directory.display()))
 }
 
 /// Asks a process. Fails if it refuses.

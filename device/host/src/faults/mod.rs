@@ -18,8 +18,5 @@ pub use client::{ask, processes, processes_of};
 pub(crate) use ports::FaultyPorts;
 pub(crate) use server::FaultServer;
 
-/// Suffix of fault sockets' names.
-const ENDING: &str = ".rule";
-
 #[cfg(test)]
 mod tests;

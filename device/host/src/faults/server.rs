@@ -12,10 +12,9 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::ENDING;
 use crate::reception::Reception;
 use crate::rundir;
-use crate::stat::process_socket;
+use crate::stat::{FAULTS, process_socket};
 use crate::station::Station;
 
 /// Length of the queue of programs.
@@ -39,7 +38,7 @@ impl FaultServer {
     }
 
     pub(super) fn bind_in(dir: &Path, kind: &str) -> anyhow::Result<Self> {
-        let socket = process_socket(dir, kind, process::id(), ENDING);
+        let socket = process_socket(dir, kind, process::id(), FAULTS);
         let listener = Listener::bind(&socket, Kind::Messages, PROGRAMS)?;
         let porter = Porters::new(1).hire()?;
         Ok(Self { reception: Reception::new(listener)?, porter, asking: None })

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use super::{ENDING, Report};
+use super::{ENDING, ENDINGS, Report};
 use crate::rundir;
 
 /// A process that has not answered within this time is stopped or overloaded.
@@ -138,7 +138,10 @@ pub(crate) fn sockets(ending: &str) -> anyhow::Result<Vec<PathBuf>> {
 /// Returns the sockets of this ending in a run directory.
 pub(crate) fn sockets_in(dir: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     let mut found: Vec<_> = fs::read_dir(dir)?.flatten().map(|entry| entry.path()).collect();
-    found.retain(|path| path.to_string_lossy().ends_with(ending) && !remove_if_orphaned(path));
+    let ends = |path: &Path, ending: &str| path.to_string_lossy().ends_with(ending);
+    // A process that was killed leaves a socket of each kind.
+    found.retain(|path| ENDINGS.iter().any(|ending| ends(path, ending)) && !remove_if_orphaned(path));
+    found.retain(|path| ends(path, ending));
     Ok(found)
 }
 
@@ -307,6 +310,28 @@ mod tests {
         assert_eq!(a.report.unwrap_err().to_string(), said);
         assert_eq!(b.report.unwrap().counters, json!({ "packets": 3 }));
         assert!(matches!(none.report, Err(StatError::Ended(_))));
+    }
+
+    #[test]
+    fn all_sockets_of_killed_processes_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = ["card-1-2.stat", "card-1-2.tap", "card-1-2.rule", "card0.sock"];
+        let age = |path: &Path| {
+            let last = rustix::fs::Timespec { tv_sec: 1, tv_nsec: 0 };
+            let times = rustix::fs::Timestamps { last_access: last, last_modification: last };
+            rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty()).unwrap();
+        };
+        for path in names.map(|name| dir.path().join(name)) {
+            drop(UnixListener::bind(&path).unwrap());
+            age(&path);
+        }
+        let alive = dir.path().join("card-1-3.stat");
+        let _listener = UnixListener::bind(&alive).unwrap();
+        age(&alive);
+        assert_eq!(sockets_in(dir.path(), ENDING).unwrap(), [alive]);
+        let mut left: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["card-1-3.stat", "card0.sock"], "other sockets are not these processes'");
     }
 
     #[test]

@@ -33,6 +33,12 @@ pub struct Report {
 
 /// Suffix of stat sockets' names.
 const ENDING: &str = ".stat";
+/// Suffix of trace sockets' names.
+pub(crate) const TRACE: &str = ".tap";
+/// Suffix of fault sockets' names.
+pub(crate) const FAULTS: &str = ".rule";
+/// Suffixes of all sockets that a process has in the run directory.
+const ENDINGS: [&str; 3] = [ENDING, TRACE, FAULTS];
 
 /// Returns the socket path of the process with this id in this PID namespace. Containers that share
 /// the run directory have separate process ids, so the namespace is part of the name.

@@ -10,7 +10,6 @@ use hamlyn_fabric::one_way::Reader;
 use hamlyn_trace::hello::{Hello, VERSION};
 use hamlyn_trace::record::{GEOMETRY, Wish};
 
-use super::ENDING;
 use crate::stat;
 
 /// A process that has not answered within this time is stopped or overloaded.
@@ -30,7 +29,7 @@ pub struct Source {
 
 /// Returns the trace sockets of this user's cards.
 pub fn sources() -> anyhow::Result<Vec<PathBuf>> {
-    stat::sockets(ENDING)
+    stat::sockets(stat::TRACE)
 }
 
 impl Source {

@@ -22,8 +22,5 @@ pub(crate) use ports::{TracedLink, TracedPorts};
 pub(crate) use recorder::{Tap, record};
 pub(crate) use server::TraceServer;
 
-/// Suffix of trace sockets' names.
-const ENDING: &str = ".tap";
-
 #[cfg(test)]
 mod tests;

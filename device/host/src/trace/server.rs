@@ -12,10 +12,9 @@ use hamlyn_trace::hello::{Hello, VERSION};
 use hamlyn_trace::record::GEOMETRY;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::ENDING;
 use crate::reception::Reception;
 use crate::rundir;
-use crate::stat::process_socket;
+use crate::stat::{TRACE, process_socket};
 use crate::station::Station;
 
 /// Length of the queue of readers.
@@ -38,7 +37,7 @@ impl TraceServer {
     }
 
     pub(super) fn bind_in(dir: &Path, kind: &str) -> anyhow::Result<Self> {
-        let socket = process_socket(dir, kind, process::id(), ENDING);
+        let socket = process_socket(dir, kind, process::id(), TRACE);
         let listener = Listener::bind(&socket, Kind::Messages, READERS)?;
         let porter = Porters::new(1).hire()?;
         Ok(Self { reception: Reception::new(listener)?, porter, reader: None })
