@@ -16,8 +16,8 @@ const fn case(name: &'static str, rules: &'static str, wanted: &'static str) -> 
 pub(super) static CASES: &[Case] = &[
     case("interrupts-lost", "interrupt drop", "waits can be ended; calls that need none work"),
     case("interrupts-twice", "interrupt twice", "nothing changes"),
-    case("interrupts-late", "interrupt delay by=300ms", "all works, later"),
-    case("interrupts-merged", "interrupt coalesce by=100ms", "all works, later"),
+    case("interrupts-late", "interrupt delay by=50ms", "all works, later"),
+    case("interrupts-merged", "interrupt coalesce by=30ms", "all works, later"),
     case("wrong-card", "read value at=MAGIC value=0", "the probe fails and says why"),
     case("access-fails", "read value at=SCRATCH value=0 every=3", "the probe or the self-test fails"),
     case(
@@ -40,7 +40,7 @@ pub(super) static CASES: &[Case] = &[
     case("packets-lost", "packet drop every=3", "programs notice, or wait and can be ended"),
     case("packets-cut", "packet cut bytes=9 every=3", "the card refuses them"),
     case("packets-wrong", "packet corrupt every=2", "only their receiver is harmed"),
-    case("packets-late", "packet delay by=20ms jitter=50ms rate=1000000", "all works, later"),
+    case("packets-late", "packet delay by=1ms jitter=5ms rate=2000000", "all works, later"),
     case("packets-twice", "packet twice every=2\npacket reorder every=5", "programs notice at most"),
     case("fifo-full", "fifo full for=300ms every=900ms", "all works, later"),
     case("card-stuck", "card stick for=2s after=500ms every=5s", "all works, later"),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{Write, stdout};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use comfy_table::Table;
@@ -17,8 +18,8 @@ use super::{FILE, Test, WithTest};
 
 /// Seed of the faults.
 const SEED: u64 = 1;
-/// Seconds after which a program that the fault stops is ended.
-const PATIENCE: &str = "20";
+/// Time after which a program that the fault stops is ended.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the module did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +123,8 @@ impl Trial<'_> {
         self.0.guest.ask("echo 4 >/proc/sys/vm/drop_caches; dmesg -c >/dev/null")?;
         self.set_rules(case.rules)?;
         let loaded = self.load()?;
-        let mut failed = if loaded { self.failing(programs)? } else { programs.to_vec() };
+        let names = || programs.iter().map(|program| (*program).to_owned()).collect();
+        let mut failed = if loaded { self.failing(programs)? } else { names() };
         let mut faults = self.set_rules("")?;
         let mut what = String::new();
         if failed.len() == programs.len() && faults > 0 {
@@ -175,14 +177,16 @@ impl Trial<'_> {
         Ok(found.iter().any(|card| card.starts_with(model)))
     }
 
-    /// Runs the programs, and returns those that fail. An error is a hang.
-    fn failing<'p>(&self, programs: &[&'p str]) -> anyhow::Result<Vec<&'p str>> {
-        let mut failing = Vec::new();
+    /// Runs the programs, and returns those that fail, or are ended. An error is a hang.
+    fn failing(&self, programs: &[&str]) -> anyhow::Result<Vec<String>> {
+        let (mut failing, limit) = (Vec::new(), PATIENCE.as_secs().to_string());
         for program in programs {
-            let limited = ["timeout", "-s", "KILL", PATIENCE].into_iter().chain(program.split(' '));
+            let limited = ["timeout", "-s", "KILL", &limit].into_iter().chain(program.split(' '));
+            let begun = Instant::now();
             if let Err(error) = self.0.guest.run(&limited.collect::<Vec<_>>()) {
                 self.if_it_lives(error)?;
-                failing.push(*program);
+                let ended = if begun.elapsed() < PATIENCE { "" } else { " (too slow)" };
+                failing.push(format!("{program}{ended}"));
             }
         }
         Ok(failing)
