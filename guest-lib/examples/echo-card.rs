@@ -1,11 +1,12 @@
 //! Echo cards: one program sends back every message, another asks and compares.
 
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use common::{Outcome, print};
-use hamlyn::echo::{Address, Card};
+use hamlyn::echo::{Address, Card, Mailbox};
 use hamlyn_examples as common;
 use hdrhistogram::Histogram;
 use serde_json::json;
@@ -33,6 +34,13 @@ enum What {
         #[arg(long, default_value_t = 1000)]
         count: u32,
     },
+    /// Sends messages of all lengths to itself, through the card and the switch, and verifies what
+    /// comes back
+    Loopback {
+        /// Number of messages
+        #[arg(long, default_value_t = 300)]
+        count: u32,
+    },
     /// Sends messages of all lengths to a mailbox, and verifies what comes back
     Ask {
         /// The host
@@ -55,6 +63,7 @@ fn main() -> ExitCode {
         match options.what {
             What::SelfTest => self_test(&card),
             What::Serve { count } => serve(&card, count, timeout),
+            What::Loopback { count } => loopback(&card, count, timeout),
             What::Ask { host, mailbox, count } => ask(&card, Address { host, mailbox }, count, timeout),
         }
     })
@@ -75,11 +84,27 @@ fn self_test(card: &Card) -> Outcome {
 fn serve(card: &Card, count: u32, timeout: Duration) -> Outcome {
     let mut mailbox = card.open_mailbox(16)?;
     print(&json!({ "host": card.host()?, "mailbox": mailbox.number() }))?;
+    answer(&mut mailbox, count, timeout)?;
+    print(&json!({ "answered": count }))
+}
+
+fn answer(mailbox: &mut Mailbox, count: u32, timeout: Duration) -> hamlyn::Result<()> {
     for _ in 0..count {
         let message = mailbox.recv_timeout(timeout)?;
         mailbox.send(message.from, &message.data)?;
     }
-    print(&json!({ "answered": count }))
+    Ok(())
+}
+
+fn loopback(card: &Card, count: u32, timeout: Duration) -> Outcome {
+    let mut mailbox = card.open_mailbox(16)?;
+    let host = card.host()?.ok_or("the card has no link")?;
+    let own = Address { host, mailbox: mailbox.number() };
+    thread::scope(|scope| {
+        let answers = scope.spawn(move || answer(&mut mailbox, count, timeout));
+        ask(card, own, count, timeout)?;
+        Ok(answers.join().map_err(|_| "the answering thread has panicked")??)
+    })
 }
 
 fn ask(card: &Card, peer: Address, count: u32, timeout: Duration) -> Outcome {
