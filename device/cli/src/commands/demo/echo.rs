@@ -15,7 +15,7 @@ use hamlyn_lab::Lab;
 pub(super) static SHOW: Show = Show {
     scenes: show,
     self_test: "echo-card self-test",
-    exercises: &["echo-card loopback --timeout 5"],
+    exercises: &["echo-card loopback --count 100 --timeout 5"],
     hints: Hints {
         first: "echo-card serve",
         does: "answers a thousand messages",
