@@ -36,6 +36,18 @@ impl Running {
         let mut lines = BufReader::new(self.0.stderr.take().unwrap()).lines().map_while(Result::ok);
         lines.find(|line| line.contains(text)).unwrap_or_else(|| panic!("no line has {text:?}"))
     }
+
+    /// Ends the program as Ctrl-C does. Returns whether it succeeded.
+    fn interrupt(&mut self) -> bool {
+        kill_process(Pid::from_child(&self.0), Signal::INT).unwrap();
+        for _ in 0..6000 {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.success();
+            }
+            sleep(Duration::from_millis(10));
+        }
+        panic!("the program does not end within 60 s");
+    }
 }
 
 impl Drop for Running {
@@ -72,8 +84,7 @@ fn waiting_trace_begins_with_the_cards() {
     let mut trace = Running::start(hamlyn(run.path(), &["trace", "c1", "--wait", "--output", &file]));
     let _cards = cards(run.path(), &[]);
     assert_eq!(trace.line("tracing"), "tracing c1 until Ctrl-C");
-    kill_process(Pid::from_child(&trace.0), Signal::INT).unwrap();
-    assert!(trace.0.wait().unwrap().success());
+    assert!(trace.interrupt());
 }
 
 #[test]
@@ -81,12 +92,11 @@ fn waiting_trace_can_be_ended() {
     let run = run_directory();
     let file = run.path().join("trace").display().to_string();
     let mut trace = Running::start(hamlyn(run.path(), &["trace", "--wait", "--output", &file]));
-    // The file is there before it waits, and the signal is caught by then or ends it anyway.
+    // The file is there before it waits, and after signals are caught.
     while !Path::new(&file).exists() {
         std::thread::yield_now();
     }
-    kill_process(Pid::from_child(&trace.0), Signal::INT).unwrap();
-    assert!(!trace.0.wait().unwrap().success());
+    assert!(!trace.interrupt());
 }
 
 #[test]

@@ -12,6 +12,7 @@ use hamlyn_trace::record::{Kind, Wish};
 use super::clock::epoch;
 use super::session::Session;
 use super::{output, seconds};
+use crate::commands::lab::stay::stop_by_signals;
 use crate::commands::tell;
 
 /// Capture the packets of running cards, for Wireshark and tshark, until Ctrl-C
@@ -52,10 +53,11 @@ pub(in crate::commands) fn run(args: CaptureArgs) -> anyhow::Result<()> {
     if args.dissector {
         return print_dissector();
     }
+    let stop = stop_by_signals()?;
     let file = args.file.filter(|file| file != Path::new("-"));
     let out = output(file.as_deref())?;
     let wish = Wish::of(&[Kind::Send, Kind::Arrive, Kind::Link], args.snaplen);
-    let mut session = Session::start(&args.cards, wish, args.seconds, args.wait)?;
+    let mut session = Session::start(&args.cards, wish, args.seconds, args.wait, stop)?;
     session.keep_for(file.as_deref())?;
     let interfaces = session.cards.iter().map(|card| {
         let (name, host) = (card.name.clone(), card.host);

@@ -25,6 +25,7 @@ pub(super) use record::RecordArgs;
 pub(super) use record::run as run_record;
 use session::Session;
 
+use super::lab::stay::stop_by_signals;
 use super::tell;
 
 /// Show what cards and their machines do, as it happens, until Ctrl-C
@@ -149,12 +150,14 @@ pub(super) fn run(args: TraceArgs) -> anyhow::Result<()> {
     if kinds.is_empty() {
         kinds = Group::value_variants().iter().flat_map(|group| group.kinds()).copied().collect();
     }
+    // A program that sees the file may send a signal at once.
+    let stop = stop_by_signals()?;
     // Opened first: a file that cannot be written ends the command before a trace begins.
     let file = args.perfetto.as_ref().or(args.output.as_ref());
     let out = output(file.map(PathBuf::as_path))?;
     let exact = args.perfetto.is_some() || args.messages;
     let wish = Wish { exact, ..Wish::of(&kinds, args.data) };
-    let mut session = Session::start(&args.cards, wish, args.seconds, args.wait)?;
+    let mut session = Session::start(&args.cards, wish, args.seconds, args.wait, stop)?;
     session.keep_for(file.map(PathBuf::as_path))?;
     session.add_guests(&args.guest)?;
     let cards: Vec<String> = session.cards.iter().map(|card| card.name.clone()).collect();

@@ -50,11 +50,11 @@ pub(in crate::commands) struct RecordArgs {
 }
 
 pub(in crate::commands) fn run(args: RecordArgs) -> anyhow::Result<()> {
+    let stop = stop_by_signals()?;
     let unwritable = || format!("cannot write {}", args.file.display());
     // An earlier recording stays until there is a card to record.
     let file = File::options().write(true).create(true).truncate(false).open(&args.file);
     let file = file.with_context(unwritable)?;
-    let stop = stop_by_signals()?;
     let (sources, _) = connect(std::slice::from_ref(&args.card), Wish::NONE, args.wait, &stop)?;
     let (mut source, index) = source_of(sources, &args.card)?;
     file.set_len(0).with_context(unwritable)?;

@@ -19,7 +19,6 @@ use rustix::process::setpriority_process;
 use super::clock::{monotonic, nanoseconds};
 use super::guest::Guest;
 use super::spool::{Entry, Spool};
-use crate::commands::lab::stay::stop_by_signals;
 use crate::commands::tell;
 
 /// How often the rings are looked at. In this time a busy card fills less than a tenth of a ring.
@@ -55,16 +54,16 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Begins to trace the cards with these names, or all if there are none, until Ctrl-C or for
-    /// `seconds`. Waits for them if `waits`.
+    /// Begins to trace the cards with these names, or all if there are none, until `stop` is set or
+    /// for `seconds`. Waits for them if `waits`.
     pub(super) fn start(
         names: &[String],
         wish: Wish,
         seconds: Option<f64>,
         waits: bool,
+        stop: Arc<AtomicBool>,
     ) -> anyhow::Result<Self> {
         setpriority_process(None, NICE).context("cannot lower this program's priority")?;
-        let stop = stop_by_signals()?;
         let (sources, failures) = connect(names, wish, waits, &stop)?;
         let mut session = Session {
             sources: Vec::new(),
