@@ -158,8 +158,8 @@ pub(super) fn run(args: TraceArgs) -> anyhow::Result<()> {
     let exact = args.perfetto.is_some() || args.messages;
     let wish = Wish { exact, ..Wish::of(&kinds, args.data) };
     let mut session = Session::start(&args.cards, wish, args.seconds, args.wait, stop)?;
-    session.keep_for(file.map(PathBuf::as_path))?;
     session.add_guests(&args.guest)?;
+    session.keep_for(file.map(PathBuf::as_path))?;
     let cards: Vec<String> = session.cards.iter().map(|card| card.name.clone()).collect();
     if file.is_some() {
         tell(&format!("tracing {} until Ctrl-C", cards.join(", ")));

@@ -107,8 +107,10 @@ impl Session {
     /// Keeps what the cards write beside a file until the trace ends, if its events go to that
     /// file.
     pub(super) fn keep_for(&mut self, file: Option<&Path>) -> anyhow::Result<()> {
-        // Events for a pipe or a device are read while they happen.
-        let file = file.filter(|file| file.metadata().is_ok_and(|file| file.is_file()));
+        // Events for a pipe or a device are read while they happen. A machine's event of the same
+        // time as the card's that caused it has to come after it, so these are not kept apart.
+        let is_kept = |file: &Path| file.metadata().is_ok_and(|file| file.is_file());
+        let file = file.filter(|file| self.guests.is_empty() && is_kept(file));
         self.spool = file.map(Spool::beside).transpose()?;
         Ok(())
     }
